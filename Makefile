@@ -1,0 +1,36 @@
+# The commands that everybody relies on. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+KERNELS := $(wildcard native/*.pyx native/*.pxd)
+
+.PHONY: setup run test check bench proto clean
+
+setup: $(STAMP)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): $(BIN)/python pyproject.toml setup.py $(KERNELS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip setuptools wheel 'Cython>=3.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,bench]'
+	touch $@
+
+run: setup
+	$(BIN)/leveret serve --data-dir var
+
+test: setup
+	$(BIN)/python -m pytest tests -q
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/python -m tests.bench
+
+clean:
+	rm -rf $(VENV) build *.egg-info native/*.so

@@ -1,0 +1,72 @@
+"""A subscription as its queue sees it: who it is, what it may take now, and where deliveries go.
+
+The queue decides whose turn it is; the consumer says how many messages it has room for and passes what it gets to its
+session. `outstanding <= prefetch` whenever prefetch is set and every message is acknowledged by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from broker.queue_type import Queue, Slice
+
+# A consumer without prefetch still takes its messages in portions, so that one never starves the others.
+UNLIMITED_PORTION = 2048
+
+
+class DeliverySink(Protocol):
+    """Where a consumer's messages go: a session, or an internal consumer."""
+
+    @property
+    def writable(self) -> bool:
+        """False while the client reads too slowly; `Queue.pump` is called again when that ends."""
+
+    def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
+        """Hand these messages to the client. `content` holds them from `piece.position` on."""
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue ended this subscription: it was deleted, or its consumer was replaced."""
+
+
+class Consumer:
+    """One subscription."""
+
+    __slots__ = (
+        "active", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "sink", "tag",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        tag: str,
+        queue: Queue,
+        sink: DeliverySink,
+        *,
+        no_ack: bool = False,
+        prefetch: int = 0,
+        exclusive: bool = False,
+        priority: int = 0,
+        arguments: dict[str, Any] | None = None,
+    ) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.sink = sink
+        self.no_ack = no_ack
+        self.prefetch = prefetch  # messages that may be outstanding; 0 is no limit. Never limits a no_ack consumer
+        self.exclusive = exclusive
+        self.priority = priority
+        self.arguments = arguments or {}
+        self.outstanding = 0  # delivered and not settled yet
+        self.active = True  # False while another consumer is the queue's single active one
+
+    def room(self) -> int:
+        """How many messages it may be given now."""
+        if not self.active or not self.sink.writable:
+            return 0
+        if self.no_ack or self.prefetch == 0:
+            return UNLIMITED_PORTION
+        return max(0, self.prefetch - self.outstanding)
+
+    def deliver(self, piece: Slice, content: bytes) -> None:
+        if not self.no_ack:
+            self.outstanding += piece.count
+        self.sink.deliver(self, piece, content)

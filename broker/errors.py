@@ -1,0 +1,65 @@
+"""What can be wrong with a request, said in the broker's words.
+
+The type says what the client can do about it; front/amqp/replies.py turns it into a reply code and front/grpc/convert.py
+into a status, each in one table. The text is for a person: what was wrong, with which value.
+
+    BrokerError
+     ├─ AccessRefused        the user may not do this, or nobody may (names starting with amq.)
+     ├─ NotFound             there is no such vhost, exchange, queue or consumer
+     ├─ ResourceLocked       it is somebody else's alone (exclusive queues)
+     ├─ PreconditionFailed   it exists, but not as asked; or the request contradicts what was agreed
+     ├─ NotAllowed           never possible for this connection (limits, consumer tag in use, unknown vhost at open)
+     ├─ NotSupported         a feature that Leveret, or this kind of queue, does not have
+     ├─ CommandInvalid       a request that makes no sense in this state
+     ├─ ResourceExhausted    a limit of the node is reached, or the disk failed: try elsewhere or later
+     ├─ ConnectionForced     the operator, or the node's shutdown, ends this connection
+     └─ InternalError        ours: a bug, reported with what is known
+"""
+
+
+class BrokerError(Exception):
+    """A request was refused; `text` tells a person why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class AccessRefused(BrokerError):
+    """Returned when the user lacks a permission, or the name is reserved."""
+
+
+class NotFound(BrokerError):
+    """Returned when the vhost, exchange, queue or consumer named does not exist."""
+
+
+class ResourceLocked(BrokerError):
+    """Returned when the resource belongs to another connection alone."""
+
+
+class PreconditionFailed(BrokerError):
+    """Returned when something exists with other properties, or a tag or argument is not acceptable."""
+
+
+class NotAllowed(BrokerError):
+    """Returned when this connection may never do this: a limit, a tag in use, a vhost that is not its own."""
+
+
+class NotSupported(BrokerError):
+    """Returned when the feature does not exist here, or not for this kind of queue."""
+
+
+class CommandInvalid(BrokerError):
+    """Returned when the request makes no sense in the state the connection is in."""
+
+
+class ResourceExhausted(BrokerError):
+    """Returned when the node cannot take this now: a limit, no majority, or a disk that failed."""
+
+
+class ConnectionForced(BrokerError):
+    """Sent when the operator or a shutdown ends the connection."""
+
+
+class InternalError(BrokerError):
+    """Sent when Leveret itself is at fault."""

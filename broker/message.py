@@ -1,0 +1,36 @@
+"""What travels: a run of messages, and nothing smaller on the fast path.
+
+A run is consecutive publishes on one channel that agree on all that routing and storing look at. The messages
+themselves stay bytes, exactly as the publisher sent them, in one immutable buffer, the *content*:
+
+    for each message    props_len u32 LE | body_len u32 LE | props | body
+
+`props` is an AMQP property list from its flags on. Nothing decodes it unless something asks (headers exchange, dead
+letters, browse). The same buffer goes to the log, to segments and from there into deliveries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Bits of Run.look: what the splitter saw that needs a look of its own.
+LOOK_CC = 1  # a header CC or BCC: further routing keys. Such a run holds one message.
+LOOK_REPLY_TO = 2  # reply-to names the direct reply-to pseudo queue. Such a run holds one message.
+LOOK_HEADERS = 4  # at least one message carries headers
+
+
+@dataclass(slots=True, frozen=True)
+class Run:
+    """Messages that travel together. Everything said here holds for each of them."""
+
+    exchange: str
+    routing_key: str
+    content: bytes
+    count: int
+    body_bytes: int  # bodies only, properties not counted: what length limits and statistics mean by bytes
+    persistent: bool = False
+    mandatory: bool = False
+    priority: int = 0
+    expiration_ms: int | None = None  # the message's own TTL, already checked
+    user_id: str | None = None
+    look: int = 0

@@ -1,0 +1,172 @@
+"""The contract of a queue, which classic, quorum and stream queues fulfil alike.
+
+One `QueueType` stands for a kind on this node, one `Queue` for a queue. Both are called from the event loop only and never
+wait: what takes time is answered through a `Receipt` (publishing) or a `Pending` (everything else). tests/contract holds
+every kind to what is written here.
+
+Who keeps what. The queue owns its messages, whose turn it is, and which messages are out. The session owns delivery
+tags, and gives back exactly the slices it was given, whole or in parts, through `settle`. `handle` and `sequence` name
+messages between the two; a session never looks into a handle.
+
+Order of a session's work on each batch of input: publishes and settles are passed on as they come, and queues that may
+deliver more say so to `QueueHost.wake`; the host calls their `pump` once at the end of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker.confirms import Receipt
+from broker.message import Run
+from broker.pending import Pending
+
+if TYPE_CHECKING:
+    from broker.consumer import Consumer
+    from broker.policy import EffectiveArguments
+    from broker.records import QueueRecord
+
+
+class Outcome(IntEnum):
+    """How messages that were out come back to their queue."""
+
+    ACKNOWLEDGED = 0  # done: forget them
+    REQUEUED = 1  # back to their old place, marked redelivered (nack, recover, a consumer that went away)
+    REJECTED = 2  # dead-letter with reason `rejected`, or drop
+    RETURNED = 3  # back to their old place and never seen by the client: not marked redelivered
+
+
+class DeathReason(IntEnum):
+    """Why a message left its queue for a dead-letter exchange."""
+
+    REJECTED = 0
+    EXPIRED = 1
+    MAXLEN = 2
+    DELIVERY_LIMIT = 3
+
+
+@dataclass(slots=True)
+class Slice:
+    """Consecutive messages of one stored run, as handed out and as given back."""
+
+    queue: Queue
+    handle: Any  # the queue's own name for the stored run; opaque to everybody else
+    sequence: int  # of the first message
+    count: int
+    position: int  # byte in the content where the first message starts
+    exchange: str
+    routing_key: str
+    redelivered: bool = False
+    headers: dict[str, Any] | None = None  # headers the queue adds (x-delivery-count, x-stream-offset), same for all
+
+
+@dataclass(slots=True)
+class Got:
+    """The answer to a get: one message and how many are ready after it."""
+
+    piece: Slice
+    content: bytes
+    remaining: int
+
+
+@dataclass(slots=True)
+class QueueStatistics:
+    """What metrics, the management API and the CLI show of a queue. Everything is cheap to read."""
+
+    ready: int = 0
+    unacknowledged: int = 0
+    ready_bytes: int = 0
+    unacknowledged_bytes: int = 0
+    persistent: int = 0
+    ram: int = 0  # messages whose content is in memory
+    consumers: int = 0
+    consumer_capacity: float = 0.0
+    state: str = "running"
+    memory_bytes: int = 0
+    disk_reads: int = 0
+    disk_writes: int = 0
+    published: int = 0
+    delivered: int = 0
+    delivered_no_ack: int = 0
+    redelivered: int = 0
+    acknowledged: int = 0
+    got: int = 0
+    single_active_consumer_tag: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)  # backing_queue_status of a classic queue
+
+
+class Queue(Protocol):
+    """One queue of any kind."""
+
+    record: QueueRecord
+
+    @property
+    def ready_count(self) -> int: ...
+
+    @property
+    def consumer_count(self) -> int: ...
+
+    def consume(self, consumer: Consumer, now: int) -> None:
+        """Add a consumer. Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        """Remove a consumer. What it still holds stays out until it is settled. Unknown consumers are ignored."""
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        """Take one message, or None. Raises ResourceLocked with a single active consumer, NotSupported on streams."""
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        """Messages that were out come back. `piece` is a slice given out, or a part of one; each message once."""
+
+    def pump(self, now: int) -> None:
+        """Deliver what consumers have room for. Called by the host after `wake`, and when a sink is writable again."""
+
+    def purge(self, now: int) -> Pending[int]:
+        """Drop all ready messages; answers how many, once that is durable."""
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        """New limits hold from now on, for messages that are already here too."""
+
+    def statistics(self) -> QueueStatistics: ...
+
+
+class QueueHost(Protocol):
+    """What the broker does for its queues."""
+
+    def wake(self, queue: Queue) -> None:
+        """Call the queue's `pump` at the end of this batch of work."""
+
+    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
+        """Call with the time then, at or soon after wall-clock millisecond `when`; returns what cancels it."""
+
+    def dead_letter(
+        self, queue: Queue, reason: DeathReason, messages: Sequence[tuple[str, str, bytes, bool]], now: int
+    ) -> None:
+        """Route dead messages onward, at most once, before the queue forgets them. Each is (exchange, routing key,
+        content of one message, persistent). Does nothing for a queue without a dead-letter exchange, so ask first
+        (`EffectiveArguments.dead_letter_exchange`) and spare the decoding."""
+
+    def delete_queue(self, queue: Queue, reason: str) -> None:
+        """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""
+
+
+class QueueType(Protocol):
+    """One kind of queue on this node."""
+
+    name: str  # as in x-queue-type
+
+    def check(self, record: QueueRecord) -> None:
+        """Raises PreconditionFailed when this kind cannot be declared so (durability, exclusive, arguments)."""
+
+    def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
+        """The queue of this record: recovered when it has been here before, else new and empty. The record is
+        durable when this is called."""
+
+    def delete(self, queue: Queue, now: int) -> int:
+        """Forget the queue and its messages; returns how many were ready. Its consumers have been told already."""
+
+    def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
+        """Store the run in each of these queues of this kind, one copy of the bytes for all of them. `receipt` is
+        answered once for each queue: accepted when that queue's promise holds, refused when it would not take it."""

@@ -1,0 +1,94 @@
+"""What is declared, as plain data: the rows of the catalog.
+
+A record is immutable; a change replaces it. Everything here can be encoded, so that a store or a replicated log can
+keep it (broker/catalog_commands.py). Names are the client's strings; files never are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Arguments = dict[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class VhostRecord:
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = "classic"
+    protected_from_deletion: bool = False
+    limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-queues
+
+
+@dataclass(slots=True, frozen=True)
+class UserRecord:
+    name: str
+    password_hash: str | None  # argon2 encoded form; None: no password opens this account
+    tags: tuple[str, ...] = ()
+    limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-channels
+
+
+@dataclass(slots=True, frozen=True)
+class PermissionRecord:
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(slots=True, frozen=True)
+class TopicPermissionRecord:
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(slots=True, frozen=True)
+class ExchangeRecord:
+    vhost: str
+    name: str
+    kind: str  # direct, fanout, topic, headers
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Arguments = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class QueueRecord:
+    vhost: str
+    name: str
+    kind: str  # classic, quorum, stream
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    arguments: Arguments
+    id: int  # never used again on this cluster; files and log records name the queue by it
+    home: str = ""  # the node a classic queue lives on
+    owner: str | None = None  # the connection an exclusive queue belongs to
+
+
+@dataclass(slots=True, frozen=True)
+class BindingRecord:
+    vhost: str
+    source: str
+    destination: str
+    destination_kind: str  # queue or exchange
+    routing_key: str
+    arguments: Arguments = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class PolicyRecord:
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str  # all, exchanges, queues, classic_queues, quorum_queues, streams
+    priority: int
+    definition: dict[str, Any]
+    operator: bool = False

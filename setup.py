@@ -1,0 +1,17 @@
+"""Builds the kernels of native/; everything else about the project is in pyproject.toml.
+
+Each kernel has a plain definition beside it, so a machine without a C compiler still gets a working broker:
+the extensions are optional, and `leveret doctor` says which kind is in use.
+"""
+
+from glob import glob
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+KERNELS = [
+    Extension(path[: -len(".pyx")].replace("/", "."), [path], extra_compile_args=["-O3"], optional=True)
+    for path in sorted(glob("native/_*.pyx"))
+]
+
+setup(ext_modules=cythonize(KERNELS, language_level=3, build_dir="build/cython") if KERNELS else [])

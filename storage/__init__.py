@@ -1,0 +1,1 @@
+"""(written with its first module)"""
