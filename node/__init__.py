@@ -1,1 +1,5 @@
-"""(written with its first module)"""
+"""The process: reads the configuration, assembles one node bottom up, and runs it. Nobody imports this folder.
+
+Read in this order: config (every option), assemble (how a node is built), main (the command `leveret`), then what watches
+over a running node: alarms, metrics, logs.
+"""

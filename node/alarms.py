@@ -1,0 +1,116 @@
+"""Watches memory and disk, and holds publishers before either runs out.
+
+The decision is a plain function of what was measured; the watcher measures, tells the broker's alarms, and tells the queues
+how tight memory is (0.0 plenty, 1.0 at the watermark), so that they page out before publishers must be held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from node.config import DiskSection, MemorySection
+
+logger = logging.getLogger("leveret.alarms")
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# The disk is looked at less often while filling it would take long, assuming nobody writes faster than this.
+DISK_FILL_BYTES_PER_MS = 250_000
+
+
+def resident_bytes() -> int:
+    """Memory of this process as the kernel counts it."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def memory_available_to_us() -> int:
+    """The machine's memory, or the control group's limit where that is lower."""
+    machine = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            limit = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if limit.isdecimal():
+            machine = min(machine, int(limit))
+    return machine
+
+
+def memory_limit_bytes(section: MemorySection, available: int) -> int:
+    return section.high_watermark_bytes or int(available * section.high_watermark)
+
+
+def memory_pressure(used: int, limit: int, paging_ratio: float) -> float:
+    """0.0 below the paging point, rising to 1.0 at the watermark and beyond."""
+    begin = limit * paging_ratio
+    return min(1.0, max(0.0, (used - begin) / max(1.0, limit - begin)))
+
+
+def disk_check_delay_ms(free: int, section: DiskSection) -> int:
+    """Half the time that filling the rest could take, within the configured bounds."""
+    until_full = (free - section.free_limit_bytes) // (2 * DISK_FILL_BYTES_PER_MS)
+    return max(section.check_interval_min_ms, min(section.check_interval_max_ms, until_full))
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmPorts:
+    """What the watcher may do, handed in by assemble."""
+
+    raise_alarm: Callable[[str, str], None]  # kind, reason for people
+    clear_alarm: Callable[[str], None]
+    set_pressure: Callable[[float], None]
+    free_bytes: Callable[[], int]
+
+
+class Watcher:
+    """Measures on its own timers until it is cancelled."""
+
+    def __init__(self, memory: MemorySection, disk: DiskSection, ports: AlarmPorts) -> None:
+        self._memory = memory
+        self._disk = disk
+        self._ports = ports
+        self.memory_limit = memory_limit_bytes(memory, memory_available_to_us())
+        self.memory_used = 0
+        self.disk_free = 0
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_memory())
+            tasks.create_task(self._watch_disk())
+
+    async def _watch_memory(self) -> None:
+        while True:
+            self.check_memory(resident_bytes())
+            await asyncio.sleep(self._memory.check_interval_ms / 1000)
+
+    async def _watch_disk(self) -> None:
+        while True:
+            self.check_disk(self._ports.free_bytes())
+            await asyncio.sleep(disk_check_delay_ms(self.disk_free, self._disk) / 1000)
+
+    def check_memory(self, used: int) -> None:
+        self.memory_used = used
+        self._ports.set_pressure(memory_pressure(used, self.memory_limit, self._memory.paging_ratio))
+        if used > self.memory_limit:
+            self._ports.raise_alarm("memory", f"low on memory: {used} of {self.memory_limit} bytes used")
+        else:
+            self._ports.clear_alarm("memory")
+
+    def check_disk(self, free: int) -> None:
+        self.disk_free = free
+        if free < self._disk.free_limit_bytes:
+            self._ports.raise_alarm("disk", f"low on disk: {free} bytes free, limit {self._disk.free_limit_bytes}")
+        else:
+            self._ports.clear_alarm("disk")
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "memory_used": self.memory_used,
+            "memory_limit": self.memory_limit,
+            "disk_free": self.disk_free,
+            "disk_free_limit": self._disk.free_limit_bytes,
+        }

@@ -1,0 +1,50 @@
+"""The ports Clock, Random and Process, and their real sides. The other two are storage/disk.py and, with clusters, Net.
+
+Everything below node/ is handed these and asks the world nothing itself, so that a simulator can hand in its own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time, in the two senses that must never be mixed."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, for what people and message TTLs mean by time. May jump."""
+
+    def monotonic(self) -> float:
+        """Seconds that only go forward, for intervals and deadlines."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class Random(Protocol):
+    """Unpredictable bytes, for generated names and keys."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+
+class SystemRandom:
+    """The operating system's source of randomness."""
+
+    def random_bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+
+class Process(Protocol):
+    """How a node ends itself when it cannot keep its promises."""
+
+    def stop(self, reason: str) -> None:
+        """Begin to stop; `reason` is for the log and decides the exit code."""

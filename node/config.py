@@ -1,0 +1,187 @@
+"""Every option of a node, in one immutable place, with its default and the reason for it.
+
+`deploy/leveret.toml` shows the same options as a file; a test keeps the two equal. Unknown keys and wrong types are
+refused at start, with the path of the key in the message. Sizes are bytes, times say their unit.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import msgspec
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the text names the file, the key and the value."""
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the configuration file. Keys that do not exist are refused, so that a typing error is seen at once."""
+
+
+class NodeSection(Section, frozen=True):
+    name: str = ""  # empty: leveret@ and the host's short name
+    cluster_name: str = ""  # empty: the node's name; shown to clients and in metrics
+    data_dir: str = "var"
+    zone: str = ""  # empty: the host's name; replicas are placed in different zones first
+
+
+class ListenSection(Section, frozen=True):
+    amqp: tuple[str, ...] = ("127.0.0.1:5672",)
+    amqps: tuple[str, ...] = ()  # needs tls.certificate and tls.key
+    grpc: tuple[str, ...] = ("127.0.0.1:5680",)
+    http: tuple[str, ...] = ("127.0.0.1:15672",)
+    proxy_protocol: bool = False  # AMQP listeners expect a PROXY v1 or v2 header from a load balancer
+    backlog: int = 1024  # connections the kernel keeps waiting
+
+
+class TlsSection(Section, frozen=True):
+    certificate: str = ""  # PEM file
+    key: str = ""
+    ca: str = ""  # PEM file; with it, clients may (or must) show a certificate
+    verify_peer: bool = False  # True: a client without a valid certificate is refused
+    grpc: bool = False  # serve gRPC with this certificate too
+    username_from: str = "common-name"  # what EXTERNAL takes as the user: common-name or distinguished-name
+
+
+class AmqpSection(Section, frozen=True):
+    """Limits of the AMQP protocol; the values are RabbitMQ's unless said."""
+
+    channel_max: int = 2047
+    frame_max: int = 131_072
+    initial_frame_max: int = 8_192  # before tuning; also bounds what an unauthenticated peer can make us buffer
+    heartbeat_s: int = 60
+    message_bytes_max: int = 16_777_216
+    handshake_timeout_ms: int = 10_000
+    tls_handshake_timeout_ms: int = 5_000
+    authentication_failure_delay_ms: int = 3_000  # slows guessing by clients that cannot be told of a refusal
+    close_timeout_ms: int = 30_000
+    write_buffer_high_bytes: int = 4_194_304  # above it nothing more is delivered to this connection
+    write_buffer_low_bytes: int = 1_048_576
+
+
+class GrpcSection(Section, frozen=True):
+    message_bytes_max: int = 16_777_216
+    streams_max: int = 1_000  # concurrent calls on one connection
+    metadata_bytes_max: int = 16_384
+    keepalive_min_interval_ms: int = 10_000  # pings more often than this end the connection
+
+
+class LimitsSection(Section, frozen=True):
+    """Ceilings that keep one client, or one mistake, from taking the node down. 0 is no limit."""
+
+    connections: int = 16_000
+    unauthenticated_connections: int = 1_000  # accepted but not logged in yet
+    channels_per_node: int = 0
+    consumers_per_channel: int = 10_000
+    vhosts: int = 1_000
+    queues: int = 200_000
+    exchanges: int = 100_000
+    bindings: int = 1_000_000
+    topic_wildcards: int = 2  # number of # words that one binding key may hold
+    table_nesting: int = 32
+    regex_length: int = 1_024
+
+
+class MemorySection(Section, frozen=True):
+    high_watermark: float = 0.4  # share of the machine's (or cgroup's) memory above which publishers are held
+    high_watermark_bytes: int = 0  # absolute; wins over the share when not 0
+    paging_ratio: float = 0.5  # of the watermark, from where on queues keep only what they need in memory
+    check_interval_ms: int = 250  # a publisher can send a lot in a second
+
+
+class DiskSection(Section, frozen=True):
+    free_limit_bytes: int = 50_000_000
+    check_interval_min_ms: int = 100  # when space is nearly out
+    check_interval_max_ms: int = 10_000
+
+
+class LogSection(Section, frozen=True):
+    file_bytes_max: int = 67_108_864  # a file rolls when it is full; what still lives then goes to segments
+    commit_inline_bytes_max: int = 65_536  # a smaller commit that finds the writer idle is written without a thread hop
+    gathering_bytes_max: int = 33_554_432  # waiting for the disk above this: publishers are not read from
+    lazy_flush_ms: int = 100  # records without a promise (acknowledgements) reach the operating system within this
+
+
+class ClassicSection(Section, frozen=True):
+    queue_index_embed_msgs_below: int = (
+        4_096  # smaller messages lie beside the queue's index, larger in the shared store
+    )
+    segment_entry_count: int = 16_384
+    store_file_bytes_max: int = 16_777_216
+    compaction_interval_ms: int = 15_000
+
+
+class LoggingSection(Section, frozen=True):
+    level: str = "info"  # debug, info, warning, error
+    file: str = ""  # empty: standard error
+    json: bool = False
+
+
+class Config(Section, frozen=True):
+    """The whole configuration of one node."""
+
+    node: NodeSection = NodeSection()
+    listen: ListenSection = ListenSection()
+    tls: TlsSection = TlsSection()
+    amqp: AmqpSection = AmqpSection()
+    grpc: GrpcSection = GrpcSection()
+    limits: LimitsSection = LimitsSection()
+    memory: MemorySection = MemorySection()
+    disk: DiskSection = DiskSection()
+    log: LogSection = LogSection()
+    classic: ClassicSection = ClassicSection()
+    logging: LoggingSection = LoggingSection()
+
+    @property
+    def node_name(self) -> str:
+        return self.node.name or f"leveret@{socket.gethostname().split('.')[0]}"
+
+    @property
+    def cluster_name(self) -> str:
+        return self.node.cluster_name or self.node_name
+
+
+def load(path: Path) -> Config:
+    """The configuration in this TOML file. Raises ConfigError."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    try:
+        config = msgspec.toml.decode(text, type=Config)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    check(config)
+    return config
+
+
+def check(config: Config) -> None:
+    """Refuse values that are well-formed but cannot work. Raises ConfigError."""
+    if not 0 < config.memory.high_watermark <= 1:
+        raise ConfigError(f"memory.high_watermark is {config.memory.high_watermark}: give a share above 0 and up to 1")
+    if not 0 < config.memory.paging_ratio <= 1:
+        raise ConfigError(f"memory.paging_ratio is {config.memory.paging_ratio}: give a share above 0 and up to 1")
+    if config.amqp.frame_max < config.amqp.initial_frame_max:
+        raise ConfigError(
+            f"amqp.frame_max is {config.amqp.frame_max}: it may not be below amqp.initial_frame_max, "
+            f"{config.amqp.initial_frame_max}"
+        )
+    if config.listen.amqps and not (config.tls.certificate and config.tls.key):
+        raise ConfigError(f"listen.amqps is {list(config.listen.amqps)}: it needs tls.certificate and tls.key")
+    if config.tls.username_from not in ("common-name", "distinguished-name"):
+        raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
+    if config.logging.level not in ("debug", "info", "warning", "error"):
+        raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
+    for name in ("amqp", "amqps", "grpc", "http"):
+        for address in getattr(config.listen, name):
+            host_and_port(address, f"listen.{name}")
+
+
+def host_and_port(address: str, key: str) -> tuple[str, int]:
+    """`127.0.0.1:5672` or `[::1]:5672` as its two parts. Raises ConfigError naming the option."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"{key} is {address!r}: give HOST:PORT, for example 127.0.0.1:5672")
+    return host.removeprefix("[").removesuffix("]"), int(port)
