@@ -1,1 +1,1 @@
-"""(written with its first module)"""
+"""The protocols that clients speak. A front turns its protocol into calls of broker.session and back, and sees nothing below."""

@@ -1,0 +1,89 @@
+"""What a handler of the HTTP front gets, and what it gives back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
+
+from broker.records import UserRecord
+
+
+class HttpError(Exception):
+    """The request is answered with this status, an error word and a reason for people."""
+
+    def __init__(self, status: int, error: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Request:
+    """One request, whole."""
+
+    method: str
+    target: str
+    headers: dict[bytes, bytes]  # names in lower case
+    body: bytes
+    peer_is_loopback: bool
+    now: int
+    user: UserRecord | None = None  # set once the credentials are verified
+    parts: tuple[str, ...] = field(init=False)  # the path between its slashes, each part decoded
+    query: dict[str, list[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        split = urlsplit(self.target)
+        self.parts = tuple(unquote(part) for part in split.path.split("/") if part)
+        self.query = parse_qs(split.query, keep_blank_values=True)
+
+    def credentials(self) -> tuple[str, bytes]:
+        """User and password of the Basic scheme. Raises HttpError 401."""
+        scheme, _, encoded = self.headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"basic":
+            raise HttpError(401, "not_authorised", "give user and password (HTTP Basic)")
+        try:
+            user, colon, password = base64.b64decode(encoded, validate=True).partition(b":")
+            name = user.decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise HttpError(401, "not_authorised", "the Authorization header is not valid HTTP Basic") from error
+        if not colon:
+            raise HttpError(401, "not_authorised", "the Authorization header holds no password")
+        return name, password
+
+    def json_object(self) -> dict[str, Any]:
+        """The body as a JSON object; an empty body is an empty object. Raises HttpError 400."""
+        if not self.body.strip():
+            return {}
+        try:
+            value = msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise HttpError(400, "bad_request", f"the body is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise HttpError(400, "bad_request", f"the body is a JSON {type(value).__name__}, an object is needed")
+        return value
+
+
+@dataclass(slots=True, frozen=True)
+class Response:
+    """Status, body and what kind it is."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(status, msgspec.json.encode(value))
+
+
+def error_response(error: HttpError) -> Response:
+    headers = (("WWW-Authenticate", 'Basic realm="Leveret"'),) if error.status == 401 else ()
+    body = msgspec.json.encode({"error": error.error, "reason": error.reason})
+    return Response(error.status, body, headers=headers)

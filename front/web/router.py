@@ -1,0 +1,56 @@
+"""Finds the handler of a path. A pattern part in braces matches anything and is handed over by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from front.web.request import HttpError, Request, Response
+
+Handler = Callable[..., Awaitable[Response]]
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    method: str
+    pattern: tuple[str, ...]
+    handler: Handler
+    tag: str | None  # the user tag a caller needs; None: anybody, not even logged in
+
+    def match(self, parts: tuple[str, ...]) -> dict[str, str] | None:
+        if len(parts) != len(self.pattern):
+            return None
+        found = {}
+        for wanted, part in zip(self.pattern, parts, strict=True):
+            if wanted.startswith("{"):
+                found[wanted[1:-1]] = part
+            elif wanted != part:
+                return None
+        return found
+
+
+class Router:
+    """All routes, asked in the order they were added."""
+
+    def __init__(self) -> None:
+        self._routes: list[Route] = []
+
+    def add(self, method: str, path: str, handler: Handler, tag: str | None) -> None:
+        pattern = tuple(part for part in path.split("/") if part)
+        self._routes.append(Route(method, pattern, handler, tag))
+
+    def find(self, request: Request) -> tuple[Route, dict[str, str]]:
+        """The route and the named parts. Raises HttpError 404, or 405 with the methods that would do."""
+        allowed = []
+        for route in self._routes:
+            named = route.match(request.parts)
+            if named is None:
+                continue
+            if route.method == request.method or (request.method == "HEAD" and route.method == "GET"):
+                return route, named
+            allowed.append(route.method)
+        if allowed:
+            raise HttpError(
+                405, "method_not_allowed", f"{request.method} is not possible here, {', '.join(allowed)} is"
+            )
+        raise HttpError(404, "not_found", f"there is nothing at {request.target.partition('?')[0]}")

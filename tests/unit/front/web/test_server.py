@@ -1,0 +1,131 @@
+"""front/web: real requests over loopback against a handler of the test's own."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from front.web import server as web_server
+from front.web.request import HttpError, Request, Response, json_response
+from front.web.router import Router
+from front.web.server import WebServer
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+async def echo(request: Request) -> Response:
+    return json_response({"method": request.method, "parts": request.parts, "body": request.body.decode()})
+
+
+def exchange(data: bytes, answer: Answer = echo, chunk: int | None = None) -> bytes:
+    """What the server sends for these bytes until it closes."""
+
+    async def talk() -> bytes:
+        server = WebServer(answer, wall_ms=lambda: 1)
+        port = await server.listen("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for start in range(0, len(data), chunk or len(data)):
+            writer.write(data[start : start + (chunk or len(data))])
+            await writer.drain()
+        async with asyncio.timeout(10):
+            received = await reader.read(-1)
+        writer.close()
+        await server.stop()
+        return received
+
+    return asyncio.run(talk())
+
+
+def test_a_request_is_answered_and_the_connection_closed_when_asked() -> None:
+    reply = exchange(b"GET /api/queues/%2F/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 200")
+    assert json.loads(reply.partition(b"\r\n\r\n")[2]) == {
+        "method": "GET",
+        "parts": ["api", "queues", "/", "a"],
+        "body": "",
+    }
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 7])
+def test_pipelined_requests_are_answered_in_order_however_they_arrive(chunk: int | None) -> None:
+    first = b"PUT /one HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    second = b"GET /two HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    reply = exchange(first + second, chunk=chunk)
+    assert reply.count(b"HTTP/1.1 200") == 2
+    assert reply.index(b'"abc"') < reply.index(b'"two"')
+
+
+def test_garbage_is_answered_with_400_and_closed() -> None:
+    assert exchange(b"\x16\x03\x01 not http\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_that_announces_too_much_is_refused_before_it_is_sent() -> None:
+    size = web_server.BODY_BYTES_MAX + 1
+    reply = exchange(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
+    assert reply.startswith(b"HTTP/1.1 413")
+    assert str(size).encode() in reply
+
+
+def test_a_head_beyond_the_limit_is_refused() -> None:
+    reply = exchange(b"GET / HTTP/1.1\r\nX: " + b"a" * (web_server.HEADER_BYTES_MAX + 10))
+    assert reply.startswith(b"HTTP/1.1 431")
+
+
+def test_a_handler_that_fails_gives_500_and_no_detail() -> None:
+    async def fail(request: Request) -> Response:
+        raise RuntimeError("secret")
+
+    reply = exchange(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", fail)
+    assert reply.startswith(b"HTTP/1.1 500")
+    assert b"secret" not in reply
+
+
+def test_head_answers_the_length_without_the_body() -> None:
+    reply = exchange(b"HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 200")
+    assert reply.endswith(b"\r\n\r\n")
+
+
+def test_a_client_that_keeps_still_within_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_TIMEOUT_S", 0.05)
+    assert exchange(b"GET / HTTP/1.1\r\nHost:") == b""
+
+
+def request(target: str = "/", body: bytes = b"", **headers: str) -> Request:
+    encoded = {name.encode(): value.encode() for name, value in headers.items()}
+    return Request("GET", target, encoded, body, peer_is_loopback=True, now=1)
+
+
+def test_basic_credentials_are_read() -> None:
+    token = base64.b64encode(b"guest:pa:ss").decode()
+    assert request(authorization=f"Basic {token}").credentials() == ("guest", b"pa:ss")
+
+
+@pytest.mark.parametrize("value", ["", "Bearer x", "Basic !!!", "Basic " + base64.b64encode(b"guest").decode()])
+def test_bad_credentials_are_401(value: str) -> None:
+    with pytest.raises(HttpError) as caught:
+        request(authorization=value).credentials()
+    assert caught.value.status == 401
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff"])
+def test_a_body_that_is_no_object_is_400(body: bytes) -> None:
+    with pytest.raises(HttpError) as caught:
+        request(body=body).json_object()
+    assert caught.value.status == 400
+
+
+def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
+    router = Router()
+    router.add("GET", "/api/vhosts/{name}", echo, None)
+    router.add("PUT", "/api/vhosts/{name}", echo, None)
+    route, named = router.find(request("/api/vhosts/%2F"))
+    assert (route.method, named) == ("GET", {"name": "/"})
+    with pytest.raises(HttpError, match="POST is not possible here, GET, PUT is") as caught:
+        router.find(Request("POST", "/api/vhosts/a", {}, b"", peer_is_loopback=True, now=1))
+    assert caught.value.status == 405
+    with pytest.raises(HttpError) as missing:
+        router.find(request("/api/nothing"))
+    assert missing.value.status == 404
