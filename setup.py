@@ -2,6 +2,7 @@
 
 Each kernel has a plain definition beside it, so a machine without a C compiler still gets a working broker:
 the extensions are optional, and `leveret doctor` says which kind is in use.
+Nothing here names a processor: a kernel that wants an instruction asks for it at run time (native/_crc32c.h).
 """
 
 from glob import glob
@@ -9,8 +10,18 @@ from glob import glob
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+# Whoever includes one of these is built again when it changes.
+SHARED = sorted(glob("native/*.h") + glob("native/*.pxd"))
+
 KERNELS = [
-    Extension(path[: -len(".pyx")].replace("/", "."), [path], extra_compile_args=["-O3"], optional=True)
+    Extension(
+        path[: -len(".pyx")].replace("/", "."),
+        [path],
+        depends=SHARED,
+        include_dirs=["native"],
+        extra_compile_args=["-O3"],
+        optional=True,
+    )
     for path in sorted(glob("native/_*.pyx"))
 ]
 

@@ -1,1 +1,51 @@
-"""(written with its first module)"""
+"""Pure functions over buffers, each written twice.
+
+`x.py` is the definition: it documents, it is what the tests mean, and it runs where nothing could be compiled.
+`_x.pyx` is its compiled twin, and `native.x` hands out whichever is there:
+
+    frame_split    AMQP bytes -> runs of publishes, ranges of acks, other frames
+    deliver        messages of a content -> the frames of their deliveries
+    content        the bytes in which a run's messages travel and rest
+    crc32c         the checksum of everything that rests
+    record_scan    log bytes -> whole records, up to the first that is not
+    sequence_set   a set of numbers kept as ranges
+    topic_match    a routing key against a pattern
+
+The environment variable LEVERET_KERNELS chooses: "plain", "compiled" (then a missing twin is an error), or "auto".
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+
+KERNELS = ("frame_split", "deliver", "content", "crc32c", "record_scan", "sequence_set", "topic_match")
+
+_WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"
+if _WANTED not in ("auto", "compiled", "plain"):
+    raise ValueError(f"LEVERET_KERNELS is {_WANTED!r}: use auto, compiled or plain")
+
+
+def compiled_twin(kernel: str) -> ModuleType | None:
+    """The compiled module of a kernel, or None where the plain definition is to be used."""
+    if _WANTED == "plain":
+        return None
+    try:
+        return importlib.import_module(f"native._{kernel}")
+    except ImportError as error:
+        if _WANTED == "compiled":
+            raise ImportError(
+                f"LEVERET_KERNELS is compiled, but native._{kernel} does not load ({error}): run `make setup`"
+            ) from error
+        return None
+
+
+def kernels() -> dict[str, str]:
+    """For each kernel "compiled" or "plain", as this process uses it."""
+    return {kernel: "plain" if compiled_twin(kernel) is None else "compiled" for kernel in KERNELS}
+
+
+def backend() -> str:
+    """ "compiled" if every kernel is, else "plain": one slow kernel is enough to make a node slow."""
+    return "compiled" if set(kernels().values()) == {"compiled"} else "plain"
