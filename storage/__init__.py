@@ -1,1 +1,11 @@
-"""(written with its first module)"""
+"""Bytes and fsync: what a node promises about its files.
+
+- What was reported durable survives kill -9 and power loss. `durable` always means: fsynced, with its directory entry.
+- What was not reported durable may be there after a crash, in part or whole, but only as it was written: a record is
+  read back with the bytes that were appended, at its place in the order, or not at all.
+- Damage is told apart from a torn tail, and is reported with file, offset and length. Nothing damaged is deleted here.
+- After a write or an fsync has failed, the log writes nothing more. The node says so and stops promising.
+
+Read in this order: `disk.py` (the port), `record.py` (the bytes), `wal.py` (the log's core), `wal_writer.py` (what writes
+it), `wal_replay.py` (what a crash leaves, and what we make of it). `names.py` has every file name.
+"""

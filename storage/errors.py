@@ -1,0 +1,43 @@
+"""What can go wrong with files, and who must act.
+
+    StorageError
+      Corrupt      the bytes are not what was written: report, quarantine or repair; never delete
+      TornTail     the end of a file was never made durable: whoever opened it may cut it there
+      DiskFull     there is no room: free some; what was being written is not there
+      DiskFailed   the device or the file system failed: stop writing, a human must look
+"""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """Anything of this folder. The text names the file and what was wrong with it."""
+
+
+class Corrupt(StorageError):
+    """Bytes that had been durable are damaged or missing. Whoever owns the file reports it and keeps it."""
+
+    def __init__(self, name: str, offset: int, length: int, reason: str) -> None:
+        super().__init__(f"{name} is damaged at offset {offset} ({length} bytes): {reason}")
+        self.name = name
+        self.offset = offset
+        self.length = length
+        self.reason = reason
+
+
+class TornTail(StorageError):
+    """A file ends in bytes that no one was promised. `whole` is where the good part ends; the opener may cut there."""
+
+    def __init__(self, name: str, whole: int, size: int) -> None:
+        super().__init__(f"{name} ends in {size - whole} bytes of an unfinished write; whole up to {whole}")
+        self.name = name
+        self.whole = whole
+        self.size = size
+
+
+class DiskFull(StorageError):
+    """No space left. The caller gives up what it was writing; the operator makes room."""
+
+
+class DiskFailed(StorageError):
+    """Reading, writing or fsync failed, so the content of the file is unknown. Nothing more may be written to it."""

@@ -1,0 +1,105 @@
+"""Every file name in a node's data directory is made, and parsed, here and nowhere else.
+
+    lock                                        held by the process that uses the directory
+    node.facts                                  who this node is
+    log.facts                                   the log's id, and which of its files is the first that still counts
+    log/00000000000000000001.log                the node's log
+    catalog/                                    the metadata store (LMDB)
+    classic/clean-stop                          written last at a clean stop, removed first at the next start
+    classic/<hash>/summary                      what a queue knew at the clean stop
+    classic/<hash>/00000000000000000000.idx     a queue's index segment; its number is that of its first entry's segment
+    classic/<hash>/00000000000000000000.body    bodies embedded beside that segment
+    store/persistent/00000000000000000001.rdq   bodies shared by queues
+    store/transient/00000000000000000001.rdq    spilled bodies of non-persistent messages; emptied at start
+    quarantine/                                 damaged files, kept for a human
+
+Numbers have 20 digits, enough for 64 bits, so that names sort as numbers do. A queue's directory is a hash of who it
+is: no string of a user becomes a file name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+LOCK = "lock"
+NODE_FACTS = "node.facts"
+LOG_FACTS = "log.facts"
+LOG_DIRECTORY = "log"
+CATALOG_DIRECTORY = "catalog"
+CLASSIC_DIRECTORY = "classic"
+CLASSIC_CLEAN_STOP = "classic/clean-stop"
+STORE_PERSISTENT = "store/persistent"
+STORE_TRANSIENT = "store/transient"
+QUARANTINE_DIRECTORY = "quarantine"
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".idx"
+BODY_SUFFIX = ".body"
+STORE_SUFFIX = ".rdq"
+SEGMENT_SUFFIX = ".seg"
+TEMPORARY_SUFFIX = ".tmp"
+
+DIGITS = 20
+NUMBER_MAX = 2**64 - 1
+
+
+def numbered(directory: str, number: int, suffix: str) -> str:
+    """The file of this number in a directory."""
+    assert 0 <= number <= NUMBER_MAX, f"file number {number} does not fit 64 bits"
+    return f"{directory}/{number:0{DIGITS}d}{suffix}"
+
+
+def number_of(name: str, suffix: str) -> int | None:
+    """The number in a file name, with or without its path; None for a file that is not one of these."""
+    base = name.rpartition("/")[2]
+    digits = base.removesuffix(suffix)
+    if len(base) != DIGITS + len(suffix) or len(digits) != DIGITS or not (digits.isascii() and digits.isdecimal()):
+        return None
+    return int(digits)
+
+
+def numbers_in(names: list[str], suffix: str) -> list[int]:
+    """The numbers of those names that carry this suffix, ascending."""
+    return sorted(number for name in names if (number := number_of(name, suffix)) is not None)
+
+
+def log_file(number: int) -> str:
+    return numbered(LOG_DIRECTORY, number, LOG_SUFFIX)
+
+
+def queue_directory(vhost: str, name: str, queue_id: int) -> str:
+    """The directory of one classic queue. A queue declared again under the same name has another id, and another one."""
+    identity = f"{vhost}\0{name}\0{queue_id}".encode()
+    return f"{CLASSIC_DIRECTORY}/{hashlib.blake2b(identity, digest_size=16).hexdigest()}"
+
+
+def is_queue_directory(name: str) -> bool:
+    """Whether this entry of `classic/` is named as a queue's directory is."""
+    return len(name) == 32 and all(character in "0123456789abcdef" for character in name)
+
+
+def queue_summary(directory: str) -> str:
+    return f"{directory}/summary"
+
+
+def index_segment(directory: str, number: int) -> str:
+    return numbered(directory, number, INDEX_SUFFIX)
+
+
+def body_file(directory: str, number: int) -> str:
+    return numbered(directory, number, BODY_SUFFIX)
+
+
+def store_file(directory: str, number: int) -> str:
+    """A file of the shared store; `directory` is STORE_PERSISTENT or STORE_TRANSIENT."""
+    return numbered(directory, number, STORE_SUFFIX)
+
+
+def temporary(name: str) -> str:
+    """Where a file is written before it takes its name."""
+    return name + TEMPORARY_SUFFIX
+
+
+def quarantined(name: str, at_ms: int) -> str:
+    """Where a damaged file is put aside; `at_ms` keeps two of the same name apart."""
+    return f"{QUARANTINE_DIRECTORY}/{at_ms}-{name.replace('/', '-')}"

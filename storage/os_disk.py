@@ -1,0 +1,198 @@
+"""The real Disk: files below one directory of the operating system. The contract is in storage/disk.py.
+
+Files are 0600 and directories 0700: messages are nobody else's. Syscalls here release the interpreter lock, so the log's
+thread can wait for the device while the event loop goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from storage.disk import Buffer, File
+from storage.errors import DiskFailed, DiskFull
+
+PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
+
+
+@contextmanager
+def _as_disk_errors(what: str, name: str) -> Iterator[None]:
+    """Turn errors of the system into those of the contract; a missing or existing file stays Python's own error."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError as error:
+        text = f"cannot {what} {name}: {error.strerror or error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(text) from error
+        raise DiskFailed(text) from error
+
+
+class OsFile:
+    """One open file descriptor."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    def write_at(self, offset: int, parts: Sequence[Buffer]) -> None:
+        with _as_disk_errors("write", self._path):
+            for first in range(0, len(parts), PARTS_PER_CALL_MAX):
+                offset += self._write_group(offset, parts[first : first + PARTS_PER_CALL_MAX])
+
+    def _write_group(self, offset: int, parts: Sequence[Buffer]) -> int:
+        wanted = sum(map(len, parts))
+        written = os.pwritev(self._descriptor, parts, offset)
+        if written == wanted:
+            return wanted
+        # A short write is rare (a full disk, a signal, 2 GiB): go on with the rest as one buffer, so the next call
+        # either continues or says what is wrong.
+        rest = memoryview(b"".join(parts))
+        while written < wanted:
+            count = os.pwrite(self._descriptor, rest[written:], offset + written)
+            if count == 0:
+                raise OSError(errno.EIO, "the system wrote nothing and gave no reason")
+            written += count
+        return wanted
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with _as_disk_errors("read", self._path):
+            data = os.pread(self._descriptor, size, offset)
+            if len(data) == size or not data:
+                return data
+            pieces = [data]
+            got = len(data)
+            while got < size and (data := os.pread(self._descriptor, size - got, offset + got)):
+                pieces.append(data)
+                got += len(data)
+            return b"".join(pieces)
+
+    def sync(self) -> None:
+        with _as_disk_errors("fsync", self._path):
+            os.fdatasync(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        with _as_disk_errors("truncate", self._path):
+            os.ftruncate(self._descriptor, size)
+
+    def size(self) -> int:
+        with _as_disk_errors("stat", self._path):
+            return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with _as_disk_errors("close", self._path):
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        with suppress(OSError, DiskFailed):
+            self.close()
+
+
+class OsDisk:
+    """The files below `root`, which is made when it is missing."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self._lock_descriptor = -1
+        with _as_disk_errors("create", self.root):
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+
+    def path(self, name: str) -> str:
+        """Where the operating system finds this file, for libraries that open files themselves (LMDB)."""
+        return os.path.join(self.root, name) if name else self.root
+
+    def lock(self, name: str) -> None:
+        """Hold the data directory for this process until it ends. Raises DiskFailed when another process has it."""
+        with _as_disk_errors("open", self.path(name)):
+            self._lock_descriptor = os.open(self.path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(self._lock_descriptor)
+            self._lock_descriptor = -1
+            raise DiskFailed(f"the data directory {self.root} is in use by another process") from error
+
+    def unlock(self) -> None:
+        """Let go of the data directory."""
+        if self._lock_descriptor >= 0:
+            os.close(self._lock_descriptor)
+            self._lock_descriptor = -1
+
+    def create(self, name: str, preallocate: int = 0) -> File:
+        path = self.path(name)
+        with _as_disk_errors("create", path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = OsFile(descriptor, path)
+        if preallocate:
+            try:
+                with _as_disk_errors(f"reserve {preallocate} bytes for", path):
+                    os.posix_fallocate(descriptor, 0, preallocate)
+            except BaseException:
+                file.close()
+                with suppress(OSError):
+                    os.unlink(path)
+                raise
+        return file
+
+    def open(self, name: str) -> File:
+        path = self.path(name)
+        with _as_disk_errors("open", path):
+            return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC), path)
+
+    def read_file(self, name: str) -> bytes:
+        file = self.open(name)
+        try:
+            return file.read_at(0, file.size())
+        finally:
+            file.close()
+
+    def rename(self, old: str, new: str) -> None:
+        with _as_disk_errors("rename", self.path(old)):
+            os.replace(self.path(old), self.path(new))
+
+    def delete(self, name: str) -> None:
+        with _as_disk_errors("delete", self.path(name)):
+            os.unlink(self.path(name))
+
+    def sync_dir(self, name: str) -> None:
+        path = self.path(name)
+        with _as_disk_errors("fsync", path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def make_dir(self, name: str) -> None:
+        above = ""
+        for part in name.split("/"):
+            here = f"{above}/{part}" if above else part
+            with _as_disk_errors("create", self.path(here)), suppress(FileExistsError):
+                os.mkdir(self.path(here), 0o700)
+                self.sync_dir(above)
+            above = here
+
+    def remove_dir(self, name: str) -> None:
+        with _as_disk_errors("remove", self.path(name)):
+            os.rmdir(self.path(name))
+
+    def list(self, name: str) -> list[str]:
+        try:
+            with _as_disk_errors("list", self.path(name)):
+                return sorted(os.listdir(self.path(name)))
+        except FileNotFoundError:
+            return []
+
+    def exists(self, name: str) -> bool:
+        return os.path.exists(self.path(name))
+
+    def free_bytes(self) -> int:
+        with _as_disk_errors("ask the free space of", self.root):
+            state = os.statvfs(self.root)
+            return state.f_bavail * state.f_frsize
