@@ -92,3 +92,13 @@ class PolicyRecord:
     priority: int
     definition: dict[str, Any]
     operator: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class ParameterRecord:
+    """A runtime parameter; `vhost` is empty for a global one. The value is what JSON can say."""
+
+    vhost: str
+    component: str
+    name: str
+    value: Any

@@ -1,0 +1,207 @@
+"""The four kinds of exchange: from a message's routing keys or headers to the destinations bound for it.
+
+Each kind keeps the bindings of one exchange in the shape in which it is asked: by key, as a list, as a tree of words, as
+header conditions. A destination may be bound in several ways at once; it is counted, and goes when the last one goes.
+Destinations come in the order in which they were first bound, so that the same catalog always routes the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.errors import PreconditionFailed
+from broker.records import Arguments, BindingRecord
+from broker.tables import same, show, type_name
+from broker.topic_tree import TopicTree, check_pattern
+
+# (queue or exchange, name)
+Destination = tuple[str, str]
+# Decoded only when somebody asks; the answer is kept by the caller.
+Headers = Callable[[], dict[str, Any] | None]
+
+
+class Bindings(Protocol):
+    """What an exchange knows of its own bindings."""
+
+    @property
+    def count(self) -> int: ...
+
+    def add(self, binding: BindingRecord) -> None: ...
+
+    def remove(self, binding: BindingRecord) -> None:
+        """The very record that was added before."""
+
+    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+        """Where a message with these keys goes; the same destination may come more than once."""
+
+
+def destination_of(binding: BindingRecord) -> Destination:
+    return binding.destination_kind, binding.destination
+
+
+def _count_up(counts: dict[Destination, int], destination: Destination) -> None:
+    counts[destination] = counts.get(destination, 0) + 1
+
+
+def _count_down(counts: dict[Destination, int], destination: Destination) -> None:
+    counts[destination] -= 1
+    if counts[destination] == 0:
+        del counts[destination]
+
+
+class DirectBindings:
+    """Exact key."""
+
+    __slots__ = ("_by_key", "count")
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, dict[Destination, int]] = {}
+        self.count = 0
+
+    def add(self, binding: BindingRecord) -> None:
+        _count_up(self._by_key.setdefault(binding.routing_key, {}), destination_of(binding))
+        self.count += 1
+
+    def remove(self, binding: BindingRecord) -> None:
+        destinations = self._by_key[binding.routing_key]
+        _count_down(destinations, destination_of(binding))
+        if not destinations:
+            del self._by_key[binding.routing_key]
+        self.count -= 1
+
+    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+        if len(keys) == 1:
+            return self._by_key.get(keys[0], ())
+        return [destination for key in keys for destination in self._by_key.get(key, ())]
+
+
+class FanoutBindings:
+    """Everybody, whatever the key."""
+
+    __slots__ = ("_destinations", "count")
+
+    def __init__(self) -> None:
+        self._destinations: dict[Destination, int] = {}
+        self.count = 0
+
+    def add(self, binding: BindingRecord) -> None:
+        _count_up(self._destinations, destination_of(binding))
+        self.count += 1
+
+    def remove(self, binding: BindingRecord) -> None:
+        _count_down(self._destinations, destination_of(binding))
+        self.count -= 1
+
+    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+        return self._destinations
+
+
+class TopicBindings:
+    """Patterns of words."""
+
+    __slots__ = ("_tree",)
+
+    def __init__(self) -> None:
+        self._tree: TopicTree[Destination] = TopicTree()
+
+    @property
+    def count(self) -> int:
+        return self._tree.count
+
+    def add(self, binding: BindingRecord) -> None:
+        self._tree.add(binding.routing_key, destination_of(binding))
+
+    def remove(self, binding: BindingRecord) -> None:
+        self._tree.remove(binding.routing_key, destination_of(binding))
+
+    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+        if len(keys) == 1:
+            return self._tree.match(keys[0])
+        return [destination for key in keys for destination in self._tree.match(key)]
+
+
+_X_MATCH = ("all", "any", "all-with-x", "any-with-x")
+
+
+@dataclass(slots=True, frozen=True)
+class HeaderCondition:
+    """What one binding of a headers exchange asks of a message."""
+
+    wanted: tuple[tuple[str, Any], ...]  # a value of None: the header exists
+    every: bool  # all of them, or any one
+
+    @classmethod
+    def of(cls, arguments: Arguments) -> HeaderCondition:
+        mode = arguments.get("x-match", "all")
+        with_x = mode.endswith("-with-x")
+        wanted = [
+            (name, value)
+            for name, value in arguments.items()
+            if name != "x-match" and (with_x or not name.startswith("x-"))
+        ]
+        return cls(tuple(wanted), mode.startswith("all"))
+
+    def holds(self, headers: dict[str, Any]) -> bool:
+        tests = (name in headers and (value is None or same(value, headers[name])) for name, value in self.wanted)
+        return all(tests) if self.every else any(tests)
+
+
+class HeadersBindings:
+    """Conditions on the message's headers, one after the other."""
+
+    __slots__ = ("_bindings",)
+
+    def __init__(self) -> None:
+        # By identity: arguments are a table, which cannot be hashed, and the catalog gives back the record it gave.
+        self._bindings: dict[int, tuple[BindingRecord, HeaderCondition, Destination]] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._bindings)
+
+    def add(self, binding: BindingRecord) -> None:
+        self._bindings[id(binding)] = binding, HeaderCondition.of(binding.arguments), destination_of(binding)
+
+    def remove(self, binding: BindingRecord) -> None:
+        del self._bindings[id(binding)]
+
+    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+        if not self._bindings:
+            return ()
+        present = headers() or {}
+        return [destination for _, condition, destination in self._bindings.values() if condition.holds(present)]
+
+
+def check_binding(kind: str, routing_key: str, arguments: Arguments) -> None:
+    """Raises PreconditionFailed for a binding that this kind of exchange cannot have."""
+    if kind == "topic":
+        check_pattern(routing_key)
+    elif kind == "headers" and "x-match" in arguments:
+        mode = arguments["x-match"]
+        expected = "expected all, any, all-with-x, or any-with-x"
+        if not isinstance(mode, str):
+            raise PreconditionFailed(
+                f"Invalid x-match field type {type_name(mode)} (value {show(mode)}); expected longstr"
+            )
+        if mode not in _X_MATCH:
+            raise PreconditionFailed(f'Invalid x-match field value <<"{mode}">>; {expected}')
+
+
+KINDS: dict[str, Callable[[], Bindings]] = {
+    "direct": DirectBindings,
+    "fanout": FanoutBindings,
+    "topic": TopicBindings,
+    "headers": HeadersBindings,
+}
+# Kinds that RabbitMQ knows as plugins say so in the error, which is worded differently there.
+_PLUGIN_KIND_PREFIX = "x-"
+
+
+def check_kind(kind: str) -> None:
+    if kind in KINDS:
+        return
+    if kind.startswith(_PLUGIN_KIND_PREFIX):
+        raise PreconditionFailed(f"unknown exchange type '{kind}'")
+    raise PreconditionFailed(f"invalid exchange type '{kind}'")

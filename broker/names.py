@@ -1,0 +1,78 @@
+"""Names of what clients declare: which are allowed, which are ours, how an error text says them.
+
+Client libraries and their tests read some of these texts, so they are RabbitMQ's to the letter.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+
+from broker.errors import AccessRefused, NotFound, PreconditionFailed
+
+NAME_BYTES_MAX = 255
+DEFAULT_EXCHANGE = ""
+# The name under which permissions see the default exchange.
+DEFAULT_EXCHANGE_ALIAS = "amq.default"
+DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+_RESERVED_PREFIX = "amq."
+_SERVER_NAMED_BYTES = 16
+
+
+def clean(name: str) -> str:
+    """A name as it is kept: CR and LF are stripped, for names end up in logs and in text protocols."""
+    if "\r" in name or "\n" in name:
+        return name.replace("\r", "").replace("\n", "")
+    return name
+
+
+def check_length(kind: str, name: str) -> None:
+    """AMQP cannot say a longer name; other protocols must not create one."""
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > NAME_BYTES_MAX:
+        raise PreconditionFailed(f"{kind} name of {size} bytes is longer than {NAME_BYTES_MAX}: '{name[:40]}...'")
+
+
+def labelled(kind: str, name: str, vhost: str) -> str:
+    """`queue 'orders' in vhost '/'`."""
+    return f"{kind} '{name}' in vhost '{vhost}'"
+
+
+def is_reserved(name: str) -> bool:
+    return name.startswith(_RESERVED_PREFIX)
+
+
+def check_not_reserved(kind: str, name: str) -> None:
+    """Only the broker makes names that begin with amq."""
+    if is_reserved(name):
+        raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def check_not_default_exchange(name: str) -> None:
+    """The default exchange cannot be declared, deleted, bound or unbound."""
+    if name == DEFAULT_EXCHANGE:
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def check_deletable_exchange(name: str, vhost: str) -> None:
+    """The predeclared exchanges stay, and no name like theirs is ever deleted."""
+    check_not_default_exchange(name)
+    if is_reserved(name):
+        raise AccessRefused(f"deletion of system {labelled('exchange', name, vhost)} not allowed")
+
+
+def not_found(kind: str, name: str, vhost: str) -> NotFound:
+    return NotFound(f"no {labelled(kind, name, vhost)}")
+
+
+def server_named(random: bytes) -> str:
+    """A queue name made by the broker, from 16 random bytes."""
+    return _unguessable("amq.gen-", random)
+
+
+def server_consumer_tag(random: bytes) -> str:
+    return _unguessable("amq.ctag-", random)
+
+
+def _unguessable(prefix: str, random: bytes) -> str:
+    assert len(random) == _SERVER_NAMED_BYTES, f"{len(random)} random bytes for a name, not {_SERVER_NAMED_BYTES}"
+    return prefix + urlsafe_b64encode(random).rstrip(b"=").decode()

@@ -1,0 +1,147 @@
+"""What one vhost holds: its exchanges, queues and bindings, each found from every side that asks.
+
+A binding is known to its source (to route), to its destination (to go with it) and by itself (to be declared once). All
+work is in proportion to what is touched: deleting a queue costs its own bindings, however many there are in the vhost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from broker.exchange import KINDS, Bindings, Destination, destination_of
+from broker.records import BindingRecord, ExchangeRecord, QueueRecord
+from broker.tables import encode_table
+
+# Called with each record that came (True) or went (False).
+OnChange = Callable[["ExchangeRecord | QueueRecord | BindingRecord", bool], None]
+# What makes a binding itself; two with the same are one.
+BindingIdentity = tuple[str, str, str, str, bytes]
+
+
+def identity_of(binding: BindingRecord) -> BindingIdentity:
+    # Sorted, for a table's fields have no order.
+    arguments = encode_table(dict(sorted(binding.arguments.items()))) if binding.arguments else b""
+    return binding.source, binding.destination_kind, binding.destination, binding.routing_key, arguments
+
+
+class Exchange:
+    """An exchange with the bindings that lead away from it."""
+
+    __slots__ = ("alternate", "alternate_known", "bindings", "outgoing", "record")
+
+    def __init__(self, record: ExchangeRecord) -> None:
+        self.record = record
+        self.bindings: Bindings = KINDS[record.kind]()
+        self.outgoing: dict[BindingIdentity, BindingRecord] = {}
+        self.alternate: str | None = (
+            None  # where unroutable messages go, once `alternate_known`; policies may change it
+        )
+        self.alternate_known = False
+
+
+class Namespace:
+    """One vhost's contents. What it is told to add has been checked; here nothing is refused."""
+
+    def __init__(self, on_change: OnChange) -> None:
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, QueueRecord] = {}
+        self.bindings: dict[BindingIdentity, BindingRecord] = {}
+        self._incoming: dict[Destination, dict[BindingIdentity, BindingRecord]] = {}
+        self._on_change = on_change
+
+    def incoming(self, destination: Destination) -> Iterable[BindingRecord]:
+        return self._incoming.get(destination, {}).values()
+
+    def has_destination(self, destination: Destination) -> bool:
+        kind, name = destination
+        return name in (self.queues if kind == "queue" else self.exchanges)
+
+    def is_stored(self, record: ExchangeRecord | QueueRecord | BindingRecord) -> bool:
+        """Whether a restart keeps it: durable things, and bindings between two of them."""
+        if isinstance(record, ExchangeRecord):
+            return record.durable
+        if isinstance(record, QueueRecord):
+            return record.durable and not record.exclusive
+        if record.destination_kind == "queue":
+            destination_stored = self.is_stored(self.queues[record.destination])
+        else:
+            destination_stored = self.exchanges[record.destination].record.durable
+        return destination_stored and self.exchanges[record.source].record.durable
+
+    def add_exchange(self, record: ExchangeRecord) -> None:
+        assert record.name not in self.exchanges, f"exchange {record.name!r} is there already"
+        self.exchanges[record.name] = Exchange(record)
+        self._on_change(record, True)
+
+    def add_queue(self, record: QueueRecord) -> None:
+        assert record.name not in self.queues, f"queue {record.name!r} is there already"
+        self.queues[record.name] = record
+        self._on_change(record, True)
+
+    def add_binding(self, record: BindingRecord) -> bool:
+        """False when there is one like it."""
+        identity = identity_of(record)
+        if identity in self.bindings:
+            return False
+        exchange = self.exchanges[record.source]
+        exchange.bindings.add(record)
+        exchange.outgoing[identity] = record
+        self.bindings[identity] = record
+        self._incoming.setdefault(destination_of(record), {})[identity] = record
+        self._on_change(record, True)
+        return True
+
+    def remove_binding(self, record: BindingRecord) -> bool:
+        """False when there is none like it. The source goes too if that was its last and it is auto-delete."""
+        identity = identity_of(record)
+        if identity not in self.bindings:
+            return False
+        self._remove([identity])
+        return True
+
+    def remove_queue(self, name: str) -> QueueRecord:
+        record = self.queues.pop(name)
+        self._remove(self._incoming.get(("queue", name), ()))
+        self._on_change(record, False)
+        return record
+
+    def remove_exchange(self, name: str) -> ExchangeRecord:
+        exchange = self.exchanges[name]
+        for identity in list(exchange.outgoing):
+            self._detach(identity)
+        self._drop_exchange(exchange)
+        self._remove(self._incoming.get(("exchange", name), ()))
+        return exchange.record
+
+    def _remove(self, identities: Iterable[BindingIdentity]) -> None:
+        """Removes bindings, and auto-delete exchanges that lose their last one by it, and what leads to those. Chains of
+        exchanges may be long, so they are a list of work and not a recursion."""
+        work = deque(identities)
+        while work:
+            identity = work.popleft()
+            if identity not in self.bindings:
+                continue  # it leads from an exchange that went meanwhile
+            source = self._detach(identity)
+            if source is not None and source.record.auto_delete and not source.outgoing:
+                self._drop_exchange(source)
+                work.extend(self._incoming.get(("exchange", source.record.name), ()))
+
+    def _detach(self, identity: BindingIdentity) -> Exchange | None:
+        """Takes the binding out of every index; returns its source, if that still exists."""
+        record = self.bindings.pop(identity)
+        incoming = self._incoming[destination_of(record)]
+        del incoming[identity]
+        if not incoming:
+            del self._incoming[destination_of(record)]
+        source = self.exchanges.get(record.source)
+        if source is not None:
+            del source.outgoing[identity]
+            source.bindings.remove(record)
+        self._on_change(record, False)
+        return source
+
+    def _drop_exchange(self, exchange: Exchange) -> None:
+        assert not exchange.outgoing, f"exchange {exchange.record.name!r} goes with {len(exchange.outgoing)} bindings"
+        del self.exchanges[exchange.record.name]
+        self._on_change(exchange.record, False)

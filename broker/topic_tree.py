@@ -1,0 +1,108 @@
+"""Topic patterns as a tree of words: which of a thousand patterns match a key, in time that follows the key's length.
+
+Words are split at dots; `*` stands for one word and `#` for any number, zero too. The empty key has no words. Walking
+keeps the *set* of nodes that the words so far can lead to, so patterns with several `#` cost no more than others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+from broker.errors import PreconditionFailed
+
+# Each further `#` multiplies what matching has to keep track of, for every message that is published.
+WILDCARDS_MAX = 2
+
+T = TypeVar("T", bound=Hashable)
+
+
+def words_of(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises PreconditionFailed for a binding key with too many `#`."""
+    count = words_of(pattern).count("#")
+    if count > WILDCARDS_MAX:
+        raise PreconditionFailed(
+            f"invalid binding key '{pattern}': it has {count} wildcards '#', and at most {WILDCARDS_MAX} are allowed"
+        )
+
+
+class _Node(Generic[T]):
+    __slots__ = ("children", "eats_words", "values")
+
+    def __init__(self, eats_words: bool = False) -> None:
+        self.children: dict[str, _Node[T]] = {}
+        self.values: dict[T, int] = {}  # how many times each was added with this pattern
+        self.eats_words = eats_words  # the pattern so far ends in `#`
+
+    @property
+    def empty(self) -> bool:
+        return not self.children and not self.values
+
+
+class TopicTree(Generic[T]):
+    """A multiset of (pattern, value), asked by key."""
+
+    __slots__ = ("_root", "count")
+
+    def __init__(self) -> None:
+        self._root: _Node[T] = _Node()
+        self.count = 0
+
+    def add(self, pattern: str, value: T) -> None:
+        node = self._root
+        for word in words_of(pattern):
+            child = node.children.get(word)
+            if child is None:
+                child = node.children[word] = _Node(eats_words=word == "#")
+            node = child
+        node.values[value] = node.values.get(value, 0) + 1
+        self.count += 1
+
+    def remove(self, pattern: str, value: T) -> None:
+        path = [self._root]
+        words = words_of(pattern)
+        for word in words:
+            path.append(path[-1].children[word])
+        values = path[-1].values
+        values[value] -= 1
+        if values[value] == 0:
+            del values[value]
+        self.count -= 1
+        for depth in range(len(words), 0, -1):  # branches that lead nowhere go at once
+            if not path[depth].empty:
+                break
+            del path[depth - 1].children[words[depth - 1]]
+
+    def match(self, key: str) -> Iterator[T]:
+        """Values whose pattern matches. One that was added with several such patterns may come several times."""
+        reached = _closed({self._root: None})
+        for word in words_of(key):
+            following: dict[_Node[T], None] = {}
+            for node in reached:
+                children = node.children
+                if word in children and word != "#":  # a `#` in a key is only a word, and no pattern asks for it
+                    following[children[word]] = None
+                if "*" in children:
+                    following[children["*"]] = None
+                if node.eats_words:
+                    following[node] = None
+            if not following:
+                return
+            reached = _closed(following)
+        for node in reached:
+            yield from node.values
+
+
+def _closed(nodes: dict[_Node[T], None]) -> dict[_Node[T], None]:
+    """These nodes, and those that a `#` standing for no word leads to from them."""
+    reached = dict(nodes)
+    for node in nodes:
+        child = node.children.get("#")
+        while child is not None:
+            reached[child] = None
+            child = child.children.get("#")
+    return reached
