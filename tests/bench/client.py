@@ -1,0 +1,178 @@
+"""A load generator's AMQP client: blocking, one socket, bytes prepared once and sent many times.
+
+It measures brokers, so it must cost less than they do: publishes go out as one prepared buffer repeated, and what comes
+in is cut by the same kernel the broker uses. It is no client library: whatever it does not expect ends the run with an error.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Any
+
+from pamqp import body, commands, frame, header
+from pamqp.base import Frame
+
+from native.frame_split import ACK, FRAME, split
+
+FRAME_MAX = 131_072
+RECEIVE_BYTES = 1 << 18
+DELIVER = b"\x00\x3c\x00\x3c"
+TIMEOUT_S = 60.0
+
+
+class UnexpectedAnswer(Exception):
+    """The broker said something that this workload does not provoke."""
+
+
+class Client:
+    """One connection with one channel, logged in as guest."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = b""
+        self._socket.sendall(b"AMQP\x00\x00\x09\x01")
+        self.receive_method(0, "Connection.Start")
+        response = b"\x00guest\x00guest".decode()
+        self.send_method(0, commands.Connection.StartOk({}, "PLAIN", response, "en_US"))
+        tune: Any = self.receive_method(0, "Connection.Tune")
+        self.send_method(0, commands.Connection.TuneOk(tune.channel_max, FRAME_MAX, 0))
+        self.call(0, commands.Connection.Open("/"), "Connection.OpenOk")
+        self.call(1, commands.Channel.Open(), "Channel.OpenOk")
+
+    def close(self) -> None:
+        self.call(0, commands.Connection.Close(200, "done", 0, 0), "Connection.CloseOk")
+        self._socket.close()
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send_method(self, channel: int, method: Frame) -> None:
+        self.send(frame.marshal(method, channel))
+
+    def call(self, channel: int, method: Frame, answer: str) -> Any:
+        self.send_method(channel, method)
+        return self.receive_method(channel, answer)
+
+    def receive_method(self, channel: int, name: str) -> Any:
+        """The next method, which must be `name`; heartbeats are passed over."""
+        while True:
+            while len(self._buffer) < 7 or len(self._buffer) < struct.unpack_from(">I", self._buffer, 3)[0] + 8:
+                self._buffer += self._receive_bytes()
+            size, _, method = frame.unmarshal(self._buffer)
+            self._buffer = self._buffer[size:]
+            if getattr(method, "name", "") == name:
+                return method
+            if getattr(method, "name", "") not in ("", "Heartbeat"):
+                raise UnexpectedAnswer(
+                    f"waiting for {name} on channel {channel}: {method!r} {vars(method) if hasattr(method, '__dict__') else ''}"
+                )
+
+    def _receive_bytes(self) -> bytes:
+        data = self._socket.recv(RECEIVE_BYTES)
+        if not data:
+            raise UnexpectedAnswer("the broker closed the connection")
+        return data
+
+    def receive_items(self) -> list[tuple[Any, ...]]:
+        """What the splitter makes of the next bytes that come in."""
+        self._buffer += self._receive_bytes()
+        items, used, error = split(self._buffer, 0, 1 << 30, 1 << 40)
+        if error:
+            raise UnexpectedAnswer(f"not AMQP: {error}")
+        self._buffer = self._buffer[used:]
+        return items
+
+    def declare_queue(self, name: str, *, durable: bool = True, arguments: dict[str, Any] | None = None) -> None:
+        self.call(1, commands.Queue.Declare(queue=name, durable=durable, arguments=arguments or {}), "Queue.DeclareOk")
+
+    def publish_unit(self, exchange: str, key: str, size: int, *, persistent: bool = True) -> bytes:
+        """The frames of one message, ready to be sent any number of times."""
+        properties = commands.Basic.Properties(delivery_mode=2 if persistent else 1)
+        payload = b"x" * size
+        step = FRAME_MAX - 8
+        parts = [
+            frame.marshal(commands.Basic.Publish(exchange=exchange, routing_key=key), 1),
+            frame.marshal(header.ContentHeader(0, size, properties), 1),
+            *(frame.marshal(body.ContentBody(payload[at : at + step]), 1) for at in range(0, size, step)),
+        ]
+        return b"".join(parts)
+
+    def publish(self, units: list[bytes], count: int, window: int) -> None:
+        """Send `count` messages, taking the units in turn; never more than `window` unconfirmed (0: no confirms)."""
+        if window:
+            self.call(1, commands.Confirm.Select(), "Confirm.SelectOk")
+        sent = confirmed = 0
+        while sent < count:
+            burst = min(count - sent, window - (sent - confirmed) if window else 64)
+            if burst > 0:
+                self.send(
+                    b"".join(units[(sent + i) % len(units)] for i in range(burst))
+                    if len(units) > 1
+                    else units[0] * burst
+                )
+                sent += burst
+            if window:
+                confirmed = self._receive_confirms(confirmed)
+        while window and confirmed < count:
+            confirmed = self._receive_confirms(confirmed)
+
+    def _receive_confirms(self, confirmed: int) -> int:
+        for item in self.receive_items():
+            if item[0] != ACK:
+                raise UnexpectedAnswer(f"waiting for confirms: {item!r}")
+            _, _, first, last, multiple = item
+            # Single acks may come out of order, so only their number counts; `multiple` names all below it.
+            confirmed = max(confirmed, last) if multiple else confirmed + last - first + 1
+        return confirmed
+
+    def consume(self, queues: list[str], count: int, prefetch: int) -> None:
+        """Take `count` messages; prefetch 0 takes them with automatic acknowledgement."""
+        if prefetch:
+            self.call(1, commands.Basic.Qos(0, prefetch, False), "Basic.QosOk")
+        for queue in queues:
+            # Deliveries may overtake nothing: consume-ok comes first, what follows is left for the loop below.
+            self.call(1, commands.Basic.Consume(queue=queue, no_ack=prefetch == 0), "Basic.ConsumeOk")
+        got, acknowledged, half = 0, 0, max(1, prefetch // 2)
+        while got < count:
+            for item in self.receive_items():
+                if item[0] == FRAME and item[1] == 1:
+                    if item[3][:4] != DELIVER:
+                        raise UnexpectedAnswer(f"after {got} of {count} deliveries: {item!r}")
+                    got += 1
+            while prefetch and got - acknowledged >= half:
+                acknowledged += half
+                self.acknowledge(acknowledged)
+        if prefetch and acknowledged < got:
+            self.acknowledge(got)
+
+    def acknowledge(self, tag: int) -> None:
+        self.send(struct.pack(">BHIHHQBB", 1, 1, 13, 60, 80, tag, 1, 0xCE))
+
+    def measure_latency(self, queue: str, count: int, per_second: int) -> list[float]:
+        """Seconds from publish to delivery, sorted; publishing and consuming on this connection at a steady rate."""
+        self.call(1, commands.Basic.Qos(0, 1000, False), "Basic.QosOk")
+        self.call(1, commands.Basic.Consume(queue=queue), "Basic.ConsumeOk")
+        unit = self.publish_unit("", queue, 100)
+        times: list[float] = []
+        sent_at: list[float] = []
+        begin = time.perf_counter()
+        self._socket.settimeout(0.0005)
+        while len(times) < count:
+            now = time.perf_counter()
+            while len(sent_at) < count and len(sent_at) < (now - begin) * per_second:
+                sent_at.append(time.perf_counter())
+                self.send(unit)
+            try:
+                items = self.receive_items()
+            except TimeoutError:
+                assert now - begin < TIMEOUT_S + count / per_second, f"{len(times)} of {count} messages came back"
+                continue
+            now = time.perf_counter()
+            for item in items:
+                if item[0] == FRAME and item[1] == 1 and item[3][:4] == DELIVER:
+                    times.append(now - sent_at[len(times)])
+            self.acknowledge(len(times))
+        return sorted(times)

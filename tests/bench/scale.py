@@ -1,0 +1,198 @@
+"""How a node carries much: a long backlog, a low memory watermark, many idle connections, many queues.
+
+    python -m tests.bench.scale backlog|watermark|connections|queues [--count N]
+
+Each starts a node of its own, prints one JSON object with its figures, and ends with 1 when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pamqp import commands
+
+from tests.bench.client import Client
+from tests.running_node import RunningNode, start_node
+
+IDLE_SECONDS = 10
+MESSAGE_BYTES_MAX = 8.0
+CONNECTION_BYTES_MAX = 60_000
+DECLARES_PER_SECOND_MIN = 300
+RESTART_SECONDS_MAX = 20
+IDLE_CPU_SHARE_MAX = 0.05
+WATERMARK_BYTES = 512 << 20
+
+Figures = dict[str, Any]
+
+
+def settled_resident_bytes(node: RunningNode) -> int:
+    """Memory once it has stopped changing, or after ten seconds."""
+    last = node.resident_bytes()
+    for _ in range(20):
+        time.sleep(0.5)  # memory is watched, nothing is synchronised by this
+        now = node.resident_bytes()
+        if abs(now - last) < 1 << 18:
+            return now
+        last = now
+    return last
+
+
+def time_to_first_message(node: RunningNode, queue: str) -> tuple[int, bool]:
+    """(messages ready, whether one could be taken) as the first client sees it."""
+    client = Client(*node.amqp)
+    declared = client.call(1, commands.Queue.Declare(queue=queue, passive=True), "Queue.DeclareOk")
+    client.consume([queue], 1, 1)
+    client.close()
+    return declared.message_count, True
+
+
+def backlog(scratch: Path, count: int) -> Figures:
+    """Fill a queue, weigh the node, kill it, and time its return."""
+    node = start_node(scratch / "data")
+    client = Client(*node.amqp)
+    client.declare_queue("warm")
+    client.publish([client.publish_unit("", "warm", 100)], 20_000, 1000)
+    client.call(1, commands.Queue.Purge(queue="warm"), "Queue.PurgeOk")
+    client.declare_queue("backlog")
+    empty = settled_resident_bytes(node)
+    begin = time.perf_counter()
+    client.publish([client.publish_unit("", "backlog", 100)], count, 1000)
+    publish_seconds = time.perf_counter() - begin
+    full = settled_resident_bytes(node)
+    node.kill()
+    begin = time.perf_counter()
+    node = start_node(scratch / "data")
+    ready, _ = time_to_first_message(node, "backlog")
+    restart_seconds = time.perf_counter() - begin
+    begin = time.perf_counter()
+    client = Client(*node.amqp)
+    client.consume(["backlog"], count, 1000)
+    consume_seconds = time.perf_counter() - begin
+    node.stop()
+    per_message = (full - empty) / count
+    return {
+        "published_per_second": round(count / publish_seconds),
+        "bytes_per_message": round(per_message, 2),
+        "recovered": ready,
+        "restart_seconds": round(restart_seconds, 2),
+        "consumed_per_second": round(count / consume_seconds),
+        "met": per_message <= MESSAGE_BYTES_MAX and ready == count,
+    }
+
+
+def watermark(scratch: Path, count: int) -> Figures:
+    """Publish far more than fits below the watermark; the publisher is held, nothing is lost, memory stays below."""
+    options = scratch / "leveret.toml"
+    options.write_text(f"[memory]\nhigh_watermark_bytes = {WATERMARK_BYTES}\n")
+    node = start_node(scratch / "data", "--config", str(options))
+    client = Client(*node.amqp)
+    client.declare_queue("flood")
+    failures: list[BaseException] = []
+
+    def flood() -> None:
+        try:
+            client.publish([client.publish_unit("", "flood", 100)], count, 10_000)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    highest = 0
+    while thread.is_alive():
+        highest = max(highest, node.resident_bytes())
+        thread.join(0.05)
+    reader = Client(*node.amqp)
+    reader.consume(["flood"], count, 1000)
+    highest = max(highest, node.resident_bytes())
+    node.stop()
+    return {
+        "published_and_consumed": count,
+        "resident_bytes_max": highest,
+        "watermark_bytes": WATERMARK_BYTES,
+        "met": highest <= WATERMARK_BYTES and not failures,
+    }
+
+
+def connections(scratch: Path, count: int) -> Figures:
+    node = start_node(scratch / "data")
+    first = [Client(*node.amqp) for _ in range(20)]
+    before = settled_resident_bytes(node)
+    begin = time.perf_counter()
+    more = [Client(*node.amqp) for _ in range(count)]
+    seconds = time.perf_counter() - begin
+    after = settled_resident_bytes(node)
+    cpu = idle_cpu_share(node)
+    each = (after - before) / count
+    for client in (*first, *more):
+        client.close()
+    node.stop()
+    return {
+        "connected_per_second": round(count / seconds),
+        "bytes_per_connection": round(each),
+        "idle_cpu_share": round(cpu, 4),
+        "met": each <= CONNECTION_BYTES_MAX and cpu <= IDLE_CPU_SHARE_MAX,
+    }
+
+
+def idle_cpu_share(node: RunningNode) -> float:
+    begin = node.cpu_seconds()
+    time.sleep(IDLE_SECONDS)  # the measurement itself: what does a node do in this time when nobody asks for anything
+    return (node.cpu_seconds() - begin) / IDLE_SECONDS
+
+
+def queues(scratch: Path, count: int) -> Figures:
+    node = start_node(scratch / "data")
+    client = Client(*node.amqp)
+    begin = time.perf_counter()
+    for number in range(count):
+        client.declare_queue(f"many.{number}")
+    declare_seconds = time.perf_counter() - begin
+    cpu = idle_cpu_share(node)
+    node.stop()
+    begin = time.perf_counter()
+    node = start_node(scratch / "data")
+    again = Client(*node.amqp)
+    again.call(1, commands.Queue.Declare(queue=f"many.{count - 1}", passive=True), "Queue.DeclareOk")
+    restart_seconds = time.perf_counter() - begin
+    again.close()
+    node.stop()
+    rate = count / declare_seconds
+    return {
+        "declared_per_second": round(rate),
+        "restart_seconds": round(restart_seconds, 2),
+        "idle_cpu_share": round(cpu, 4),
+        "met": rate >= DECLARES_PER_SECOND_MIN and restart_seconds <= RESTART_SECONDS_MAX and cpu <= IDLE_CPU_SHARE_MAX,
+    }
+
+
+MEASUREMENTS: dict[str, tuple[Callable[[Path, int], Figures], int]] = {
+    "backlog": (backlog, 1_000_000),
+    "watermark": (watermark, 5_000_000),
+    "connections": (connections, 2_000),
+    "queues": (queues, 10_000),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=list(MEASUREMENTS))
+    parser.add_argument("--count", type=int)
+    options = parser.parse_args()
+    measure, usual = MEASUREMENTS[options.what]
+    with tempfile.TemporaryDirectory(prefix="leveret-scale-") as scratch:
+        figures = measure(Path(scratch), options.count or usual)
+    print(json.dumps({"measurement": options.what, "count": options.count or usual, **figures}))
+    return 0 if figures["met"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
