@@ -1,0 +1,49 @@
+"""What survives: clean stops, kill -9, and what a restart must not bring back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pika
+
+from tests.crash.cycles import Cycles
+from tests.running_node import start_node
+
+
+def channel_to(url: str) -> tuple[pika.BlockingConnection, pika.adapters.blocking_connection.BlockingChannel]:
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    return connection, connection.channel()
+
+
+def test_a_clean_restart_keeps_persistent_messages_and_drops_transient_ones(tmp_path: Path) -> None:
+    node = start_node(tmp_path / "data")
+    _, channel = channel_to(node.amqp_url)
+    channel.queue_declare("keep", durable=True)
+    channel.queue_declare("transient", durable=False)
+    channel.confirm_delivery()
+    for number in range(10):
+        mode = 2 if number % 2 else 1
+        channel.basic_publish("", "keep", str(number).encode(), pika.BasicProperties(delivery_mode=mode))
+    for _ in range(2):
+        method, _, body = channel.basic_get("keep")
+        assert body is not None
+        if body == b"1":
+            channel.basic_ack(method.delivery_tag)
+    assert node.stop() == 0
+    node = start_node(tmp_path / "data")
+    connection, channel = channel_to(node.amqp_url)
+    left = []
+    while (got := channel.basic_get("keep", auto_ack=True))[0]:
+        left.append((got[2], got[0].redelivered))
+    assert left == [(b"3", False), (b"5", False), (b"7", False), (b"9", False)]
+    with_transient = channel.queue_declare("transient", durable=True)
+    assert with_transient.method.message_count == 0
+    connection.close()
+    assert node.stop() == 0
+
+
+def test_twelve_kills_lose_nothing_that_was_confirmed(tmp_path: Path) -> None:
+    cycles = Cycles("kill", 20261121, tmp_path, None)
+    cycles.run(12)
+    assert cycles.verdict.failures == []
+    assert cycles.verdict.confirmed > 1_000
