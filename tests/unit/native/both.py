@@ -6,6 +6,7 @@ import importlib
 from types import SimpleNamespace
 
 import pytest
+
 from native import compiled_twin
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from native import compiled_twin
 from native.crc32c import crc32c_plain
-
 from tests.unit.native.both import forms
 
 FORMS = forms("crc32c", "crc32c")

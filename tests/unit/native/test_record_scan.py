@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native.record_scan import CLEAN_END, DAMAGED, HEADER_SIZE, REACHED_END, TORN
 
+from native.record_scan import CLEAN_END, DAMAGED, HEADER_SIZE, REACHED_END, TORN
 from tests.unit.native.both import forms
 
 FORMS = forms("record_scan", "scan", "seal")
@@ -95,7 +95,9 @@ class TestScan:
             form.seal([b""], *values)
 
 
-@given(written_records, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4), st.binary(max_size=70))
+@given(
+    written_records, st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4), st.binary(max_size=70)
+)
 @settings(deadline=None)
 def test_both_forms_agree_on_damaged_logs(records: Any, changes: list[tuple[int, int]], tail: bytes) -> None:
     plain = FORMS[0].values[0]

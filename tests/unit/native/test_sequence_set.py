@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from native import compiled_twin
 from native.sequence_set import SequenceSetPlain
 

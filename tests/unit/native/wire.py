@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
-from dataclasses import dataclass, field
 from typing import Any
 
-from native import frame_split as fs
 from pamqp import body, commands, frame, header
+
+from native import frame_split as fs
+
+METHOD_LEN = 29  # of the method frame that publish() begins with, its names as they are by default
 
 
 def raw_frame(kind: int, channel: int, payload: bytes, end: int = 0xCE) -> bytes:
@@ -44,12 +48,14 @@ def ack(tag: int, *, channel: int = 1, multiple: bool = False) -> bytes:
     return frame.marshal(commands.Basic.Ack(delivery_tag=tag, multiple=multiple), channel)
 
 
-@dataclass
-class Assembler:
-    """What a channel would see: the same list however the bytes were cut into calls and runs."""
+class Heard:
+    """Items as the frames they came from: the same list however the bytes were cut into calls, bodies and runs.
 
-    seen: list[tuple[Any, ...]] = field(default_factory=list)
-    open: dict[int, tuple[bytes, bytes, int, bytes]] = field(default_factory=dict)
+    Body frames in a row are one entry, single acks one entry each, and rising acks of "all up to" the last of them.
+    """
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[Any, ...]] = []
 
     def take(self, items: list[fs.Item]) -> None:
         for item in items:
@@ -60,42 +66,35 @@ class Assembler:
             else:
                 self._take_frame(item[1], item[2], item[3])
 
-    def _take_run(self, item: Any) -> None:
-        _, channel, method, count, content, body_bytes, *agreed, _look = item
-        messages = list(walk(content))
-        assert len(messages) == count
-        assert sum(len(text) for _, text in messages) == body_bytes
+    def _take_run(self, item: fs.PublishItem) -> None:
+        channel, method, count, content, body_bytes, *agreed = item[1:]
+        messages = walk(content)
+        looks = [fs.look_at_plain(props) for props, _ in messages]
+        assert count == len(messages)
+        assert body_bytes == sum(len(text) for _, text in messages)
+        assert all([*look[:4]] == agreed[:4] for look in looks)
+        assert agreed[4] == functools.reduce(operator.or_, (look.look for look in looks))
         for props, text in messages:
-            look = fs.look_at_plain(props)
-            assert [*look[:4]] == agreed
-            self.seen.append(("message", channel, method, props, text))
+            self._take_frame(fs.FRAME_METHOD, channel, method)
+            self._take_frame(fs.FRAME_HEADER, channel, struct.pack(">HHQ", 60, 0, len(text)) + props)
+            self._take_frame(fs.FRAME_BODY, channel, text)
 
     def _take_ack(self, channel: int, first: int, last: int, multiple: bool) -> None:
-        if multiple and self.seen and self.seen[-1][:2] == ("ack all", channel) and 0 < self.seen[-1][2] < last:
-            self.seen[-1] = ("ack all", channel, last)
-        elif multiple:
-            self.seen.append(("ack all", channel, last))
+        before = self.frames[-1] if self.frames else ("",)
+        if not multiple:
+            self.frames.extend(("ack", channel, tag) for tag in range(first, last + 1))
+        elif before[:2] == ("ack all", channel) and 0 < before[2] < last:
+            self.frames[-1] = ("ack all", channel, last)
         else:
-            self.seen.extend(("ack", channel, tag) for tag in range(first, last + 1))
+            self.frames.append(("ack all", channel, last))
 
     def _take_frame(self, kind: int, channel: int, payload: bytes) -> None:
-        if kind == 1 and payload[:4] == b"\0\x3c\0\x28":
-            self.open[channel] = (payload, b"", -1, b"")
-            self.seen.append(("begun", channel, payload))
-        elif kind == 2 and channel in self.open and self.open[channel][2] < 0 and len(payload) >= 14:
-            self._continue(channel, payload[12:], int.from_bytes(payload[4:12], "big"), b"", payload)
-        elif kind == 3 and channel in self.open and 0 <= len(payload) <= self.open[channel][2]:
-            _, props, missing, text = self.open[channel]
-            self._continue(channel, props, missing - len(payload), text + payload, payload)
-        else:
-            self.seen.append(("frame", kind, channel, payload))
-
-    def _continue(self, channel: int, props: bytes, missing: int, text: bytes, payload: bytes) -> None:
-        method = self.open[channel][0]
-        self.open[channel] = (method, props, missing, text)
-        self.seen.append(("more", channel, payload))
-        if missing == 0:
-            del self.open[channel]
+        if kind != fs.FRAME_BODY:
+            self.frames.append((kind, channel, payload))
+        elif payload and self.frames and self.frames[-1][:2] == (kind, channel):
+            self.frames[-1] = (kind, channel, self.frames[-1][2] + payload)
+        elif payload:
+            self.frames.append((kind, channel, payload))
 
 
 def walk(content: bytes) -> list[tuple[bytes, bytes]]:
