@@ -10,9 +10,7 @@ added, at the end and with a default, so a newer node reads what an older one wr
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -249,18 +247,13 @@ def decode_record(kind: type[R], data: bytes) -> R:
 def _body(data: bytes) -> list[Any]:
     if not data or data[0] != VERSION:
         raise UnknownVersion(f"version {data[:1].hex() or 'missing'} of the catalog's format, and {VERSION} is known")
-    body = msgspec.msgpack.decode(memoryview(data)[1:])
+    try:
+        body = msgspec.msgpack.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise UnknownVersion(f"the fields of a record cannot be read: {error}") from error
     if not isinstance(body, list):
         raise UnknownVersion(f"a {type(body).__name__} where the fields of a record should be")
     return body
-
-
-@cache
-def _shape(kind: Hashable) -> tuple[tuple[str, Any], ...]:
-    """The fields of a command or record class, each with what it takes to bring it back from msgpack."""
-    assert isinstance(kind, type), f"{kind!r} is no class"
-    hints = get_type_hints(kind)
-    return tuple((part.name, _shape_of_field(hints[part.name])) for part in fields(kind))
 
 
 def _shape_of_field(hint: Any) -> Any:
@@ -274,11 +267,16 @@ def _shape_of_field(hint: Any) -> Any:
 
 
 _RECORDS = frozenset(get_args(Record))
+# The fields of each command and record class, each with what it takes to bring it back from msgpack.
+_SHAPES: dict[type[Any], list[tuple[str, Any]]] = {
+    kind: [(name, _shape_of_field(hint)) for name, hint in get_type_hints(kind).items()]
+    for kind in (*NUMBERS.values(), *_RECORDS)
+}
 
 
 def _to_plain(value: Any) -> list[Any]:
     plain = []
-    for name, shape in _shape(type(value)):
+    for name, shape in _SHAPES[type(value)]:
         part = getattr(value, name)
         if shape == "table":
             part = encode_table(part)
@@ -289,9 +287,8 @@ def _to_plain(value: Any) -> list[Any]:
 
 
 def _from_plain(kind: type[R], plain: list[Any]) -> R:
-    shape = _shape(kind)
     values = {}
-    for (name, how), part in zip(shape, plain, strict=False):
+    for (name, how), part in zip(_SHAPES[kind], plain, strict=False):
         if how == "table":
             part = decode_table(part)[0]
         elif how == "tuple":

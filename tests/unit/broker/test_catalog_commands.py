@@ -1,0 +1,108 @@
+"""Commands and records as bytes: they come back, they can grow, and what is not known is said."""
+
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from broker import catalog_commands
+from broker.catalog import _APPLY
+from broker.catalog_commands import (
+    NUMBERS,
+    VERSION,
+    Bind,
+    Command,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteQueue,
+    DeleteTopicPermission,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+    SetParameter,
+    SetVhostLimits,
+    UnknownVersion,
+    decode_command,
+    decode_record,
+    encode_command,
+    encode_record,
+)
+from broker.records import (
+    BindingRecord,
+    ExchangeRecord,
+    ParameterRecord,
+    PolicyRecord,
+    QueueRecord,
+    UserRecord,
+    VhostRecord,
+)
+from broker.tables import Timestamp
+
+ARGUMENTS: dict[str, Any] = {"a": 1, "t": Timestamp(5), "d": Decimal("1.5"), "b": b"\xff", "l": [None, {"x": True}]}
+COMMANDS: list[Command] = [
+    PutVhost(VhostRecord("v", "what for", ("a", "b"), "quorum", True, {"max-queues": 3})),
+    PutUser(UserRecord("u", None, ("monitoring",))),
+    DeclareExchange(ExchangeRecord("v", "x", "topic", False, True, True, ARGUMENTS)),
+    DeclareQueue("v", "ü", "classic", False, True, True, ARGUMENTS, "node-1", "c1"),
+    DeleteQueue("v", "q", 7),
+    DeleteTopicPermission("u", "v"),
+    Bind(BindingRecord("v", "x", "q", "queue", "a.#", ARGUMENTS), "c1"),
+    PutPolicy(PolicyRecord("v", "p", "^a", "queues", -1, {"max-length": 5, "overflow": "drop-head"}, True)),
+    SetParameter(ParameterRecord("v", "shovel", "s", {"uris": ["a", "b"], "n": None})),
+    SetVhostLimits("v", {"max-connections": 1}),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+def test_a_command_comes_back_as_it_was(command: Command) -> None:
+    encoded = encode_command(command)
+    assert encoded[0] == VERSION
+    decoded = decode_command(encoded)
+    assert decoded == command
+    assert repr(decoded) == repr(command)  # to the type of every value
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    record = QueueRecord("/", "q", "classic", True, False, False, ARGUMENTS, 2**40, "home", None)
+    assert decode_record(QueueRecord, encode_record(record)) == record
+
+
+def test_numbers_of_commands_never_change() -> None:
+    assert {number: kind.__name__ for number, kind in NUMBERS.items()} == {
+        1: "PutVhost", 2: "DeleteVhost", 3: "PutUser", 4: "DeleteUser", 5: "PutPermission", 6: "DeletePermission",
+        7: "PutTopicPermission", 8: "DeleteTopicPermission", 9: "DeclareExchange", 10: "DeleteExchange",
+        11: "DeclareQueue", 12: "DeleteQueue", 13: "Bind", 14: "Unbind", 15: "PutPolicy", 16: "DeletePolicy",
+        17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
+    }  # fmt: skip
+
+
+def test_a_field_that_was_added_has_its_default_in_what_was_written_before() -> None:
+    written_before = bytes((VERSION,)) + msgspec.msgpack.encode(["/", "x", "direct"])
+    assert decode_record(ExchangeRecord, written_before) == ExchangeRecord("/", "x", "direct")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "version missing"),
+        (b"\x09", "version 09 of the catalog's format, and 1 is known"),
+        (bytes((VERSION,)) + msgspec.msgpack.encode([999]), "no command has the number 999"),
+        (bytes((VERSION,)) + b"\x92\x01", "the fields of a record cannot be read: Input data was truncated"),
+        (bytes((VERSION,)) + msgspec.msgpack.encode(5), "a int where the fields of a record should be"),
+        (bytes((VERSION,)) + msgspec.msgpack.encode([12, "/"]), "DeleteQueue without name"),
+    ],
+)
+def test_what_is_not_known_is_said(data: bytes, text: str) -> None:
+    with pytest.raises(UnknownVersion, match=text):
+        decode_command(data)
+
+
+def test_every_command_can_be_encoded_and_applied() -> None:
+    defined = {
+        value
+        for value in vars(catalog_commands).values()
+        if isinstance(value, type) and value.__module__ == catalog_commands.__name__ and value is not UnknownVersion
+    }
+    assert defined == set(NUMBERS.values())
+    assert defined == set(_APPLY)

@@ -1,0 +1,142 @@
+"""Who may do what, in RabbitMQ's words where it is refused, and patterns that cannot harm."""
+
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import DeclareExchange, DeletePermission, PutPermission, PutTopicPermission, PutUser
+from broker.errors import AccessRefused, PreconditionFailed
+from broker.patterns import matches, quoted
+from broker.permissions import Access, ResourceKind, check, check_topic, may_enter
+from broker.records import ExchangeRecord, PermissionRecord, TopicPermissionRecord, UserRecord
+
+
+def catalog_with_user(configure: str = "", write: str = "", read: str = "", user: str = "obs") -> Catalog:
+    catalog = Catalog()
+    for command in default_commands("hash"):
+        catalog.apply(command)
+    catalog.apply(PutUser(UserRecord(user, None)))
+    catalog.apply(PutPermission(PermissionRecord(user, "/", configure, write, read)))
+    return catalog
+
+
+ACCESSES: tuple[Access, ...] = ("configure", "write", "read")
+KINDS: tuple[ResourceKind, ...] = ("queue", "exchange")
+
+
+@pytest.mark.parametrize(("granted", "asked", "kind"), list(product(ACCESSES, ACCESSES, KINDS)))
+def test_each_access_is_asked_of_its_own_pattern(granted: Access, asked: Access, kind: ResourceKind) -> None:
+    catalog = catalog_with_user(**{granted: "^orders-"})
+    if granted == asked:
+        check(catalog, "obs", "/", asked, kind, "orders-1")
+    for name in ("my-orders-1",) if granted == asked else ("orders-1", "my-orders-1"):
+        with pytest.raises(AccessRefused) as refused:
+            check(catalog, "obs", "/", asked, kind, name)
+        assert refused.value.text == f"{asked} access to {kind} '{name}' in vhost '/' refused for user 'obs'"
+
+
+def test_the_default_exchange_has_a_name_here() -> None:
+    with pytest.raises(AccessRefused) as refused:
+        check(catalog_with_user(), "obs", "/", "write", "exchange", "")
+    assert refused.value.text == "write access to exchange 'amq.default' in vhost '/' refused for user 'obs'"
+    check(catalog_with_user(write="^amq\\.default$"), "obs", "/", "write", "exchange", "")
+
+
+def test_without_a_record_nothing_is_allowed_and_a_change_holds_at_once() -> None:
+    catalog = catalog_with_user(".*", ".*", ".*")
+    check(catalog, "obs", "/", "read", "queue", "q")
+    assert may_enter(catalog, "obs", "/") and not may_enter(catalog, "obs", "other")
+    catalog.apply(PutPermission(PermissionRecord("obs", "/", ".*", ".*", "^$")))
+    with pytest.raises(AccessRefused):
+        check(catalog, "obs", "/", "read", "queue", "q")
+    catalog.apply(DeletePermission("obs", "/"))
+    assert not may_enter(catalog, "obs", "/")
+    with pytest.raises(AccessRefused):
+        check(catalog, "obs", "/", "write", "queue", "q")
+
+
+def test_the_empty_pattern_matches_nothing_not_even_the_empty_name() -> None:
+    assert not matches("", "") and not matches("", "a")
+    assert matches("^$", "") and not matches("^$", "a")
+
+
+TOPIC = "amq.topic"
+
+
+def test_topic_permissions_restrict_only_where_they_are_set() -> None:
+    catalog = catalog_with_user(".*", ".*", ".*")
+    check_topic(catalog, "obs", "/", "write", TOPIC, "b.c")
+    catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", TOPIC, "^a", "^b")))
+    check_topic(catalog, "obs", "/", "write", TOPIC, "a.c")
+    check_topic(catalog, "obs", "/", "read", TOPIC, "b.#")
+    check_topic(catalog, "obs", "/", "write", "amq.direct", "b.c")
+    check_topic(catalog, "guest", "/", "write", TOPIC, "b.c")
+    with pytest.raises(AccessRefused) as refused:
+        check_topic(catalog, "obs", "/", "write", TOPIC, "b.c")
+    assert refused.value.text == (
+        "write access to topic 'b.c' in exchange 'amq.topic' in vhost '/' refused for user 'obs'"
+    )
+    with pytest.raises(AccessRefused) as refused:
+        check_topic(catalog, "obs", "/", "read", TOPIC, "a.c")
+    assert (
+        refused.value.text == "read access to topic 'a.c' in exchange 'amq.topic' in vhost '/' refused for user 'obs'"
+    )
+
+
+def test_topic_permissions_mean_nothing_for_other_kinds_of_exchange() -> None:
+    catalog = catalog_with_user(".*", ".*", ".*")
+    catalog.apply(DeclareExchange(ExchangeRecord("/", "x", "direct")))
+    catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", "x", "^$", "^$")))
+    check_topic(catalog, "obs", "/", "write", "x", "anything")
+
+
+def may_publish(user: str, pattern: str, key: str, **variables: str) -> bool:
+    catalog = catalog_with_user(".*", ".*", ".*", user=user)
+    catalog.apply(PutTopicPermission(TopicPermissionRecord(user, "/", TOPIC, pattern, pattern)))
+    try:
+        check_topic(catalog, user, "/", "write", TOPIC, key, variables)
+    except AccessRefused:
+        return False
+    return True
+
+
+def test_variables_stand_for_the_text_itself() -> None:
+    assert may_publish("ann", "^{username}\\.", "ann.1") and not may_publish("ann", "^{username}\\.", "bob.1")
+    assert may_publish("ann", "^{client_id}$", "c7", client_id="c7")
+    for user in (".*", "a|b", "[^x]", "a-z", "]", "^", "$", "\\E", "{vhost}", "(?i)ann", "a{1,9}"):
+        assert may_publish(user, "^{username}$", user), user
+        for other in ("ann", "a", "b", "", "/", "z"):
+            assert not may_publish(user, "^{username}$", other), user
+        # Within a class too, the name gives its characters and nothing else.
+        assert not may_publish(user, "^[{username}]$", "q") and not may_publish(user, "^[{username}]$", "\n")
+
+
+def test_quoting_covers_every_printable_character() -> None:
+    for code in range(32, 127):
+        text = f"a{chr(code)}b"
+        assert matches(f"^{quoted(text)}$", text), text
+        assert not matches(f"^{quoted(text)}$", "ab"), text
+
+
+@pytest.mark.parametrize("pattern", ["(", "a(?!b)", r"(a)\1", "[z-a]", "a" * 1025])
+def test_patterns_that_cannot_be_used_are_refused_when_they_are_set(pattern: str) -> None:
+    catalog = catalog_with_user()
+    with pytest.raises(PreconditionFailed, match="write permission of user 'obs': "):
+        catalog.apply(PutPermission(PermissionRecord("obs", "/", ".*", pattern, ".*")))
+    with pytest.raises(PreconditionFailed, match="read permission of user 'obs': "):
+        catalog.apply(PutTopicPermission(TopicPermissionRecord("obs", "/", TOPIC, "a", pattern)))
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*)*b", "(a|a)*c", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_no_pattern_takes_long(pattern: str) -> None:
+    started = perf_counter()
+    matches(pattern, "a" * 255 + "!")
+    assert perf_counter() - started < 0.5  # a backtracking engine would need years
+
+
+def test_names_that_are_not_utf8() -> None:
+    stray: Any = b"\xff".decode("utf-8", "surrogateescape")
+    assert matches(".*", stray) and not matches("^a", stray)

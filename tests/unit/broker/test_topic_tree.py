@@ -1,0 +1,51 @@
+"""The tree of patterns agrees with matching one pattern at a time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.errors import PreconditionFailed
+from broker.topic_tree import TopicTree, check_pattern
+from native.topic_match import matches
+
+PATTERN_WORDS = st.sampled_from(["a", "b", "", "*", "#"])
+KEY_WORDS = st.sampled_from(["a", "b", "c", "", "*", "#"])
+PATTERNS = st.lists(PATTERN_WORDS, max_size=6).map(".".join)
+KEYS = st.lists(KEY_WORDS, max_size=6).map(".".join)
+
+
+@given(st.lists(PATTERNS, max_size=12), st.lists(KEYS, min_size=1, max_size=6))
+def test_matches_as_each_pattern_alone_does(patterns: list[str], keys: list[str]) -> None:
+    tree: TopicTree[int] = TopicTree()
+    for number, pattern in enumerate(patterns):
+        tree.add(pattern, number)
+    for key in keys:
+        expected = {number for number, pattern in enumerate(patterns) if matches(pattern, key)}
+        assert set(tree.match(key)) == expected
+
+
+@given(st.lists(st.tuples(PATTERNS, st.integers(0, 3)), max_size=12), st.randoms(use_true_random=False))
+def test_removing_restores_what_was_before(entries: list[tuple[str, int]], random) -> None:  # type: ignore[no-untyped-def]
+    tree: TopicTree[int] = TopicTree()
+    for entry in entries:
+        tree.add(*entry)
+    random.shuffle(entries)
+    while entries:
+        tree.remove(*entries.pop())
+        assert tree.count == len(entries)
+        for key in ("", "a", "a.b", "b..a"):
+            assert set(tree.match(key)) == {value for pattern, value in entries if matches(pattern, key)}
+    assert tree._root.empty
+
+
+def test_many_wildcards_do_not_multiply_the_work() -> None:
+    tree: TopicTree[int] = TopicTree()
+    tree.add(".".join(["#"] * 40), 1)
+    assert set(tree.match(".".join(["a"] * 100))) == {1}
+
+
+def test_a_binding_key_may_hold_two_hashes() -> None:
+    check_pattern("#.a.#")
+    check_pattern("a#b.c##.###")  # these are words like others
+    with pytest.raises(PreconditionFailed, match=r"it has 3 wildcards '#', and at most 2 are allowed"):
+        check_pattern("#.a.#.#")
