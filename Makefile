@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNELS := $(wildcard native/*.pyx native/*.pxd)
+KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
 .PHONY: setup run test check bench proto clean
 

@@ -1,0 +1,126 @@
+"""What the kernels cost, plain beside compiled: `python -m tests.bench.bench_kernels`.
+
+Its table is the one in native/README.md. The work is that of a busy node: messages of 100 bytes, a thousand at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from native import compiled_twin, content, crc32c, deliver, frame_split, record_scan, sequence_set, topic_match
+
+Work = Callable[[Any], object]
+
+MESSAGES = 1000
+ROUNDS = 5
+FRAME_MAX = 131072
+SIZE_MAX = 1 << 27
+
+
+def main() -> None:
+    print(f"{'kernel':<14} {'work':<46} {'plain':>12} {'compiled':>12} {'factor':>7}")
+    for kernel, work, unit, units, run in works():
+        twin = compiled_twin(kernel)
+        plain_ns = best_ns(lambda run=run, kernel=kernel: run(PLAIN[kernel])) / units
+        if twin is None:
+            print(f"{kernel:<14} {work:<46} {spell(plain_ns, unit):>12} {'not built':>12}")
+            continue
+        compiled_ns = best_ns(lambda run=run, twin=twin: run(twin)) / units
+        print(
+            f"{kernel:<14} {work:<46} {spell(plain_ns, unit):>12} {spell(compiled_ns, unit):>12} "
+            f"{plain_ns / compiled_ns:>6.0f}x"
+        )
+
+
+class _Plain:
+    """A kernel's plain functions under the names that its twin has."""
+
+    def __init__(self, module: Any) -> None:
+        for name in dir(module):
+            if name.endswith("_plain"):
+                setattr(self, name.removesuffix("_plain"), getattr(module, name))
+
+
+PLAIN: dict[str, Any] = {
+    module.__name__.removeprefix("native."): _Plain(module)
+    for module in (frame_split, deliver, content, crc32c, record_scan, topic_match, sequence_set)
+}
+PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
+
+
+def works() -> list[tuple[str, str, str, int, Work]]:
+    """Kernel, work, unit of its figure, units in one round, and the round."""
+    body = b"x" * 100
+    publishes = publish_frames(body) * MESSAGES
+    acks = b"".join(frame(1, struct.pack(">HHQB", 60, 80, tag, 0)) for tag in range(1, MESSAGES + 1))
+    messages = content.encode(b"\x10\0\2", body) * MESSAGES
+    payload = bytes(range(256)) * 4
+    log = (record_scan.seal([payload], 1, 0, 1, 1, 1, 1) + payload) * MESSAGES
+    block = bytes(range(256)) * 256
+    names = (1, b"ctag1", 1, False, b"amq.direct", b"orders")
+    return [
+        ("frame_split", "split publishes of 100 B", "message", MESSAGES,
+         lambda k: k.split(publishes, 0, FRAME_MAX, SIZE_MAX)),
+        ("frame_split", "split acks", "ack", MESSAGES, lambda k: k.split(acks, 0, FRAME_MAX, SIZE_MAX)),
+        ("deliver", "deliveries of 100 B", "message", MESSAGES,
+         lambda k: k.deliveries(messages, 0, MESSAGES, *names, FRAME_MAX)),
+        ("content", "skip", "message", MESSAGES, lambda k: k.skip(messages, 0, MESSAGES)),
+        ("crc32c", "checksum of 64 KiB", "byte", len(block), lambda k: k.crc32c(block)),
+        ("record_scan", "scan records of 1 KiB", "record", MESSAGES, lambda k: k.scan(log, 0, len(log), SIZE_MAX)),
+        ("record_scan", "seal 1 KiB", "record", 100,
+         lambda k: [k.seal((payload,), 1, 0, 1, 1, index, 1) for index in range(100)]),
+        ("sequence_set", "add one behind, take one in front", "member", MESSAGES, pass_through),
+        ("sequence_set", "add 1 000 apart, ask for each, remove each", "member", MESSAGES, scattered),
+        ("topic_match", "matches of 5 words", "match", MESSAGES,
+         lambda k: [k.matches("stock.*.nyse.#", "stock.ibm.nyse.buy.now") for _ in range(MESSAGES)]),
+    ]  # fmt: skip
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">BHI", kind, 1, len(payload)) + payload + b"\xce"
+
+
+def publish_frames(body: bytes) -> bytes:
+    method = struct.pack(">HHH", 60, 40, 0) + b"\x0aamq.direct\x06orders\0"
+    return frame(1, method) + frame(2, struct.pack(">HHQ", 60, 0, len(body)) + b"\x10\0\2") + frame(3, body)
+
+
+def pass_through(kernel: Any) -> None:
+    """A queue: 100 wait, one comes, one goes."""
+    waiting = kernel.SequenceSet()
+    waiting.add(0, 100)
+    for sequence in range(100, 100 + MESSAGES):
+        waiting.add(sequence, sequence + 1)
+        waiting.pop_first(1)
+
+
+def scattered(kernel: Any) -> None:
+    members = kernel.SequenceSet()
+    for number in range(0, 2 * MESSAGES, 2):
+        members.add(number, number + 1)
+    for number in range(0, 2 * MESSAGES, 2):
+        assert number in members
+    for step in range(MESSAGES):
+        number = 2 * (step * 7 % MESSAGES)
+        members.remove(number, number + 1)
+
+
+def best_ns(run: Callable[[], object]) -> float:
+    """The best of some rounds: what it costs when nobody else is on the machine."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        start = time.perf_counter_ns()
+        run()
+        best = min(best, time.perf_counter_ns() - start)
+    return best
+
+
+def spell(ns: float, unit: str) -> str:
+    return f"{ns:.2f} ns/{unit[0]}" if ns < 10 else f"{ns:.0f} ns/{unit[0]}"
+
+
+if __name__ == "__main__":
+    main()
