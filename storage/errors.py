@@ -1,10 +1,10 @@
 """What can go wrong with files, and who must act.
 
-    StorageError
-      Corrupt      the bytes are not what was written: report, quarantine or repair; never delete
-      TornTail     the end of a file was never made durable: whoever opened it may cut it there
-      DiskFull     there is no room: free some; what was being written is not there
-      DiskFailed   the device or the file system failed: stop writing, a human must look
+StorageError
+  Corrupt      the bytes are not what was written: report, quarantine or repair; never delete
+  TornTail     the end of a file was never made durable: whoever opened it may cut it there
+  DiskFull     there is no room: free some; what was being written is not there
+  DiskFailed   the device or the file system failed: stop writing, a human must look
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from native.record_scan import scan, seal
+from native.record_scan import CLEAN_END, DAMAGED, REACHED_END, TORN, Record, scan, seal
 from storage.disk import Buffer
 
 HEADER_BYTES = 32
@@ -62,27 +62,6 @@ class Kind(IntEnum):
 
 
 FIRST_KIND_OF_WRITERS = 16
-
-
-class Stop(IntEnum):
-    """Why scanning ended."""
-
-    END = 0  # at the end of the buffer, exactly behind a record
-    ZEROS = 1  # nothing was written here
-    TORN = 2  # the buffer ends within the record
-    DAMAGED = 3  # the bytes are not those of a record
-
-
-class Scanned(NamedTuple):
-    """One record in a buffer, as the scan gives it. The kernel gives plain tuples in this order."""
-
-    kind: int
-    flags: int
-    term: int
-    writer: int
-    index: int
-    payload_start: int
-    payload_end: int
 
 
 class Mark(NamedTuple):
@@ -139,4 +118,5 @@ def payload_length(header: Buffer) -> int:
     return int.from_bytes(header[4:8], "little")
 
 
-__all__ = ["scan", "seal"]
+# The kernel's names for what it finds, so that nobody else needs to know where they come from.
+__all__ = ["CLEAN_END", "DAMAGED", "REACHED_END", "TORN", "Record", "scan", "seal"]

@@ -1,0 +1,65 @@
+"""Who is durable: the tickets of a log's commits. A core: it decides, and does nothing.
+
+One commit at a time is on its way to the disk while the next one gathers. So a commit is whatever arrived during the
+last write and fsync, and nothing ever waits to make one bigger. Each has a number, its ticket: who appended something
+remembers `gathering`, and is durable as soon as `durable` has reached it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from storage.errors import DiskFailed
+
+Subscriber = Callable[[int], None]
+
+
+class GroupCommit:
+    """Hands out tickets in order, and tells subscribers which are durable."""
+
+    gathering: int  # the ticket of what is appended now
+    durable: int  # highest ticket that is fsynced; durable < gathering
+    in_flight: int | None  # the ticket being written, always gathering - 1
+    failed: str | None  # why nothing is written any more
+
+    def __init__(self, first: int) -> None:
+        self.gathering = first
+        self.durable = first - 1
+        self.in_flight = None
+        self.failed = None
+        self._subscribers: list[Subscriber] = []
+
+    def when_durable(self, subscriber: Subscriber) -> None:
+        """Call with the durable ticket after each commit, subscribers in the order they came."""
+        self._subscribers.append(subscriber)
+
+    def must_work(self) -> None:
+        """Raises DiskFailed when the log has failed."""
+        if self.failed is not None:
+            raise DiskFailed(f"the log takes nothing any more: {self.failed}")
+
+    def seal(self) -> int:
+        """What gathered goes to the disk now; the next ticket gathers from here on."""
+        self.must_work()
+        assert self.in_flight is None, f"commit {self.gathering} sealed while {self.in_flight} is being written"
+        self.in_flight = self.gathering
+        self.gathering += 1
+        return self.in_flight
+
+    def done(self, ticket: int) -> None:
+        """The commit in flight is fsynced. Does not tell anybody: `announce` does, when positions are in order too."""
+        assert ticket == self.in_flight, f"commit {ticket} is done, but {self.in_flight} was being written"
+        assert self.durable == ticket - 1, f"commit {ticket} is done after {self.durable}"
+        self.durable = ticket
+        self.in_flight = None
+
+    def announce(self) -> None:
+        """Tell the subscribers."""
+        ticket = self.durable
+        for subscriber in self._subscribers:
+            subscriber(ticket)
+
+    def fail(self, reason: str) -> None:
+        """The commit in flight may or may not be on the disk, and nobody will ever be told that it is."""
+        if self.failed is None:
+            self.failed = reason

@@ -1,0 +1,364 @@
+"""The driver of the node's log: writes what the core gathered, fsyncs it, and tells who waits.
+
+A commit starts at the end of the loop's current round (`call_soon`), so everything that was read in that round shares
+it; while one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a
+commit bigger.
+
+A small commit is written by the event loop itself: handing it to the thread and back costs more than the fsync of a
+fast disk. A large one, or one that needs a new file, goes to the thread, which also prepares the next file ahead of its
+use and deletes those that were released. `commit_inline_bytes_max` draws the line; with None there is no thread at all,
+and everything happens in the order of the calls, as simulations need it.
+
+After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
+`on_failed` is called once. What was in flight is never reported durable.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from storage.disk import Buffer, Disk, File
+from storage.errors import Corrupt, DiskFailed, DiskFull, StorageError
+from storage.group_commit import Subscriber
+from storage.names import LOG_DIRECTORY, log_file
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
+from storage.wal import Commit, Location, LogCore
+from storage.wal_facts import LogFacts
+
+Job = Callable[[], None]
+
+
+class Loop(Protocol):
+    """What the log needs of an event loop."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+
+class LogWriter:
+    """The log as everybody uses it. All methods belong to the event loop's thread."""
+
+    def __init__(
+        self,
+        core: LogCore,
+        disk: Disk,
+        loop: Loop,
+        facts: LogFacts,
+        *,
+        on_failed: Callable[[str], None],
+        commit_inline_bytes_max: int | None = 65_536,
+    ) -> None:
+        self._core = core
+        self._disk = disk
+        self._loop = loop
+        self._facts = facts
+        self._on_failed = on_failed
+        self._inline_bytes_max = commit_inline_bytes_max
+        self._files: dict[int, File] = {}
+        self._last_written = core.file_number - 1  # the last file with a durable commit
+        self._ready_file = 0  # highest file that was created; the thread raises it when it prepares one ahead
+        self._preparing = 0  # highest file whose preparation was asked for
+        self._scheduled = False  # a commit starts at the end of this round of the loop
+        self._wanted = False  # somebody waits for what gathers now
+        self._broken = False  # set by whichever thread's write failed, before anybody is told
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._finished: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._rolled_subscribers: list[Callable[[int], None]] = []
+        self._commit_count = 0
+        self._written_bytes = 0
+        if commit_inline_bytes_max is not None:
+            self._thread = threading.Thread(target=self._run_jobs, name="leveret-log", daemon=True)
+            self._thread.start()
+
+    # What callers use.
+
+    def append(
+        self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
+    ) -> Location:
+        """Add a record, to be committed as soon as possible. It is durable once `durable` reaches what `gathering` is
+        now. Raises DiskFailed once the log has failed."""
+        location = self._core.append(kind, writer, index, parts, flags, term)
+        if not self._wanted:
+            self._wanted = True
+            self.schedule_commit()
+        return location
+
+    def append_lazy(
+        self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
+    ) -> Location:
+        """Add a record that nobody waits for: it goes with the next commit, or with `flush_lazy`."""
+        return self._core.append(kind, writer, index, parts, flags, term)
+
+    @property
+    def gathering(self) -> int:
+        """The ticket of what is appended now."""
+        return self._core.commits.gathering
+
+    @property
+    def durable(self) -> int:
+        """The highest ticket that is fsynced."""
+        return self._core.commits.durable
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing is written any more, None while all is well."""
+        return self._core.commits.failed
+
+    @property
+    def gathering_bytes(self) -> int:
+        """Bytes that were appended and are not durable yet; callers stop reading from publishers when it is high."""
+        return self._core.waiting_bytes
+
+    def when_durable(self, subscriber: Subscriber) -> None:
+        """Call with the durable ticket after each commit."""
+        self._core.commits.when_durable(subscriber)
+
+    def when_rolled(self, subscriber: Callable[[int], None]) -> None:
+        """Call with the number of each file that takes no more records: what lives in it should find another home, so
+        that it can be released."""
+        self._rolled_subscribers.append(subscriber)
+
+    def read(self, location: Location) -> bytes:
+        """The payload at this place, durable or not yet. Raises Corrupt when its checksum is wrong, and
+        FileNotFoundError when its file was released."""
+        pending = self._core.pending(location)
+        if pending is not None:
+            return pending
+        number, offset, size = location
+        data = self._open(number).read_at(offset - HEADER_BYTES, HEADER_BYTES + size)
+        records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+        if len(records) != 1 or stop != HEADER_BYTES + size:
+            raise Corrupt(log_file(number), offset - HEADER_BYTES, HEADER_BYTES + size, "no whole record lies here")
+        return data[HEADER_BYTES:]
+
+    def files(self) -> range:
+        """The numbers of the files that count, the last one being written."""
+        return range(self._facts.first_file, self._core.file_number + 1)
+
+    def release(self, first_file: int) -> None:
+        """Nothing in files below this number is needed any more: delete them. The last one that was written always stays: it
+        proves where the log ends."""
+        first_file = min(first_file, self._last_written)
+        if first_file <= self._facts.first_file or self.failed is not None:
+            return
+        released = range(self._facts.first_file, first_file)
+        self._facts = LogFacts(self._facts.log_id, first_file)
+        for number in released:
+            file = self._files.pop(number, None)
+            if file is not None:
+                file.close()
+        self._submit(lambda: self._delete(self._facts, released))
+
+    def flush_lazy(self) -> None:
+        """Called on a tick: commit what nobody asked for, and let a mark vouch for what is durable already."""
+        if self._core.has_records or self._core.unmarked:
+            self.schedule_commit()
+
+    def schedule_commit(self) -> None:
+        """Commit at the end of this round of the loop, or as soon as the commit in flight is done."""
+        if not self._scheduled:
+            self._scheduled = True
+            if self._core.commits.in_flight is None:
+                self._loop.call_soon(self._start_commit)
+
+    def commit_now(self) -> None:
+        """Return when everything that was appended is durable. Blocks. Raises DiskFailed when it cannot be."""
+        self._wait_for_commit()
+        self._core.commits.must_work()
+        commit = self._seal()
+        self._finish_commit(commit, self._try(lambda: self._write(commit)))
+        self._core.commits.must_work()
+
+    def close(self) -> None:
+        """Commit what is there, vouch for it with a mark, and let go of the files. Blocks."""
+        self._wait_for_commit()
+        with suppress(DiskFailed):
+            if self._core.has_records:
+                self.commit_now()
+            if self._core.unmarked:
+                self.commit_now()
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+        self._collect()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def statistics(self) -> dict[str, Any]:
+        """What metrics and the web page show of the log."""
+        return {
+            "commits": self._commit_count,
+            "bytes": self._written_bytes,
+            "waiting_bytes": self._core.waiting_bytes,
+            "files": len(self.files()),
+            "durable": self.durable,
+            "failed": self.failed,
+        }
+
+    # One commit's life, on the event loop.
+
+    def _start_commit(self) -> None:
+        commits = self._core.commits
+        if not self._scheduled or commits.in_flight is not None or commits.failed is not None:
+            return
+        commit = self._seal()
+        if self._may_write_inline(commit):
+            self._finish_commit(commit, self._try(lambda: self._write(commit)))
+        else:
+            self._submit(lambda: self._write_and_report(commit))
+
+    def _may_write_inline(self, commit: Commit) -> bool:
+        if self._inline_bytes_max is None:
+            return True
+        return commit.size <= self._inline_bytes_max and commit.file_number <= self._ready_file
+
+    def _seal(self) -> Commit:
+        self._scheduled = False
+        self._wanted = False
+        return self._core.seal()
+
+    def _finish_commit(self, commit: Commit, error: StorageError | None) -> None:
+        if error is not None:
+            self._fail(str(error))
+            return
+        self._commit_count += 1
+        self._written_bytes += commit.size
+        self._last_written = commit.file_number
+        rolled = self._core.done(commit)
+        if self._scheduled:
+            self._loop.call_soon(self._start_commit)
+        self._prepare_next_file()
+        self._core.commits.announce()
+        if rolled is not None:
+            for subscriber in self._rolled_subscribers:
+                subscriber(rolled)
+
+    def _prepare_next_file(self) -> None:
+        """Once a file is half full the next one is made, so that no commit waits for it."""
+        following = self._core.file_number + 1
+        if self._core.position * 2 >= self._core.file_bytes_max and self._preparing < following:
+            self._preparing = following
+            self._submit(lambda: self._prepare(following))
+
+    def _fail(self, reason: str) -> None:
+        self._broken = True
+        if self._core.commits.failed is None:
+            self._core.fail(reason)
+            self._on_failed(reason)
+
+    # What touches the disk: in the thread, or inline when the thread has nothing to do with the same file.
+
+    def _write(self, commit: Commit) -> None:
+        if self._broken:
+            raise DiskFailed("an earlier operation on the log failed")
+        if commit.begins_file and self._ready_file < commit.file_number:
+            self._create(commit.file_number)
+        file = self._open(commit.file_number)
+        file.write_at(commit.start, commit.buffers)
+        file.sync()
+
+    def _create(self, number: int) -> None:
+        """A new log file, itself and its name durable before anything is promised by it."""
+        name = log_file(number)
+        file = self._disk.create(name, self._core.file_bytes_max)
+        try:
+            file.sync()
+            self._disk.sync_dir(LOG_DIRECTORY)
+        except StorageError:
+            file.close()
+            with suppress(StorageError):
+                self._disk.delete(name)
+            raise
+        self._files[number] = file
+        self._ready_file = number
+
+    def _prepare(self, number: int) -> None:
+        if self._broken or self._ready_file >= number:
+            return
+        try:
+            self._create(number)
+        except DiskFull:
+            return  # not needed yet: the commit that needs it tries again, and that decides
+        except StorageError as error:
+            self._report_failure(error)
+
+    def _delete(self, facts: LogFacts, released: range) -> None:
+        """First remember durably that they no longer count, then delete: a file is never missed."""
+        if self._broken:
+            return
+        try:
+            facts.save(self._disk)
+            for number in released:
+                with suppress(FileNotFoundError):
+                    self._disk.delete(log_file(number))
+            self._disk.sync_dir(LOG_DIRECTORY)
+        except DiskFull:
+            return  # the files stay; the next release, or the next start, deletes them
+        except StorageError as error:
+            self._report_failure(error)
+
+    def _report_failure(self, error: StorageError) -> None:
+        self._broken = True
+        reason = str(error)
+        self._report(lambda: self._fail(reason))
+
+    def _write_and_report(self, commit: Commit) -> None:
+        error = self._try(lambda: self._write(commit))
+        self._report(lambda: self._finish_commit(commit, error))
+
+    def _try(self, write: Job) -> StorageError | None:
+        try:
+            write()
+        except StorageError as error:
+            self._broken = True
+            return error
+        except (FileExistsError, FileNotFoundError) as error:
+            self._broken = True
+            return DiskFailed(f"the log's directory was changed by somebody else: {error}")
+        return None
+
+    def _open(self, number: int) -> File:
+        file = self._files.get(number)
+        if file is None:
+            file = self._files[number] = self._disk.open(log_file(number))
+        return file
+
+    # The thread.
+
+    def _submit(self, job: Job) -> None:
+        if self._thread is None:
+            job()
+        else:
+            self._jobs.put(job)
+
+    def _run_jobs(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except Exception as error:  # a mistake of ours: nobody may wait for ever for a thread that is gone
+                self._report_failure(DiskFailed(f"the log's thread failed: {error!r}"))
+                raise
+
+    def _report(self, result: Callable[[], None]) -> None:
+        if self._thread is None:
+            result()
+            return
+        self._finished.put(result)
+        with suppress(RuntimeError):  # the loop is closed already: `close` collects what is left
+            self._loop.call_soon_threadsafe(self._collect)
+
+    def _collect(self) -> None:
+        while not self._finished.empty():
+            self._finished.get()()
+
+    def _wait_for_commit(self) -> None:
+        while self._core.commits.in_flight is not None and self._core.commits.failed is None:
+            self._finished.get()()

@@ -1,0 +1,216 @@
+"""The log's driver: what durable means, what shares a commit, what a failure does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from storage.errors import Corrupt, DiskFailed
+from storage.names import log_file
+from storage.os_disk import OsDisk
+from storage.wal import LogCore, LogEnd
+from storage.wal_facts import load_or_create
+from storage.wal_replay import Replay
+from storage.wal_writer import LogWriter
+from tests.sim.disk import Fault, SimDisk, fault_on
+from tests.unit.storage.log_world import KIND, LOG_ID, log_files, open_log, recover
+
+
+def test_what_is_appended_in_one_round_of_the_loop_shares_one_commit() -> None:
+    log = open_log()
+    told: list[int] = []
+    log.writer.when_durable(told.append)
+    ticket = log.writer.gathering
+    for index in range(5):
+        log.append(index, b"x")
+    assert log.writer.gathering == ticket and log.writer.durable == ticket - 1
+    log.loop.run_soon()
+    assert log.writer.durable == ticket and told == [ticket]
+
+
+def test_lazy_records_wait_for_the_tick_and_then_are_durable() -> None:
+    log = open_log()
+    ticket = log.writer.gathering
+    log.writer.append_lazy(KIND, 1, 1, [b"acknowledged"])
+    log.loop.run_soon()
+    assert log.writer.durable < ticket
+    log.writer.flush_lazy()
+    log.loop.run_soon()
+    assert log.writer.durable == ticket
+
+
+def test_an_idle_log_gets_one_mark_that_vouches_for_its_last_commit_and_then_rests() -> None:
+    log = open_log()
+    log.append(1, b"x")
+    log.loop.run_soon()
+    for expected in (1, 0, 0):
+        before = log.writer.durable
+        log.writer.flush_lazy()
+        log.loop.run_soon()
+        assert log.writer.durable == before + expected
+
+
+def test_a_payload_is_read_while_gathering_when_durable_and_after_a_restart() -> None:
+    log = open_log()
+    location = log.writer.append(KIND, 1, 1, [b"hello ", b"world"])
+    assert location.size == 11
+    assert log.writer.read(location) == b"hello world"
+    log.loop.run_soon()
+    assert log.writer.read(location) == b"hello world"
+    log.writer.close()
+    log.disk.kill()
+    assert open_log(log.disk).writer.read(location) == b"hello world"
+
+
+def test_reading_damaged_bytes_is_an_error_and_not_an_answer() -> None:
+    log = open_log()
+    location = log.writer.append(KIND, 1, 1, [b"hello"])
+    log.writer.commit_now()
+    log.disk.flip_bit(log_file(1), location.offset * 8 + 3)
+    with pytest.raises(Corrupt):
+        log.writer.read(location)
+
+
+def test_files_roll_at_their_size_and_released_ones_are_gone() -> None:
+    log = open_log(file_bytes_max=1000)
+    rolled: list[int] = []
+    log.writer.when_rolled(rolled.append)
+    for index in range(20):
+        log.append(index, bytes(200))
+        log.loop.run_soon()
+    assert rolled == list(range(1, rolled[-1] + 1)) and rolled[-1] >= 3
+    log.writer.release(3)
+    assert log.writer.files()[0] == 3
+    assert log_file(2) not in log_files(log.disk) and log_file(3) in log_files(log.disk)
+    log.writer.close()
+    log.disk.kill()
+    assert recover(log.disk).damage == []
+
+
+def test_release_never_deletes_the_last_file_that_was_written() -> None:
+    log = open_log(file_bytes_max=100)
+    log.append(1, bytes(200))
+    log.loop.run_soon()
+    assert log.core.file_number == 2
+    log.writer.release(99)
+    assert log_files(log.disk)[0] == log_file(1)
+
+
+def test_a_commit_larger_than_a_file_is_written_whole() -> None:
+    log = open_log(file_bytes_max=1000)
+    entries = [log.append(index, bytes([index]) * 700) for index in range(10)]
+    log.loop.run_soon()
+    assert log_files(log.disk) == [log_file(1)]
+    log.append(10, b"next file")
+    log.loop.run_soon()
+    assert log_files(log.disk) == [log_file(1), log_file(2)]
+    log.writer.close()
+    log.disk.kill()
+    assert recover(log.disk).entries[:10] == entries
+
+
+def test_after_a_failed_fsync_nothing_more_is_written_and_nothing_is_promised() -> None:
+    """fsyncgate: the pages are dropped, and the next fsync would say yes."""
+    log = open_log()
+    log.append(1, b"durable")
+    log.loop.run_soon()
+    durable = log.writer.durable
+    log.disk.faults = fault_on("sync", Fault.EIO)
+    log.append(2, b"lost")
+    log.loop.run_soon()
+    log.disk.faults = lambda call: pytest.fail(f"{call.operation} {call.name} after the log had failed")
+    assert log.writer.durable == durable
+    assert len(log.failures) == 1 and "fsync" in log.failures[0]
+    with pytest.raises(DiskFailed):
+        log.append(3, b"refused")
+    with pytest.raises(DiskFailed):
+        log.writer.commit_now()
+    log.writer.flush_lazy()
+    log.loop.run_soon()
+    log.writer.close()
+    log.disk.faults = lambda call: None
+    log.disk.kill()
+    assert [entry[1] for entry in recover(log.disk).entries] == [1]
+
+
+@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+def test_a_failed_write_ends_the_log_too(fault: Fault) -> None:
+    log = open_log()
+    log.disk.faults = fault_on("write", fault)
+    log.append(1, b"lost")
+    log.loop.run_soon()
+    assert log.failures and log.writer.failed
+    with pytest.raises(DiskFailed, match="takes nothing any more"):
+        log.append(2, b"refused")
+
+
+def test_no_room_for_the_next_file_is_found_early_and_forgiven_if_room_is_made() -> None:
+    log = open_log(file_bytes_max=1000)
+    log.disk.faults = fault_on("create", Fault.ENOSPC)
+    log.append(1, bytes(100))
+    log.loop.run_soon()
+    assert log.failures != []  # the first file itself could not be made
+    log = open_log(file_bytes_max=1000)
+    log.append(1, bytes(600))
+    log.disk.faults = lambda call: Fault.ENOSPC if call.operation == "create" and call.name == log_file(2) else None
+    log.loop.run_soon()
+    assert log.failures == []
+    log.disk.faults = lambda call: None
+    log.append(2, bytes(600))
+    log.loop.run_soon()
+    log.append(3, bytes(600))
+    log.loop.run_soon()
+    assert log.failures == [] and log.core.commits.durable == 3
+
+
+@pytest.mark.parametrize("inline_bytes_max", [0, 65_536])
+def test_on_a_real_disk_with_a_real_loop_records_come_back_in_order(tmp_path: Path, inline_bytes_max: int) -> None:
+    async def run() -> list[int]:
+        disk = OsDisk(str(tmp_path))
+        core = LogCore(LOG_ID, LogEnd(0, 0, 0), 100_000)
+        failures: list[str] = []
+        writer = LogWriter(
+            core,
+            disk,
+            asyncio.get_running_loop(),
+            load_or_create(disk, LOG_ID),
+            on_failed=failures.append,
+            commit_inline_bytes_max=inline_bytes_max,
+        )
+        told: list[int] = []
+        durable = asyncio.Event()
+
+        def on_durable(ticket: int) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            told.append(ticket)
+            durable.set()
+
+        writer.when_durable(on_durable)
+        for index in range(200):
+            ticket = writer.gathering
+            writer.append(KIND, 1, index, [index.to_bytes(4, "little"), bytes(1000)])
+            if index % 7 == 0:
+                while writer.durable < ticket:
+                    durable.clear()
+                    await durable.wait()
+        writer.close()
+        assert failures == []
+        return told
+
+    told = asyncio.run(run())
+    assert told == sorted(set(told))
+    disk = OsDisk(str(tmp_path))
+    replay = Replay(disk, load_or_create(disk, LOG_ID))
+    indexes = [record[4] for chunk in replay.chunks() for record in chunk.records]
+    assert indexes == list(range(200))
+    assert replay.finish().file_number >= 2
+
+
+def test_closing_twice_and_closing_an_unused_log_is_fine() -> None:
+    log = open_log(SimDisk())
+    log.writer.close()
+    log.writer.close()
+    assert log_files(log.disk) == []
