@@ -1,1 +1,10 @@
-"""(written with its first module)"""
+"""AMQP 0-9-1, the protocol of RabbitMQ's clients.
+
+server.py       sockets, TLS, time: the only file here that does I/O
+connection.py   one connection: handshake, framing, heartbeats, its end; the state machine as a table
+channel.py      one channel: order, contents, closing; the sink of its session
+methods.py      what each method asks of the session
+content.py      a message put together frame by frame
+spec.py         the methods and their arguments as one table
+values.py, frame.py, sasl.py, replies.py, wheel.py, proxy_protocol.py   what the others are made of
+"""

@@ -1,0 +1,308 @@
+"""One channel: what arrives on it goes to its session, in order; what its session says goes out as frames.
+
+    OPEN       methods and contents are taken one after the other. While one waits for its answer (a `Pending`), what follows
+               is held back, here and nowhere else: other channels go on
+    CLOSING    the server has sent channel.close: everything is ignored until the client's channel.close-ok
+
+The channel is the session's `SessionSink`. It does no I/O and knows no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.consumer import Consumer
+from broker.errors import BrokerError
+from broker.message import Run
+from broker.pending import Pending
+from broker.queue_type import Slice
+from front.amqp import frame, spec
+from front.amqp.content import Assembly, expected_header, with_headers
+from front.amqp.methods import HANDLERS
+from front.amqp.replies import (
+    CHANNEL_ERROR,
+    COMMAND_INVALID,
+    FRAME_ERROR,
+    UNEXPECTED_FRAME,
+    ProtocolError,
+    Reply,
+    reply_to,
+)
+from front.amqp.values import MalformedArguments
+from native.deliver import content_frames, deliveries
+from native.frame_split import ACK, FRAME, PUBLISH, Item
+
+if TYPE_CHECKING:
+    from broker.session import GotMessage, Session
+
+    from front.amqp.connection import Connection
+
+T = TypeVar("T")
+
+_PUBLISH_METHOD = spec.METHODS["basic.publish"]
+_ACK_METHOD = spec.METHODS["basic.ack"]
+_CLOSE = spec.METHODS["channel.close"]
+_CLOSE_OK = spec.METHODS["channel.close-ok"]
+_OPEN = spec.METHODS["channel.open"]
+
+
+class ChannelState(Enum):
+    OPEN = "open"
+    CLOSING = "closing"
+
+
+class Channel:
+    """The front's side of one session."""
+
+    __slots__ = ("_assembly", "_held", "_method", "connection", "number", "session", "state")
+
+    session: Session  # set by the connection, right after it was opened with this channel as its sink
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.state = ChannelState.OPEN
+        self._assembly: Assembly | None = None
+        self._held: deque[Item] | None = None  # what arrived while an answer is awaited; None: nothing is awaited
+        self._method = _OPEN  # the method being handled, for error replies
+
+    # ------------------------------------------------------------------------- input
+
+    def take(self, item: Item, now: int) -> None:
+        """One item of the splitter, for this channel."""
+        if self._held is not None:
+            self._held.append(item)
+            self.connection.held_bytes += held_size(item)
+            return
+        if self.state is ChannelState.CLOSING:
+            self._ignore_until_close_ok(item)
+            return
+        try:
+            if item[0] == FRAME:
+                self._take_frame(item[1], item[3], now)
+            elif self._assembly is not None:
+                self._method = _PUBLISH_METHOD
+                raise self._interrupted()
+            elif item[0] == PUBLISH:
+                self._method = _PUBLISH_METHOD
+                self.session.publish_raw(*item[2:], now)
+            else:
+                assert item[0] == ACK, f"the splitter made an item of kind {item[0]}"
+                self._method = _ACK_METHOD
+                self.session.acknowledge(item[2], item[3], item[4], now)
+        except (BrokerError, ProtocolError) as error:
+            self._refuse(error, self._method)
+
+    def take_held(self, now: int) -> None:
+        """Go on with what arrived in the meantime."""
+        held, self._held = self._held, None
+        while held:
+            if self._held is not None:  # one of them waits again: the rest stays behind it
+                self._held.extend(held)
+                return
+            item = held.popleft()
+            self.connection.held_bytes -= held_size(item)
+            self.take(item, now)
+
+    def _take_frame(self, kind: int, payload: bytes, now: int) -> None:
+        if self._assembly is not None:
+            self._take_content(kind, payload, now)
+            return
+        if kind != frame.METHOD:
+            raise ProtocolError(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
+        try:
+            self._method = method = spec.method_of(payload)
+            arguments = spec.decode(method, payload)
+        except spec.UnknownMethod as error:
+            raise ProtocolError(COMMAND_INVALID, str(error)) from error
+        except MalformedArguments as error:
+            raise ProtocolError(FRAME_ERROR, f"cannot decode {self._method.name}: {error}") from error
+        if method is _PUBLISH_METHOD:
+            self._assembly = Assembly(payload, self.connection.limits.message_bytes_max)
+        elif method is _CLOSE:
+            self.connection.channel_closed_by_client(self)
+        elif method is _OPEN:
+            raise ProtocolError(CHANNEL_ERROR, "second 'channel.open' seen")
+        elif (handler := HANDLERS.get(method.name)) is not None:
+            handler(self, arguments, now)
+        else:
+            raise ProtocolError(COMMAND_INVALID, "unimplemented method")
+
+    def _take_content(self, kind: int, payload: bytes, now: int) -> None:
+        assembly = self._assembly
+        assert assembly is not None, "a content without its method"
+        self._method = _PUBLISH_METHOD
+        whole = assembly.take(kind, payload)
+        if kind == frame.BODY:
+            self.connection.assembling(len(payload))
+        if whole:
+            self.drop_assembly()
+            look = assembly.look
+            self.session.publish_raw(
+                assembly.method_payload,
+                1,
+                assembly.content(),
+                assembly.body_bytes,
+                look.persistent,
+                look.priority,
+                look.expiration,
+                look.user_id,
+                look.look,
+                now,
+            )
+
+    def _interrupted(self) -> ProtocolError:
+        assert self._assembly is not None, "nothing was interrupted"
+        if self._assembly.missing is None:
+            return expected_header("non content header frame")
+        return ProtocolError(UNEXPECTED_FRAME, "expected content body, got method frame instead")
+
+    def drop_assembly(self) -> None:
+        if self._assembly is not None:
+            kept = self._assembly.body_bytes - (self._assembly.missing or 0)
+            self._assembly = None
+            self.connection.assembling(-kept)
+
+    def _ignore_until_close_ok(self, item: Item) -> None:
+        if item[0] != FRAME or item[1] != frame.METHOD:
+            return
+        head = item[3][:4]
+        if head == _CLOSE_OK.head:
+            self.connection.channel_gone(self)
+        elif head == _CLOSE.head:  # both sides closed at once: theirs is answered, ours still is to be
+            self.send(_CLOSE_OK.head)
+        elif head == _OPEN.head:
+            self.connection.fail(reply_to(ProtocolError(CHANNEL_ERROR, "second 'channel.open' seen"), 20, 10))
+
+    # ------------------------------------------------------------------------- answers
+
+    def send(self, payload: bytes) -> None:
+        """A method to the client."""
+        self.connection.send(frame.method_frame(self.number, payload))
+
+    def answer(self, pending: Pending[T], reply: Callable[[T], bytes | None]) -> None:
+        """Send what `reply` makes of the answer (None: nothing) when it is there; until then hold this channel's input."""
+        method = self._method
+
+        def on_value(value: T) -> None:
+            if self.state is ChannelState.OPEN:
+                payload = reply(value)
+                if payload is not None:
+                    self.send(payload)
+            self._answered()
+
+        def on_error(error: BrokerError) -> None:
+            if self.state is ChannelState.OPEN:
+                self._refuse(error, method)
+            self._answered()
+
+        if not pending.answered:
+            self._held = deque()
+        pending.then(on_value, on_error)
+
+    def _answered(self) -> None:
+        if self._held is not None:
+            self.connection.can_continue(self)
+
+    def _refuse(self, error: BrokerError | ProtocolError, method: spec.Method | None) -> None:
+        """Close the channel, or the connection, with this error."""
+        reply = reply_to(error, method.class_id, method.method_id) if method is not None else reply_to(error)
+        if reply.hard:
+            self.connection.fail(reply)
+        else:
+            self._close(reply)
+
+    def _close(self, reply: Reply) -> None:
+        if self.state is ChannelState.CLOSING:
+            return
+        self.state = ChannelState.CLOSING
+        self.drop_assembly()
+        self.connection.close_session(self)
+        self.send(
+            spec.encode(
+                "channel.close",
+                reply_code=reply.code,
+                reply_text=reply.text,
+                class_id=reply.class_id,
+                method_id=reply.method_id,
+            )
+        )
+
+    # ------------------------------------------------------------------------- what the session says (SessionSink)
+
+    @property
+    def writable(self) -> bool:
+        return self.connection.writable
+
+    def resume(self, now: int) -> None:
+        """What could not be written for a while is written again."""
+        if self.state is ChannelState.OPEN:
+            self.session.resume(now)
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        position = piece.position
+        if piece.headers:
+            content, position = with_headers(content, position, piece.count, piece.headers), 0
+        frames, _ = deliveries(
+            content,
+            position,
+            piece.count,
+            self.number,
+            consumer.tag.encode(),
+            first_tag,
+            piece.redelivered,
+            piece.exchange.encode(),
+            piece.routing_key.encode(),
+            self.connection.frame_max,
+        )
+        self.connection.send(frames)
+
+    def send_got(self, got: GotMessage) -> None:
+        """Basic.get-ok with its message."""
+        piece, content, position = got.piece, got.content, got.piece.position
+        if piece.headers:
+            content, position = with_headers(content, position, 1, piece.headers), 0
+        method = spec.encode(
+            "basic.get-ok",
+            delivery_tag=got.tag,
+            redelivered=piece.redelivered,
+            exchange=piece.exchange,
+            routing_key=piece.routing_key,
+            message_count=got.remaining,
+        )
+        frames, _ = content_frames(content, position, self.number, self.connection.frame_max)
+        self.connection.send(frame.method_frame(self.number, method) + frames)
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        if self.state is ChannelState.OPEN:
+            self.connection.send(frame.confirms(self.number, first, last, multiple, ok))
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        method = spec.encode(
+            "basic.return", reply_code=code, reply_text=text, exchange=run.exchange, routing_key=run.routing_key
+        )
+        head, position = frame.method_frame(self.number, method), 0
+        for _ in range(run.count):
+            frames, position = content_frames(run.content, position, self.number, self.connection.frame_max)
+            self.connection.send(head + frames)
+
+    def cancelled(self, consumer_tag: str) -> None:
+        if self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):
+            self.send(spec.encode("basic.cancel", consumer_tag=consumer_tag, no_wait=True))
+
+    def failed(self, error: BrokerError) -> None:
+        if self.state is ChannelState.OPEN:
+            self._refuse(error, None)
+
+    def statistics(self) -> dict[str, Any]:
+        return {"number": self.number, "state": self.state.value, "waiting": self._held is not None}
+
+
+def held_size(item: Item) -> int:
+    """What an item keeps in memory, roughly."""
+    if item[0] == PUBLISH:
+        return len(item[4]) + len(item[2])
+    return 64 + (len(item[3]) if item[0] == FRAME else 0)

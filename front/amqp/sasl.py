@@ -1,0 +1,61 @@
+"""What a client says in connection.start-ok to prove who it is. Deciding whether to believe it is the broker's.
+
+PLAIN      authorization id NUL user NUL password
+AMQPLAIN   the fields of a table without its size: LOGIN, PASSWORD
+EXTERNAL   nothing: the TLS certificate has said it
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from broker.tables import MalformedTable, decode_table
+
+RESPONSE_BYTES_MAX = 4096
+
+
+class Credentials(NamedTuple):
+    user: str
+    password: bytes
+
+
+class MalformedResponse(ValueError):
+    """Raised when a response does not have its mechanism's form. The text never holds what the client sent."""
+
+
+def mechanisms(tls_user: str | None) -> list[str]:
+    """What connection.start offers. EXTERNAL needs a certificate that names a user."""
+    return ["PLAIN", "AMQPLAIN"] if tls_user is None else ["PLAIN", "AMQPLAIN", "EXTERNAL"]
+
+
+def plain(response: bytes) -> Credentials:
+    parts = response.split(b"\x00")
+    if len(parts) != 3:
+        raise MalformedResponse(f"a PLAIN response has 2 NULs, this one {len(parts) - 1}")
+    return Credentials(_user(parts[1]), parts[2])
+
+
+def amqplain(response: bytes) -> Credentials:
+    try:
+        table, _ = decode_table(struct.pack(">I", len(response)) + response)
+    except MalformedTable:
+        raise MalformedResponse("an AMQPLAIN response is a table, this one does not parse") from None
+    user, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(user, str) or not isinstance(password, (str, bytes)):
+        raise MalformedResponse("an AMQPLAIN response has the strings LOGIN and PASSWORD")
+    return Credentials(user, password.encode() if isinstance(password, str) else password)
+
+
+def credentials(mechanism: str, response: bytes) -> Credentials:
+    """User and password of PLAIN or AMQPLAIN."""
+    if len(response) > RESPONSE_BYTES_MAX:
+        raise MalformedResponse(f"a response of {len(response)} bytes, at most {RESPONSE_BYTES_MAX} are allowed")
+    return plain(response) if mechanism == "PLAIN" else amqplain(response)
+
+
+def _user(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise MalformedResponse("the user name is not UTF-8") from None

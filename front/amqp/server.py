@@ -1,0 +1,426 @@
+"""The AMQP driver: listeners, sockets, TLS, the clock. What is said on a connection is decided in connection.py.
+
+A *turn* is one batch of work: input of one socket (or an answer that came in between), then the broker's own end of the turn,
+in which queues deliver and confirms go out, then one write for each connection that has something to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from broker.errors import ConnectionForced
+from front.amqp.connection import Connection, Identity, Limits, Peer, State
+from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
+from front.amqp.replies import ProtocolError, Reply, reply_to
+from front.amqp.wheel import SLOT_S, TimerWheel
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+# How long a closed connection may take to send what it still has.
+FLUSH_TIMEOUT_S = 3.0
+STOP_TIMEOUT_S = 3.0
+
+
+@dataclass(slots=True, frozen=True)
+class ServerLimits:
+    """Ceilings for all listeners together; 0 is no limit."""
+
+    connections: int = 16_000
+    unauthenticated_connections: int = 1_000
+    tls_handshake_timeout_s: float = 5.0
+    write_buffer_low_bytes: int = 1_048_576
+    backlog: int = 1024
+
+
+class AmqpServer:
+    """All AMQP listeners of a node and their connections."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        identity: Identity,
+        *,
+        wall_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        logger: logging.Logger,
+        limits: Limits | None = None,
+        server_limits: ServerLimits | None = None,
+        tls_username_from: str = "common-name",
+    ) -> None:
+        self.broker = broker
+        self.identity = identity
+        self.limits = limits or Limits()
+        self.server_limits = server_limits or ServerLimits()
+        self.wall_ms = wall_ms
+        self.logger = logger
+        self.tls_username_from = tls_username_from
+        self.sockets: set[AmqpSocket] = set()
+        self.unauthenticated_count = 0
+        self.held = False
+        self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
+        self.monotonic = monotonic
+        self._ids = itertools.count(1)
+        self._listeners: list[asyncio.Server] = []
+        self._woken: list[AmqpSocket] = []
+        self._turn_is_near = False  # this turn is not over yet, or one is scheduled
+        self._sweep: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._all_gone = asyncio.Event()
+
+    # ------------------------------------------------------------------------- life
+
+    async def listen(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, *, proxy_protocol: bool = False
+    ) -> int:
+        """Start listening; returns the port, which the system chooses when 0 is asked for."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            lambda: cast(asyncio.BaseProtocol, AmqpSocket(self, proxy_protocol)),
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=self.server_limits.tls_handshake_timeout_s if tls else None,
+            backlog=self.server_limits.backlog,
+        )
+        self._listeners.append(listener)
+        if self._sweep is None:
+            self._sweep = loop.call_later(SLOT_S, self._sweep_timers)
+        bound = listener.sockets[0].getsockname()
+        self.logger.info("listening for AMQP on %s:%d%s", bound[0], bound[1], " (TLS)" if tls else "")
+        return int(bound[1])
+
+    async def stop(self) -> None:
+        """Refuse new connections, tell the others why, and wait a little for them to go."""
+        self._stopping = True
+        for listener in self._listeners:
+            listener.close()
+        reason = ConnectionForced("broker forced connection closure with reason 'shutdown'")
+        for one in list(self.sockets):
+            one.fail(reply_to(reason))
+        self.end_turn()
+        if self.sockets:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), STOP_TIMEOUT_S)
+        for one in list(self.sockets):
+            one.abort()
+        if self._sweep is not None:
+            self._sweep.cancel()
+
+    def hold_publishers(self, held: bool) -> None:
+        """Stop or resume reading from connections that publish: the log has too much waiting."""
+        self.held = held
+        for one in self.sockets:
+            one.update_reading()
+
+    # ------------------------------------------------------------------------- turns
+
+    def request_turn(self) -> None:
+        """End a turn soon: something happened that no socket's input will."""
+        if not self._turn_is_near:
+            self._turn_is_near = True
+            asyncio.get_running_loop().call_soon(self.end_turn)
+
+    def begin_turn(self) -> None:
+        self._turn_is_near = True
+
+    def wake(self, one: AmqpSocket) -> None:
+        self._woken.append(one)
+        self.request_turn()
+
+    def end_turn(self) -> None:
+        now = self.wall_ms()
+        self._turn_is_near = True
+        self.broker.turn_ended(now)
+        again: list[AmqpSocket] = []
+        while self._woken:
+            woken, self._woken = self._woken, []
+            moved = False
+            for one in woken:
+                moved |= one.proceed(now)
+            if moved:
+                self.broker.turn_ended(now)
+            for one in woken:
+                if one.flush():
+                    again.append(one)
+        self._turn_is_near = False
+        for one in again:  # what was written at once made room for more: other sockets come first
+            one.wake()
+
+    # ------------------------------------------------------------------------- sockets
+
+    def next_id(self) -> str:
+        return f"amqp-{next(self._ids)}"
+
+    def refusal(self) -> str | None:
+        """Why no further connection can be accepted now."""
+        limits = self.server_limits
+        if self._stopping:
+            return "the node is stopping"
+        if limits.connections and len(self.sockets) >= limits.connections:
+            return f"limits.connections ({limits.connections}) is reached"
+        if limits.unauthenticated_connections and self.unauthenticated_count >= limits.unauthenticated_connections:
+            return f"limits.unauthenticated_connections ({limits.unauthenticated_connections}) is reached"
+        return None
+
+    def forget(self, one: AmqpSocket) -> None:
+        self.sockets.discard(one)
+        if self._stopping and not self.sockets:
+            self._all_gone.set()
+
+    def _sweep_timers(self) -> None:
+        self._sweep = asyncio.get_running_loop().call_later(SLOT_S, self._sweep_timers)
+        due = self.wheel.due(self.monotonic())
+        if due:
+            for one in due:
+                one.timer_elapsed()
+            self.request_turn()
+
+
+class AmqpSocket(asyncio.Protocol):
+    """One accepted socket: moves bytes between its transport and its Connection."""
+
+    __slots__ = (
+        "_core", "_logged_in", "_name", "_pending_proxy", "_reading", "_server", "_transport", "_woken",
+    )  # fmt: skip
+
+    def __init__(self, server: AmqpServer, proxy_protocol: bool) -> None:
+        self._server = server
+        self._core: Connection | None = None
+        self._transport: asyncio.Transport | None = None
+        self._pending_proxy: bytearray | None = bytearray() if proxy_protocol else None
+        self._name = ""
+        self._logged_in = False
+        self._reading = True
+        self._woken = False
+
+    # ------------------------------------------------------------------------- asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        server = self._server
+        self._transport = cast(asyncio.Transport, transport)
+        refusal = server.refusal()
+        if refusal is not None:
+            server.logger.warning("connection refused: %s", refusal)
+            self._transport.abort()
+            return
+        server.sockets.add(self)
+        server.unauthenticated_count += 1
+        self._transport.set_write_buffer_limits(
+            server.limits.write_buffer_high_bytes, server.server_limits.write_buffer_low_bytes
+        )
+        raw = transport.get_extra_info("socket")
+        if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._pending_proxy is None:
+            self._begin(None)
+        else:
+            self.arm(server.limits.handshake_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        server = self._server
+        server.begin_turn()
+        if self._pending_proxy is not None:
+            data = self._take_proxy_header(data)
+        if self._core is not None and data:
+            try:
+                self._core.receive_data(data, server.wall_ms())
+            except Exception:
+                self._crashed()
+        server.end_turn()
+
+    def pause_writing(self) -> None:
+        if self._core is not None:
+            self._core.set_transport_writable(False)
+
+    def resume_writing(self) -> None:
+        if self._core is not None:
+            self._core.set_transport_writable(True)
+
+    def eof_received(self) -> bool:
+        return False  # close our side too
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        server = self._server
+        if self not in server.sockets:
+            return
+        server.begin_turn()
+        server.forget(self)
+        if not self._logged_in:
+            server.unauthenticated_count -= 1
+        if self._core is not None:
+            self._core.connection_lost(server.wall_ms())
+            self._log_end()
+        server.wheel.forget(self)
+        self._transport = None
+        server.end_turn()
+
+    # ------------------------------------------------------------------------- what the connection asks (Outside)
+
+    def wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._server.wake(self)
+
+    def arm(self, seconds: float) -> None:
+        if seconds:
+            self._server.wheel.arm(self, self._server.monotonic() + seconds)
+        else:
+            self._server.wheel.disarm(self)
+
+    # ------------------------------------------------------------------------- what the server asks
+
+    def proceed(self, now: int) -> bool:
+        self._woken = False
+        if self._core is None:
+            return False
+        try:
+            return self._core.proceed(now)
+        except Exception:
+            self._crashed()
+            return False
+
+    def flush(self) -> bool:
+        """Write what there is. True if there is room for deliveries that were held back."""
+        core, transport = self._core, self._transport
+        if core is None or transport is None:
+            return False
+        if core.out_bytes:
+            transport.writelines(core.data_to_send())
+        if core.state is State.RUNNING and not self._logged_in:
+            self._log_in(core)
+        if core.state is State.CLOSED:
+            if not transport.is_closing():
+                transport.close()
+                self.arm(FLUSH_TIMEOUT_S)
+            return False
+        self.update_reading()
+        return core.can_resume
+
+    def update_reading(self) -> None:
+        core, transport = self._core, self._transport
+        if core is None or transport is None or transport.is_closing():
+            return
+        publishes = core.client is not None and core.client.publishes
+        reads = core.reads and not (self._server.held and publishes)
+        if reads != self._reading:
+            self._reading = reads
+            if reads:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def timer_elapsed(self) -> None:
+        core = self._core
+        if core is None or core.state is State.CLOSED:
+            self.abort()
+        else:
+            core.timer_elapsed(self._server.wall_ms())
+
+    def fail(self, reply: Reply) -> None:
+        if self._core is None:
+            self.abort()
+        else:
+            self._core.fail(reply)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ------------------------------------------------------------------------- steps
+
+    def _begin(self, proxied: Proxied | None) -> None:
+        """Who is there is known: the protocol begins."""
+        server = self._server
+        assert self._transport is not None, "a connection without its transport"
+        peer = _peer(self._transport, server.next_id(), proxied, server.tls_username_from)
+        self._name = peer.name
+        self._core = Connection(server.broker, self, peer, server.limits, server.identity, server.wall_ms())
+        server.logger.debug("accepted AMQP connection %s", self._name)
+
+    def _take_proxy_header(self, data: bytes) -> bytes:
+        """The header of a load balancer; returns what came after it."""
+        pending = self._pending_proxy
+        assert pending is not None, "the proxy header has been read"
+        pending += data
+        try:
+            header = read_proxy_header(bytes(pending[:HEADER_BYTES_MAX]))
+        except MalformedProxyHeader as error:
+            self._server.logger.warning("connection refused: %s", error)
+            self.abort()
+            return b""
+        if header is None:
+            return b""
+        self._pending_proxy = None
+        self._begin(header)
+        return bytes(pending[header.size :])
+
+    def _log_in(self, core: Connection) -> None:
+        self._logged_in = True
+        self._server.unauthenticated_count -= 1
+        assert core.client is not None or core.state is not State.RUNNING, "running, but unknown to the broker"
+        vhost = core.client.vhost if core.client is not None else ""
+        self._server.logger.info(
+            "connection %s: user '%s' logged in to vhost '%s'", self._name, printable(core.user), printable(vhost)
+        )
+
+    def _log_end(self) -> None:
+        assert self._core is not None, "a connection that never began"
+        reason = self._core.close_reason
+        if reason is None:
+            self._server.logger.info("connection %s closed", self._name)
+        else:
+            text = f"{reason.code} {reason.text}" if isinstance(reason, Reply) else reason
+            self._server.logger.warning("connection %s ended: %s", self._name, printable(text))
+
+    def _crashed(self) -> None:
+        """A bug of ours costs one connection, not the node. What the client sent stays out of the log."""
+        self._server.logger.exception("internal error on connection %s", self._name)
+        assert self._core is not None, "a connection that never began"
+        self._core.fail(reply_to(ProtocolError(541, "")))
+
+
+def printable(text: str) -> str:
+    """Text of a client for the log: control characters could forge lines there."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def _peer(transport: asyncio.Transport, id_: str, proxied: Proxied | None, username_from: str) -> Peer:
+    source, target = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    if proxied is not None and proxied.source is not None and proxied.target is not None:
+        source, target = proxied.source, proxied.target
+    certificate = transport.get_extra_info("peercert")
+    return Peer(
+        id=id_,
+        name=f"{_endpoint(source)} -> {_endpoint(target)}",
+        host=str(source[0]),
+        port=int(source[1]),
+        loopback=ipaddress.ip_address(str(source[0]).partition("%")[0]).is_loopback,
+        tls=transport.get_extra_info("ssl_object") is not None,
+        tls_user=_certified_user(certificate, username_from) if certificate else None,
+        details={"host": str(target[0]), "port": int(target[1])},
+    )
+
+
+def _endpoint(address: tuple[Any, ...]) -> str:
+    host = str(address[0])
+    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+
+
+def _certified_user(certificate: dict[str, Any], username_from: str) -> str | None:
+    """The user that a verified client certificate stands for."""
+    names = [pair for group in certificate.get("subject", ()) for pair in group]
+    if username_from == "distinguished-name":
+        short = {"commonName": "CN", "organizationName": "O", "organizationalUnitName": "OU", "countryName": "C",
+                 "localityName": "L", "stateOrProvinceName": "ST"}  # fmt: skip
+        return ",".join(f"{short.get(name, name)}={value}" for name, value in reversed(names)) or None
+    return next((str(value) for name, value in names if name == "commonName"), None)
