@@ -20,9 +20,12 @@ KERNELS = [
         depends=SHARED,
         include_dirs=["native"],
         extra_compile_args=["-O3"],
-        optional=True,
     )
     for path in sorted(glob("native/_*.pyx"))
 ]
 
-setup(ext_modules=cythonize(KERNELS, language_level=3, build_dir="build/cython") if KERNELS else [])
+BUILT = cythonize(KERNELS, language_level=3, build_dir="build/cython")
+for extension in BUILT:
+    extension.optional = True  # said here, because cythonize does not hand it on
+
+setup(ext_modules=BUILT)
