@@ -133,6 +133,7 @@ class Replay:
                 length = reader.used_bytes() if end is None else end - start
                 if length:
                     self._note(reader.number, start, length, reader.why)
+                    reader.commit = None  # what is gone may have held further commits
             return
 
     def _note(self, number: int, offset: int, length: int, reason: str) -> None:

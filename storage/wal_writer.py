@@ -243,8 +243,9 @@ class LogWriter:
 
     def _prepare_next_file(self) -> None:
         """Once a file is half full the next one is made, so that no commit waits for it."""
-        following = self._core.file_number + 1
-        if self._core.position * 2 >= self._core.file_bytes_max and self._preparing < following:
+        following = self._last_written + 1
+        half_full = self._core.file_number == following or self._core.position * 2 >= self._core.file_bytes_max
+        if half_full and self._preparing < following:
             self._preparing = following
             self._submit(lambda: self._prepare(following))
 
