@@ -58,7 +58,8 @@ class Namespace:
         return name in (self.queues if kind == "queue" else self.exchanges)
 
     def is_stored(self, record: ExchangeRecord | QueueRecord | BindingRecord) -> bool:
-        """Whether a restart keeps it: durable things, and bindings between two of them."""
+        """Whether a restart keeps it: durable things, and bindings between two of them. Both ends of a binding are here
+        whenever it comes or goes."""
         if isinstance(record, ExchangeRecord):
             return record.durable
         if isinstance(record, QueueRecord):
@@ -101,8 +102,9 @@ class Namespace:
         return True
 
     def remove_queue(self, name: str) -> QueueRecord:
-        record = self.queues.pop(name)
+        record = self.queues[name]
         self._remove(self._incoming.get(("queue", name), ()))
+        del self.queues[name]
         self._on_change(record, False)
         return record
 
@@ -110,34 +112,33 @@ class Namespace:
         exchange = self.exchanges[name]
         for identity in list(exchange.outgoing):
             self._detach(identity)
-        self._drop_exchange(exchange)
         self._remove(self._incoming.get(("exchange", name), ()))
+        self._drop_exchange(exchange)
         return exchange.record
 
     def _remove(self, identities: Iterable[BindingIdentity]) -> None:
         """Removes bindings, and auto-delete exchanges that lose their last one by it, and what leads to those. Chains of
-        exchanges may be long, so they are a list of work and not a recursion."""
+        exchanges may be long, so they are a list of work and not a recursion. What a binding connects goes after it."""
         work = deque(identities)
+        unused: list[Exchange] = []
         while work:
-            identity = work.popleft()
-            if identity not in self.bindings:
-                continue  # it leads from an exchange that went meanwhile
-            source = self._detach(identity)
-            if source is not None and source.record.auto_delete and not source.outgoing:
-                self._drop_exchange(source)
+            source = self._detach(work.popleft())
+            if source.record.auto_delete and not source.outgoing:
+                unused.append(source)
                 work.extend(self._incoming.get(("exchange", source.record.name), ()))
+        for exchange in unused:
+            self._drop_exchange(exchange)
 
-    def _detach(self, identity: BindingIdentity) -> Exchange | None:
-        """Takes the binding out of every index; returns its source, if that still exists."""
+    def _detach(self, identity: BindingIdentity) -> Exchange:
+        """Takes the binding out of every index; returns its source."""
         record = self.bindings.pop(identity)
         incoming = self._incoming[destination_of(record)]
         del incoming[identity]
         if not incoming:
             del self._incoming[destination_of(record)]
-        source = self.exchanges.get(record.source)
-        if source is not None:
-            del source.outgoing[identity]
-            source.bindings.remove(record)
+        source = self.exchanges[record.source]
+        del source.outgoing[identity]
+        source.bindings.remove(record)
         self._on_change(record, False)
         return source
 

@@ -1,0 +1,175 @@
+"""Passwords: right ones let in, wrong ones and unknown users take the same way, and floods are turned away."""
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.pending import Pending
+from broker.records import UserRecord
+from node.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits, imported_from_rabbitmq
+from node.background import Inline
+
+CHEAP = HashCost(memory_kib=8, passes=1)
+
+
+class Held:
+    """Work waits until the test lets it run."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], Any]] = []
+
+    def run(self, work: Callable[[], Any], done: Any) -> None:
+        self.waiting.append((work, done))
+
+    def release(self) -> None:
+        work, done = self.waiting.pop(0)
+        Inline().run(work, done)
+
+    def close(self) -> None:
+        pass
+
+
+class Counting(Verifier):
+    """Counts what is expensive, and for which hash."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.argon2_hashes: list[str] = []
+        super().__init__(*args, **kwargs)
+
+    def _argon2_matches(self, kept: str, password: bytes) -> bool:
+        self.argon2_hashes.append(kept)
+        return super()._argon2_matches(kept, password)
+
+
+def verifier(background: Any = None, limits: VerifierLimits | None = None) -> tuple[Counting, list[float]]:
+    clock = [0.0]
+    return Counting(background or Inline(), lambda: clock[0], CHEAP, limits), clock
+
+
+def answer(pending: Pending[bool]) -> bool | BrokerError:
+    answers: list[bool | BrokerError] = []
+    pending.then(answers.append, answers.append)
+    assert len(answers) == 1
+    return answers[0]
+
+
+def test_a_password_and_its_hash() -> None:
+    auth, _ = verifier()
+    kept = auth.hash("geheim")
+    assert kept.startswith("$argon2id$") and "geheim" not in kept and kept != auth.hash("geheim")
+    user = UserRecord("u", kept)
+    assert answer(auth.verify(user, b"geheim")) is True
+    for wrong in (b"Geheim", b"", b"geheim\0", b"x" * PASSWORD_BYTES_MAX):
+        assert answer(auth.verify(user, wrong)) is False
+
+
+def test_every_refusal_costs_one_verification() -> None:
+    auth, _ = verifier()
+    user = UserRecord("u", auth.hash("right"))
+    imported = UserRecord("i", imported_from_rabbitmq(rabbitmq_hash("right")))
+    for who in (user, imported, None, UserRecord("nobody", None), UserRecord("broken", "$argon2id$nonsense")):
+        auth.argon2_hashes.clear()
+        assert answer(auth.verify(who, b"wrong")) is False
+        assert len(auth.argon2_hashes) == 1
+
+
+def rabbitmq_hash(password: str) -> str:
+    salt = b"\x01\x02\x03\x04"
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+
+
+def test_hashes_of_rabbitmq() -> None:
+    auth, _ = verifier()
+    # As a genuine RabbitMQ 4.3.6 gave it for the password "b".
+    user = UserRecord("obsu", imported_from_rabbitmq("tQX2XmxlCDVTxICCUhYvSpl/scEKidmUfx2tbljNbNlxlyAC"))
+    assert answer(auth.verify(user, b"b")) is True
+    assert answer(auth.verify(user, b"a")) is False
+    for wrong in ("no base64!", base64.b64encode(b"short").decode()):
+        with pytest.raises(PreconditionFailed):
+            imported_from_rabbitmq(wrong)
+    assert answer(auth.verify(UserRecord("u", "$rabbit-sha256$damaged"), b"b")) is False
+
+
+def test_a_right_password_is_remembered_for_a_while_and_a_wrong_one_is_not() -> None:
+    auth, clock = verifier(limits=VerifierLimits(remembered_s=10))
+    user = UserRecord("u", auth.hash("right"))
+    for seconds, verifications in ((0, 1), (9.9, 1), (10, 2), (15, 2)):
+        clock[0] = seconds
+        assert answer(auth.verify(user, b"right")) is True
+        assert len(auth.argon2_hashes) == verifications
+    for _ in range(2):
+        answer(auth.verify(user, b"wrong"))
+    assert len(auth.argon2_hashes) == 4
+    assert not any(secret in repr(auth.__dict__) for secret in ("b'right", "'right"))
+
+
+def test_a_changed_password_holds_at_once() -> None:
+    auth, _ = verifier()
+    assert answer(auth.verify(UserRecord("u", auth.hash("old")), b"old")) is True
+    changed = UserRecord("u", auth.hash("new"))
+    assert answer(auth.verify(changed, b"old")) is False
+    assert answer(auth.verify(changed, b"new")) is True
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    auth, _ = verifier(limits=VerifierLimits(remembered=3))
+    users = [UserRecord(f"u{number}", auth.hash("right")) for number in range(5)]
+    for user in users:
+        answer(auth.verify(user, b"right"))
+    assert len(auth._remembered) == 3
+    answer(auth.verify(users[-1], b"right"))
+    assert len(auth.argon2_hashes) == 5
+    answer(auth.verify(users[0], b"right"))
+    assert len(auth.argon2_hashes) == 6
+
+
+def test_log_ins_with_the_same_credentials_share_one_verification() -> None:
+    held = Held()
+    auth, _ = verifier(held)
+    user = UserRecord("u", auth.hash("right"))
+    pendings = [auth.verify(user, b"right") for _ in range(50)]
+    assert len(held.waiting) == 1
+    held.release()
+    assert [answer(pending) for pending in pendings] == [True] * 50
+    assert len(auth.argon2_hashes) == 1
+
+
+def test_a_flood_of_log_ins_is_turned_away() -> None:
+    held = Held()
+    auth, _ = verifier(held, VerifierLimits(waiting=2))
+    for number in range(2):
+        auth.verify(None, b"%d" % number)
+    refusal = answer(auth.verify(None, b"2"))
+    assert isinstance(refusal, ResourceExhausted) and refusal.text == "2 log-ins are being checked: try again later"
+    held.release()
+    auth.verify(None, b"2")
+    assert len(held.waiting) == 2
+
+
+def test_passwords_have_a_length() -> None:
+    auth, _ = verifier()
+    assert answer(auth.verify(None, b"x" * (PASSWORD_BYTES_MAX + 1))) is False
+    assert auth.argon2_hashes == []
+    with pytest.raises(PreconditionFailed, match="a password of 1025 bytes is longer than 1024"):
+        auth.hash("x" * (PASSWORD_BYTES_MAX + 1))
+    with pytest.raises(PreconditionFailed, match="a password cannot be empty"):
+        auth.hash("")
+
+
+def test_an_empty_password_is_never_right() -> None:
+    auth, _ = verifier()
+    assert answer(auth.verify(UserRecord("i", imported_from_rabbitmq(rabbitmq_hash(""))), b"")) is False
+
+
+def test_a_verification_that_breaks_is_an_answer_without_secrets() -> None:
+    class Breaking(Counting):
+        def _matches(self, kept: str | None, password: bytes) -> bool:
+            raise MemoryError(password)
+
+    auth = Breaking(Inline(), lambda: 0.0, CHEAP)
+    refusal = answer(auth.verify(None, b"secret"))
+    assert isinstance(refusal, ResourceExhausted) and "secret" not in refusal.text
