@@ -32,5 +32,9 @@ check: setup
 bench: setup
 	$(BIN)/python -m tests.bench
 
+# The stubs are committed; tests/tidy/test_generated.py says when they are out of date.
+proto: setup
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=client --pyi_out=client --grpc_python_out=client proto/leveret/v1/*.proto
+
 clean:
 	rm -rf $(VENV) build *.egg-info native/*.so

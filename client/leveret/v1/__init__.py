@@ -1,1 +1,1 @@
-"""(written with its first module)"""
+"""Stubs that protoc generates from proto/leveret/v1 (`make proto`). Not edited by hand."""

@@ -1,0 +1,193 @@
+"""For operators: the node, who is connected, users and what they may do, policies, what a queue is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from leveret.records import (
+    Alarm,
+    Channel,
+    Connection,
+    ConsumerInfo,
+    NodeStatus,
+    Permissions,
+    Policy,
+    QueueStatus,
+    TopicPermissions,
+    User,
+    Vhost,
+    from_stub,
+)
+from leveret.v1 import admin_pb2 as pb
+from leveret.values import to_table
+
+if TYPE_CHECKING:
+    from leveret.connection import Node
+
+
+class Admin:
+    """`node.admin`. What each call needs of its user stands in admin.proto. A vhost not given is the connection's."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def _call(self, method: str, request: Any) -> Any:
+        return await self._node.call(getattr(self._node.stubs.admin, method), request)
+
+    # ------------------------------------------------------------------ the node
+
+    async def who_am_i(self) -> User:
+        answer = await self._call("WhoAmI", pb.WhoAmIRequest())
+        return User(answer.user, tuple(answer.tags))
+
+    async def node_status(self) -> NodeStatus:
+        return from_stub(NodeStatus, await self._call("GetNodeStatus", pb.GetNodeStatusRequest()))
+
+    async def alarms(self) -> list[Alarm]:
+        answer = await self._call("ListAlarms", pb.ListAlarmsRequest())
+        return [from_stub(Alarm, alarm) for alarm in answer.alarms]
+
+    async def set_log_level(self, level: str) -> None:
+        """debug, info, warning or error; until the node stops."""
+        await self._call("SetLogLevel", pb.SetLogLevelRequest(level=level))
+
+    async def queue_status(self, name: str, *, vhost: str | None = None) -> QueueStatus:
+        request = pb.GetQueueStatusRequest(vhost=self._vhost(vhost), name=name)
+        return from_stub(QueueStatus, await self._call("GetQueueStatus", request))
+
+    # ------------------------------------------------------------------ connections
+
+    async def connections(self) -> list[Connection]:
+        answer = await self._call("ListConnections", pb.ListConnectionsRequest())
+        return [from_stub(Connection, connection) for connection in answer.connections]
+
+    async def close_connection(self, id_or_name: str, reason: str = "") -> None:
+        await self._call("CloseConnection", pb.CloseConnectionRequest(id=id_or_name, reason=reason))
+
+    async def channels(self) -> list[Channel]:
+        answer = await self._call("ListChannels", pb.ListChannelsRequest())
+        return [from_stub(Channel, channel) for channel in answer.channels]
+
+    async def consumers(self, *, vhost: str | None = None, all_vhosts: bool = False) -> list[ConsumerInfo]:
+        request = pb.ListConsumersRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts)
+        answer = await self._call("ListConsumers", request)
+        return [from_stub(ConsumerInfo, consumer) for consumer in answer.consumers]
+
+    # ------------------------------------------------------------------ vhosts
+
+    async def vhosts(self) -> list[Vhost]:
+        answer = await self._call("ListVhosts", pb.ListVhostsRequest())
+        return [from_stub(Vhost, vhost) for vhost in answer.vhosts]
+
+    async def put_vhost(self, vhost: Vhost) -> None:
+        """Create it, or give it this description, tags, default kind and protection. Limits: as they are."""
+        record = pb.Vhost(
+            name=vhost.name,
+            description=vhost.description,
+            tags=vhost.tags,
+            default_queue_type=vhost.default_queue_type,
+            protected_from_deletion=vhost.protected_from_deletion,
+            limits=dict(vhost.limits),
+        )
+        await self._call("PutVhost", pb.PutVhostRequest(vhost=record))
+
+    async def delete_vhost(self, name: str) -> None:
+        """Delete it with everything in it; its connections are closed."""
+        await self._call("DeleteVhost", pb.DeleteVhostRequest(name=name))
+
+    # ------------------------------------------------------------------ users
+
+    async def users(self) -> list[User]:
+        answer = await self._call("ListUsers", pb.ListUsersRequest())
+        return [from_stub(User, user) for user in answer.users]
+
+    async def add_user(self, name: str, password: str | None, tags: Iterable[str] = ()) -> None:
+        """Without a password, nobody can log in with one. Raises PreconditionFailed when the user exists."""
+        tag_list = pb.Tags(tags=list(tags))
+        await self._call("PutUser", pb.PutUserRequest(name=name, password=password, tags=tag_list, create_only=True))
+
+    async def set_password(self, name: str, password: str | None) -> None:
+        """None takes the password away."""
+        request = pb.PutUserRequest(name=name, password=password, clear_password=password is None, change_only=True)
+        await self._call("PutUser", request)
+
+    async def set_tags(self, name: str, tags: Iterable[str]) -> None:
+        await self._call("PutUser", pb.PutUserRequest(name=name, tags=pb.Tags(tags=list(tags)), change_only=True))
+
+    async def delete_user(self, name: str) -> None:
+        await self._call("DeleteUser", pb.DeleteUserRequest(name=name))
+
+    # ------------------------------------------------------------------ permissions
+
+    async def permissions(
+        self, *, user: str = "", vhost: str | None = None, all_vhosts: bool = False
+    ) -> list[Permissions]:
+        request = pb.ListPermissionsRequest(user=user, vhost=self._vhost(vhost), all_vhosts=all_vhosts)
+        answer = await self._call("ListPermissions", request)
+        return [from_stub(Permissions, permission) for permission in answer.permissions]
+
+    async def set_permissions(
+        self, user: str, configure: str, write: str, read: str, *, vhost: str | None = None
+    ) -> None:
+        """Three regular expressions on the names of what the user may configure, write to and read from."""
+        record = pb.Permissions(user=user, vhost=self._vhost(vhost), configure=configure, write=write, read=read)
+        await self._call("SetPermissions", pb.SetPermissionsRequest(permissions=record))
+
+    async def clear_permissions(self, user: str, *, vhost: str | None = None) -> None:
+        await self._call("ClearPermissions", pb.ClearPermissionsRequest(user=user, vhost=self._vhost(vhost)))
+
+    async def topic_permissions(
+        self, *, user: str = "", vhost: str | None = None, all_vhosts: bool = False
+    ) -> list[TopicPermissions]:
+        request = pb.ListTopicPermissionsRequest(user=user, vhost=self._vhost(vhost), all_vhosts=all_vhosts)
+        answer = await self._call("ListTopicPermissions", request)
+        return [from_stub(TopicPermissions, permission) for permission in answer.permissions]
+
+    async def set_topic_permissions(
+        self, user: str, exchange: str, write: str, read: str, *, vhost: str | None = None
+    ) -> None:
+        record = pb.TopicPermissions(user=user, vhost=self._vhost(vhost), exchange=exchange, write=write, read=read)
+        await self._call("SetTopicPermissions", pb.SetTopicPermissionsRequest(permissions=record))
+
+    async def clear_topic_permissions(self, user: str, exchange: str = "", *, vhost: str | None = None) -> None:
+        """On one exchange, or on all."""
+        request = pb.ClearTopicPermissionsRequest(user=user, vhost=self._vhost(vhost), exchange=exchange)
+        await self._call("ClearTopicPermissions", request)
+
+    # ------------------------------------------------------------------ policies
+
+    async def policies(
+        self, *, operator: bool = False, vhost: str | None = None, all_vhosts: bool = False
+    ) -> list[Policy]:
+        request = pb.ListPoliciesRequest(vhost=self._vhost(vhost), all_vhosts=all_vhosts, operator=operator)
+        answer = await self._call("ListPolicies", request)
+        return [from_stub(Policy, policy) for policy in answer.policies]
+
+    async def set_policy(
+        self,
+        name: str,
+        pattern: str,
+        definition: Mapping[str, Any],
+        *,
+        apply_to: str = "all",
+        priority: int = 0,
+        operator: bool = False,
+        vhost: str | None = None,
+    ) -> None:
+        record = pb.Policy(
+            vhost=self._vhost(vhost),
+            name=name,
+            pattern=pattern,
+            apply_to=apply_to,
+            priority=priority,
+            definition=to_table(definition),
+            operator=operator,
+        )
+        await self._call("SetPolicy", pb.SetPolicyRequest(policy=record))
+
+    async def clear_policy(self, name: str, *, operator: bool = False, vhost: str | None = None) -> None:
+        await self._call("ClearPolicy", pb.ClearPolicyRequest(vhost=self._vhost(vhost), name=name, operator=operator))
+
+    def _vhost(self, vhost: str | None) -> str:
+        return self._node.vhost if vhost is None else vhost

@@ -1,0 +1,408 @@
+"""Publishing with confirms that can be awaited.
+
+Whatever waits while one write is under way goes out with the next one, as few batches; nothing waits for more to come.
+A confirm says that every queue the message was routed to keeps its promise for it (for a persistent message in a classic
+queue: it is on disk).
+
+When the connection breaks, what was sent and not confirmed may or may not have been stored. By default each such publish
+raises ConnectionLost, and you decide. With `resend=True` the publisher connects again, with growing and jittered pauses, and
+sends them again in their order: at least once, so consumers may see duplicates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import grpc.aio
+
+from leveret.errors import (
+    RETRYABLE,
+    ConnectionLost,
+    LeveretError,
+    NotConfirmed,
+    PublishRefused,
+    Unroutable,
+    from_rpc,
+)
+from leveret.message import Message, to_wire
+from leveret.retry import Backoff
+from leveret.v1 import message_pb2, publish_pb2
+
+if TYPE_CHECKING:
+    from leveret.connection import Node
+
+BATCH_MESSAGES_MAX = 4096
+BATCH_BYTES_MAX = 1_048_576
+PARCEL_MESSAGES_MAX = 1024
+MAX_UNCONFIRMED = 16_384
+
+Route = tuple[str, str, bool]  # exchange, routing key, mandatory
+
+
+class _Parcel:
+    """Messages given by one call, which wait together for their confirms."""
+
+    __slots__ = ("answered", "done", "first_sequence", "indexes", "messages", "problems", "route", "sent", "waiting")
+
+    def __init__(self, route: Route, messages: list[message_pb2.Message], first_index: int) -> None:
+        self.route = route
+        self.messages = messages
+        self.indexes = list(range(first_index, first_index + len(messages)))  # within the call
+        self.done: asyncio.Future[list[NotConfirmed]] = asyncio.get_running_loop().create_future()
+        self.problems: list[NotConfirmed] = []
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Everything that `messages` still holds is to be sent, and answered."""
+        self.first_sequence = 0
+        self.sent = 0
+        self.waiting = len(self.messages)
+        self.answered = bytearray(len(self.messages))
+
+    def drop_answered(self) -> None:
+        still_open = [place for place, answered in enumerate(self.answered) if not answered]
+        self.messages = [self.messages[place] for place in still_open]
+        self.indexes = [self.indexes[place] for place in still_open]
+
+    def answer(self, start: int, end: int, problem: NotConfirmed | None) -> int:
+        """Messages from `start` to before `end` are answered; returns how many were not before."""
+        new = self.answered.count(0, start, end)
+        self.answered[start:end] = b"\1" * (end - start)
+        self.waiting -= new
+        if problem is not None:
+            self.problems.append(problem)
+        if self.waiting == 0 and not self.done.done():
+            self.done.set_result(self.problems)
+        return new
+
+    def fail(self, error: LeveretError) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # whoever published may have stopped waiting; that is no news for the log
+
+
+class Publisher:
+    """One stream of publishes. Made by `Node.publisher()`; many tasks may share it."""
+
+    def __init__(
+        self, node: Node, *, name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
+    ) -> None:
+        if max_unconfirmed < 1:
+            raise ValueError(f"max_unconfirmed is at least 1, not {max_unconfirmed}")
+        self._node = node
+        self._name = name
+        self._resend = resend
+        self._max_unconfirmed = max_unconfirmed
+        self._to_send: deque[_Parcel] = deque()
+        self._sent = _Sent()
+        self._unconfirmed = 0  # messages given and not answered
+        self._room = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self.blocked_reason: str | None = None  # why the node reads nothing from publishers now, or None
+
+    # ------------------------------------------------------------------ for applications
+
+    async def publish(
+        self, message: Message | bytes, *, exchange: str = "", routing_key: str = "", mandatory: bool = False
+    ) -> None:
+        """Publish, and return when it is confirmed.
+
+        Raises PublishRefused, Unroutable (mandatory only) or ConnectionLost; the last may mean that it was stored.
+        """
+        await self.publish_many((message,), exchange=exchange, routing_key=routing_key, mandatory=mandatory)
+
+    async def publish_many(
+        self,
+        messages: Iterable[Message | bytes],
+        *,
+        exchange: str = "",
+        routing_key: str = "",
+        mandatory: bool = False,
+    ) -> None:
+        """Publish in this order, and return when all are confirmed. Raises as `publish`; `indexes` says which ones."""
+        route = (exchange, routing_key, mandatory)
+        waiting: list[asyncio.Future[list[NotConfirmed]]] = []
+        for first_index, part in _parts(messages):
+            waiting.append(await self._hand_over(_Parcel(route, part, first_index)))
+        problems: list[NotConfirmed] = []
+        for done in waiting:
+            # Shielded: a caller that stops waiting takes nothing back, the messages are on their way.
+            problems += await asyncio.shield(done)
+        if problems:
+            raise _combined(problems)
+
+    async def flush(self) -> None:
+        """Wait until nothing is unconfirmed."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Wait for what is unconfirmed, then end the stream."""
+        if not self._closed:
+            await self.flush()
+        self._closed = True
+        await self._stop()
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages given to this publisher and not answered yet."""
+        return self._unconfirmed
+
+    async def __aenter__(self) -> Publisher:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            await self.abandon()
+
+    # ------------------------------------------------------------------ for the node
+
+    async def open(self) -> None:
+        """Return when the stream is open."""
+        self._ensure_running()
+        await asyncio.shield(self._opened)
+
+    async def abandon(self) -> None:
+        """End without waiting; what is unconfirmed is reported so."""
+        self._closed = True
+        await self._stop()
+        self._fail_all(ConnectionLost("the publisher was closed; messages without a confirm may or may not be stored"))
+
+    async def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    # ------------------------------------------------------------------ parcels
+
+    async def _hand_over(self, parcel: _Parcel) -> asyncio.Future[list[NotConfirmed]]:
+        while self._unconfirmed >= self._max_unconfirmed and not self._closed:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed:
+            raise ConnectionLost("the publisher is closed")
+        self._unconfirmed += len(parcel.messages)
+        self._idle.clear()
+        self._to_send.append(parcel)
+        self._wake.set()
+        self._ensure_running()
+        return parcel.done
+
+    def _answer(self, first: int, last: int, text: str | None, error: str = "", *, returned: bool = False) -> None:
+        for parcel, start, end in self._sent.find(first, last):
+            problem: NotConfirmed | None = None
+            if text is not None:
+                indexes = parcel.indexes[start:end]
+                problem = Unroutable(text, indexes) if returned else PublishRefused(text, indexes, error)
+            if returned and problem is not None:
+                parcel.problems.append(problem)  # its confirm follows
+            else:
+                self._answered(parcel.answer(start, end, problem))
+        self._sent.forget_answered()
+
+    def _answered(self, count: int) -> None:
+        self._unconfirmed -= count
+        assert self._unconfirmed >= 0, f"{-self._unconfirmed} more answers than messages"
+        if self._unconfirmed < self._max_unconfirmed:
+            self._room.set()
+        if self._unconfirmed == 0:
+            self._idle.set()
+
+    def _fail_all(self, error: LeveretError) -> None:
+        for parcel in [*self._sent.take(), *self._to_send]:
+            if parcel.waiting:
+                self._answered(parcel.waiting)
+                parcel.waiting = 0
+                parcel.fail(type(error)(*error.args))
+        self._to_send.clear()
+        self._room.set()
+        self._idle.set()
+
+    def _send_again(self) -> None:
+        """What was sent and not answered goes before what was not sent, in its order."""
+        again = {id(parcel): parcel for parcel in [*self._sent.take(), *self._to_send] if parcel.waiting}
+        for parcel in again.values():
+            parcel.drop_answered()
+            parcel.begin_again()
+        self._to_send = deque(again.values())
+
+    # ------------------------------------------------------------------ the stream
+
+    def _ensure_running(self) -> None:
+        if self._task is None or self._task.done():
+            if self._opened.done():
+                self._opened = asyncio.get_running_loop().create_future()
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await self._stream(backoff)
+            except LeveretError as error:
+                self.blocked_reason = None
+                if not (self._resend and isinstance(error, RETRYABLE)):
+                    self._give_up(error)
+                    return
+            self._send_again()
+            await asyncio.sleep(backoff.next_delay_s())
+
+    def _give_up(self, error: LeveretError) -> None:
+        if isinstance(error, ConnectionLost):
+            error = ConnectionLost(f"{error}; messages without a confirm may or may not be stored")
+        if not self._opened.done():
+            self._opened.set_exception(error)
+            self._opened.exception()
+        self._fail_all(error)
+
+    async def _stream(self, backoff: Backoff) -> None:
+        """One connection's worth. Raises the LeveretError that ended it."""
+        call = self._node.stubs.publisher.Publish(metadata=self._node.metadata)
+        writer: asyncio.Task[None] | None = None
+        try:
+            await call.write(publish_pb2.PublishRequest(open=self._node.open_request(self._name)))
+            while (response := await call.read()) is not grpc.aio.EOF:
+                if response.WhichOneof("kind") == "opened":
+                    backoff.reset()
+                    if not self._opened.done():
+                        self._opened.set_result(None)
+                    writer = asyncio.get_running_loop().create_task(self._write_all(call))
+                else:
+                    self._handle(response)
+            raise await self._node.error_of(call)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc(error, self._node.target) from error
+        except asyncio.InvalidStateError:
+            raise await self._node.error_of(call) from None
+        finally:
+            call.cancel()
+            if writer is not None:
+                writer.cancel()
+                await asyncio.gather(writer, return_exceptions=True)
+
+    def _handle(self, response: publish_pb2.PublishResponse) -> None:
+        match response.WhichOneof("kind"):
+            case "confirms":
+                for accepted in response.confirms.accepted:
+                    self._answer(accepted.first, accepted.last, None)
+                for refused in response.confirms.refused:
+                    text = refused.text or "a queue would not take the message"
+                    self._answer(refused.first, refused.last, text, refused.error)
+            case "returned":
+                returned = response.returned
+                self._answer(returned.first, returned.last, returned.text or "no route", returned=True)
+            case "blocked":
+                self.blocked_reason = response.blocked.reason or None
+
+    async def _write_all(self, call: Any) -> None:
+        try:
+            while True:
+                while (batch := self._next_batch()) is not None:
+                    await call.write(publish_pb2.PublishRequest(batch=batch))
+                self._wake.clear()
+                await self._wake.wait()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            pass  # the reading side learns why the stream ended, and acts
+
+    def _next_batch(self) -> publish_pb2.PublishBatch | None:
+        """As much as fits of what waits at the front for one exchange and key."""
+        batch: publish_pb2.PublishBatch | None = None
+        size = 0
+        route: Route | None = None
+        while self._to_send and (route is None or self._to_send[0].route == route):
+            parcel = self._to_send[0]
+            if parcel.sent == 0:
+                self._sent.add(parcel)
+            if batch is None:
+                route = parcel.route
+                exchange, routing_key, mandatory = route
+                batch = publish_pb2.PublishBatch(
+                    exchange=exchange,
+                    routing_key=routing_key,
+                    mandatory=mandatory,
+                    first_sequence=parcel.first_sequence + parcel.sent,
+                )
+            while parcel.sent < len(parcel.messages):
+                message = parcel.messages[parcel.sent]
+                size += len(message.body)
+                if batch.messages and (size > BATCH_BYTES_MAX or len(batch.messages) >= BATCH_MESSAGES_MAX):
+                    return batch
+                batch.messages.append(message)
+                parcel.sent += 1
+            self._to_send.popleft()
+        return batch
+
+
+class _Sent:
+    """Parcels that were sent on this stream, findable by sequence number."""
+
+    def __init__(self) -> None:
+        self._parcels: list[_Parcel] = []
+        self._firsts: list[int] = []
+        self._next_sequence = 1
+
+    def add(self, parcel: _Parcel) -> None:
+        parcel.first_sequence = self._next_sequence
+        self._next_sequence += len(parcel.messages)
+        self._parcels.append(parcel)
+        self._firsts.append(parcel.first_sequence)
+
+    def find(self, first: int, last: int) -> Iterator[tuple[_Parcel, int, int]]:
+        """Each parcel that the numbers touch, with the places of its messages concerned: from, and before which."""
+        place = max(0, bisect_right(self._firsts, first) - 1)
+        while place < len(self._parcels) and self._firsts[place] <= last:
+            parcel = self._parcels[place]
+            place += 1
+            start = max(first - parcel.first_sequence, 0)
+            end = min(last - parcel.first_sequence + 1, len(parcel.messages))
+            if start < end:
+                yield parcel, start, end
+
+    def forget_answered(self) -> None:
+        done = 0
+        while done < len(self._parcels) and self._parcels[done].waiting == 0:
+            done += 1
+        del self._parcels[:done], self._firsts[:done]
+
+    def take(self) -> list[_Parcel]:
+        """All of them; the next stream begins anew."""
+        taken = self._parcels
+        self._parcels, self._firsts, self._next_sequence = [], [], 1
+        return taken
+
+
+def _parts(messages: Iterable[Message | bytes]) -> Iterator[tuple[int, list[message_pb2.Message]]]:
+    """Index of the first, and at most PARCEL_MESSAGES_MAX messages."""
+    part: list[message_pb2.Message] = []
+    index = 0
+    for message in messages:
+        part.append(to_wire(message))
+        if len(part) == PARCEL_MESSAGES_MAX:
+            yield index, part
+            index += len(part)
+            part = []
+    if part:
+        yield index, part
+
+
+def _combined(problems: list[NotConfirmed]) -> NotConfirmed:
+    """One error for all: the first one's kind and text, everybody's indexes."""
+    first = problems[0]
+    indexes = sorted(index for problem in problems for index in problem.indexes)
+    text = str(first) if len(indexes) == 1 else f"{len(indexes)} messages were not taken; the first: {first}"
+    if isinstance(first, PublishRefused):
+        return PublishRefused(text, indexes, first.error)
+    return Unroutable(text, indexes)

@@ -1,0 +1,230 @@
+"""What a node tells about itself, as plain data. Field names are also the keys of `leveretctl --json`: they stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from leveret.v1 import message_pb2
+from leveret.values import from_table
+
+R = TypeVar("R")
+
+
+@dataclass(slots=True, frozen=True)
+class Exchange:
+    vhost: str
+    name: str
+    kind: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Binding:
+    vhost: str
+    source: str
+    destination: str
+    destination_kind: str  # queue or exchange
+    routing_key: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Queue:
+    vhost: str
+    name: str
+    kind: str
+    state: str
+    ready: int
+    unacknowledged: int
+    consumers: int
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    ready_bytes: int
+    unacknowledged_bytes: int
+    memory_bytes: int
+    home: str
+    policy: str
+    operator_policy: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class DeclaredQueue:
+    name: str
+    ready: int
+    consumers: int
+
+
+@dataclass(slots=True, frozen=True)
+class QueueStatus:
+    """A queue and what it is made of; `details` depends on its kind."""
+
+    queue: Queue
+    persistent: int
+    ram: int
+    consumer_capacity: float
+    disk_reads: int
+    disk_writes: int
+    published: int
+    delivered: int
+    delivered_no_ack: int
+    redelivered: int
+    acknowledged: int
+    got: int
+    single_active_consumer_tag: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Listener:
+    protocol: str
+    address: str
+    tls: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Alarm:
+    kind: str
+    reason: str
+    since_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class NodeStatus:
+    name: str
+    cluster_name: str
+    version: str
+    python_version: str
+    kernels: str
+    process_id: int
+    started_at_ms: int
+    data_dir: str
+    memory_bytes: int
+    memory_limit_bytes: int
+    disk_free_bytes: int
+    disk_free_limit_bytes: int
+    connections: int
+    channels: int
+    consumers: int
+    queues: int
+    messages_ready: int
+    messages_unacknowledged: int
+    log_level: str
+    listeners: tuple[Listener, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Connection:
+    id: str
+    name: str
+    user: str
+    vhost: str
+    protocol: str
+    connected_at_ms: int
+    client_properties: Mapping[str, Any] = field(default_factory=dict)
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Channel:
+    connection: str
+    number: int
+    user: str
+    vhost: str
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerInfo:
+    vhost: str
+    queue: str
+    consumer_tag: str
+    connection: str
+    channel: int
+    no_ack: bool
+    exclusive: bool
+    prefetch: int
+    outstanding: int
+    priority: int
+    active: bool
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Vhost:
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = "classic"
+    protected_from_deletion: bool = False
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class User:
+    name: str
+    tags: tuple[str, ...] = ()
+    has_password: bool = True
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class Permissions:
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+
+
+@dataclass(slots=True, frozen=True)
+class TopicPermissions:
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+
+
+@dataclass(slots=True, frozen=True)
+class Policy:
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    definition: Mapping[str, Any]
+    operator: bool = False
+
+
+_RECORDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Alarm, Listener, Queue)
+}  # records within records, by the name of their stub
+
+
+def from_stub(kind: type[R], stub: Any, **given: Any) -> R:
+    """The record of a stub whose fields have the same names; `given` is for those that have not."""
+    return kind(**{name: _plain(getattr(stub, name)) for name in _names(kind) if name not in given}, **given)
+
+
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, message_pb2.Table):
+        return from_table(value)
+    if isinstance(value, (str, bytes, bool, int, float)):
+        return value
+    if type(value).__name__ in _RECORDS:
+        return from_stub(_RECORDS[type(value).__name__], value)
+    if hasattr(value, "items"):
+        return dict(value.items())
+    return tuple(_plain(item) for item in value)

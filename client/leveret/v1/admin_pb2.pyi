@@ -1,0 +1,541 @@
+from leveret.v1 import message_pb2 as _message_pb2
+from leveret.v1 import topology_pb2 as _topology_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class WhoAmIRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class WhoAmIResponse(_message.Message):
+    __slots__ = ("user", "tags")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, user: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetNodeStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Listener(_message.Message):
+    __slots__ = ("protocol", "address", "tls")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TLS_FIELD_NUMBER: _ClassVar[int]
+    protocol: str
+    address: str
+    tls: bool
+    def __init__(self, protocol: _Optional[str] = ..., address: _Optional[str] = ..., tls: _Optional[bool] = ...) -> None: ...
+
+class GetNodeStatusResponse(_message.Message):
+    __slots__ = ("name", "cluster_name", "version", "python_version", "kernels", "process_id", "started_at_ms", "data_dir", "memory_bytes", "memory_limit_bytes", "disk_free_bytes", "disk_free_limit_bytes", "listeners", "alarms", "connections", "channels", "consumers", "queues", "messages_ready", "messages_unacknowledged", "log_level")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    KERNELS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DATA_DIR_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_READY_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    LOG_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cluster_name: str
+    version: str
+    python_version: str
+    kernels: str
+    process_id: int
+    started_at_ms: int
+    data_dir: str
+    memory_bytes: int
+    memory_limit_bytes: int
+    disk_free_bytes: int
+    disk_free_limit_bytes: int
+    listeners: _containers.RepeatedCompositeFieldContainer[Listener]
+    alarms: _containers.RepeatedCompositeFieldContainer[Alarm]
+    connections: int
+    channels: int
+    consumers: int
+    queues: int
+    messages_ready: int
+    messages_unacknowledged: int
+    log_level: str
+    def __init__(self, name: _Optional[str] = ..., cluster_name: _Optional[str] = ..., version: _Optional[str] = ..., python_version: _Optional[str] = ..., kernels: _Optional[str] = ..., process_id: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., data_dir: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., memory_limit_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_free_limit_bytes: _Optional[int] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., alarms: _Optional[_Iterable[_Union[Alarm, _Mapping]]] = ..., connections: _Optional[int] = ..., channels: _Optional[int] = ..., consumers: _Optional[int] = ..., queues: _Optional[int] = ..., messages_ready: _Optional[int] = ..., messages_unacknowledged: _Optional[int] = ..., log_level: _Optional[str] = ...) -> None: ...
+
+class Alarm(_message.Message):
+    __slots__ = ("kind", "reason", "since_ms")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    reason: str
+    since_ms: int
+    def __init__(self, kind: _Optional[str] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ...) -> None: ...
+
+class ListAlarmsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListAlarmsResponse(_message.Message):
+    __slots__ = ("alarms",)
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
+    alarms: _containers.RepeatedCompositeFieldContainer[Alarm]
+    def __init__(self, alarms: _Optional[_Iterable[_Union[Alarm, _Mapping]]] = ...) -> None: ...
+
+class GetQueueStatusRequest(_message.Message):
+    __slots__ = ("vhost", "name")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class GetQueueStatusResponse(_message.Message):
+    __slots__ = ("queue", "persistent", "ram", "consumer_capacity", "disk_reads", "disk_writes", "published", "delivered", "delivered_no_ack", "redelivered", "acknowledged", "got", "single_active_consumer_tag", "details")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PERSISTENT_FIELD_NUMBER: _ClassVar[int]
+    RAM_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    DISK_READS_FIELD_NUMBER: _ClassVar[int]
+    DISK_WRITES_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_NO_ACK_FIELD_NUMBER: _ClassVar[int]
+    REDELIVERED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    GOT_FIELD_NUMBER: _ClassVar[int]
+    SINGLE_ACTIVE_CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    queue: _topology_pb2.Queue
+    persistent: int
+    ram: int
+    consumer_capacity: float
+    disk_reads: int
+    disk_writes: int
+    published: int
+    delivered: int
+    delivered_no_ack: int
+    redelivered: int
+    acknowledged: int
+    got: int
+    single_active_consumer_tag: str
+    details: _message_pb2.Table
+    def __init__(self, queue: _Optional[_Union[_topology_pb2.Queue, _Mapping]] = ..., persistent: _Optional[int] = ..., ram: _Optional[int] = ..., consumer_capacity: _Optional[float] = ..., disk_reads: _Optional[int] = ..., disk_writes: _Optional[int] = ..., published: _Optional[int] = ..., delivered: _Optional[int] = ..., delivered_no_ack: _Optional[int] = ..., redelivered: _Optional[int] = ..., acknowledged: _Optional[int] = ..., got: _Optional[int] = ..., single_active_consumer_tag: _Optional[str] = ..., details: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+
+class Connection(_message.Message):
+    __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    user: str
+    vhost: str
+    protocol: str
+    connected_at_ms: int
+    client_properties: _message_pb2.Table
+    statistics: _message_pb2.Table
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., protocol: _Optional[str] = ..., connected_at_ms: _Optional[int] = ..., client_properties: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., statistics: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+
+class ListConnectionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListConnectionsResponse(_message.Message):
+    __slots__ = ("connections",)
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ...) -> None: ...
+
+class CloseConnectionRequest(_message.Message):
+    __slots__ = ("id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CloseConnectionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Channel(_message.Message):
+    __slots__ = ("connection", "number", "user", "vhost", "statistics")
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    STATISTICS_FIELD_NUMBER: _ClassVar[int]
+    connection: str
+    number: int
+    user: str
+    vhost: str
+    statistics: _message_pb2.Table
+    def __init__(self, connection: _Optional[str] = ..., number: _Optional[int] = ..., user: _Optional[str] = ..., vhost: _Optional[str] = ..., statistics: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+
+class ListChannelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListChannelsResponse(_message.Message):
+    __slots__ = ("channels",)
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    def __init__(self, channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
+
+class ConsumerInfo(_message.Message):
+    __slots__ = ("vhost", "queue", "consumer_tag", "connection", "channel", "no_ack", "exclusive", "prefetch", "outstanding", "priority", "active", "arguments")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    NO_ACK_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    PREFETCH_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    consumer_tag: str
+    connection: str
+    channel: int
+    no_ack: bool
+    exclusive: bool
+    prefetch: int
+    outstanding: int
+    priority: int
+    active: bool
+    arguments: _message_pb2.Table
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., consumer_tag: _Optional[str] = ..., connection: _Optional[str] = ..., channel: _Optional[int] = ..., no_ack: _Optional[bool] = ..., exclusive: _Optional[bool] = ..., prefetch: _Optional[int] = ..., outstanding: _Optional[int] = ..., priority: _Optional[int] = ..., active: _Optional[bool] = ..., arguments: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+
+class ListConsumersRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ...) -> None: ...
+
+class ListConsumersResponse(_message.Message):
+    __slots__ = ("consumers",)
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    consumers: _containers.RepeatedCompositeFieldContainer[ConsumerInfo]
+    def __init__(self, consumers: _Optional[_Iterable[_Union[ConsumerInfo, _Mapping]]] = ...) -> None: ...
+
+class Vhost(_message.Message):
+    __slots__ = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULT_QUEUE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FROM_DELETION_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    default_queue_type: str
+    protected_from_deletion: bool
+    limits: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., default_queue_type: _Optional[str] = ..., protected_from_deletion: _Optional[bool] = ..., limits: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class ListVhostsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListVhostsResponse(_message.Message):
+    __slots__ = ("vhosts",)
+    VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    vhosts: _containers.RepeatedCompositeFieldContainer[Vhost]
+    def __init__(self, vhosts: _Optional[_Iterable[_Union[Vhost, _Mapping]]] = ...) -> None: ...
+
+class PutVhostRequest(_message.Message):
+    __slots__ = ("vhost",)
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    vhost: Vhost
+    def __init__(self, vhost: _Optional[_Union[Vhost, _Mapping]] = ...) -> None: ...
+
+class PutVhostResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteVhostRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteVhostResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class User(_message.Message):
+    __slots__ = ("name", "tags", "has_password", "limits")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    HAS_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    has_password: bool
+    limits: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., has_password: _Optional[bool] = ..., limits: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class ListUsersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListUsersResponse(_message.Message):
+    __slots__ = ("users",)
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    users: _containers.RepeatedCompositeFieldContainer[User]
+    def __init__(self, users: _Optional[_Iterable[_Union[User, _Mapping]]] = ...) -> None: ...
+
+class Tags(_message.Message):
+    __slots__ = ("tags",)
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PutUserRequest(_message.Message):
+    __slots__ = ("name", "password", "clear_password", "tags", "create_only", "change_only")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    CLEAR_PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    clear_password: bool
+    tags: Tags
+    create_only: bool
+    change_only: bool
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ..., clear_password: _Optional[bool] = ..., tags: _Optional[_Union[Tags, _Mapping]] = ..., create_only: _Optional[bool] = ..., change_only: _Optional[bool] = ...) -> None: ...
+
+class PutUserResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteUserRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DeleteUserResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Permissions(_message.Message):
+    __slots__ = ("user", "vhost", "configure", "write", "read")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    configure: str
+    write: str
+    read: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., configure: _Optional[str] = ..., write: _Optional[str] = ..., read: _Optional[str] = ...) -> None: ...
+
+class ListPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "all_vhosts")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    all_vhosts: bool
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ...) -> None: ...
+
+class ListPermissionsResponse(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: _containers.RepeatedCompositeFieldContainer[Permissions]
+    def __init__(self, permissions: _Optional[_Iterable[_Union[Permissions, _Mapping]]] = ...) -> None: ...
+
+class SetPermissionsRequest(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: Permissions
+    def __init__(self, permissions: _Optional[_Union[Permissions, _Mapping]] = ...) -> None: ...
+
+class SetPermissionsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ...) -> None: ...
+
+class ClearPermissionsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TopicPermissions(_message.Message):
+    __slots__ = ("user", "vhost", "exchange", "write", "read")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    READ_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    exchange: str
+    write: str
+    read: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., exchange: _Optional[str] = ..., write: _Optional[str] = ..., read: _Optional[str] = ...) -> None: ...
+
+class ListTopicPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "all_vhosts")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    all_vhosts: bool
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ...) -> None: ...
+
+class ListTopicPermissionsResponse(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: _containers.RepeatedCompositeFieldContainer[TopicPermissions]
+    def __init__(self, permissions: _Optional[_Iterable[_Union[TopicPermissions, _Mapping]]] = ...) -> None: ...
+
+class SetTopicPermissionsRequest(_message.Message):
+    __slots__ = ("permissions",)
+    PERMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    permissions: TopicPermissions
+    def __init__(self, permissions: _Optional[_Union[TopicPermissions, _Mapping]] = ...) -> None: ...
+
+class SetTopicPermissionsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearTopicPermissionsRequest(_message.Message):
+    __slots__ = ("user", "vhost", "exchange")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    vhost: str
+    exchange: str
+    def __init__(self, user: _Optional[str] = ..., vhost: _Optional[str] = ..., exchange: _Optional[str] = ...) -> None: ...
+
+class ClearTopicPermissionsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Policy(_message.Message):
+    __slots__ = ("vhost", "name", "pattern", "apply_to", "priority", "definition", "operator")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    APPLY_TO_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    definition: _message_pb2.Table
+    operator: bool
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., pattern: _Optional[str] = ..., apply_to: _Optional[str] = ..., priority: _Optional[int] = ..., definition: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., operator: _Optional[bool] = ...) -> None: ...
+
+class ListPoliciesRequest(_message.Message):
+    __slots__ = ("vhost", "all_vhosts", "operator")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    ALL_VHOSTS_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    all_vhosts: bool
+    operator: bool
+    def __init__(self, vhost: _Optional[str] = ..., all_vhosts: _Optional[bool] = ..., operator: _Optional[bool] = ...) -> None: ...
+
+class ListPoliciesResponse(_message.Message):
+    __slots__ = ("policies",)
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    policies: _containers.RepeatedCompositeFieldContainer[Policy]
+    def __init__(self, policies: _Optional[_Iterable[_Union[Policy, _Mapping]]] = ...) -> None: ...
+
+class SetPolicyRequest(_message.Message):
+    __slots__ = ("policy",)
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    policy: Policy
+    def __init__(self, policy: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+
+class SetPolicyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearPolicyRequest(_message.Message):
+    __slots__ = ("vhost", "name", "operator")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OPERATOR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    name: str
+    operator: bool
+    def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ..., operator: _Optional[bool] = ...) -> None: ...
+
+class ClearPolicyResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("level",)
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    def __init__(self, level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -1,0 +1,188 @@
+"""Who is calling: verified before anything of a handler runs.
+
+Credentials come with every call, as `authorization: Basic base64(user:password)`, or as the certificate of a TLS client.
+Passwords are hashed slowly on purpose, so a password that was found right is remembered, as a keyed digest only, together
+with the hash that it matched: when the user's password changes, what is remembered no longer counts.
+
+Health checks and reflection are open to everybody: probes have no password, and the protocol is no secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from broker.errors import AccessRefused, BrokerError
+from broker.pending import Pending
+from broker.records import UserRecord
+from front.grpc import call
+from front.grpc.caller import Caller, set_caller
+from front.grpc.convert import Unauthenticated
+
+OPEN_SERVICES = (
+    "/grpc.health.v1.Health/",
+    "/grpc.reflection.v1.ServerReflection/",
+    "/grpc.reflection.v1alpha.ServerReflection/",
+)
+
+REMEMBERED_MAX = 4096
+CREDENTIALS_BYTES_MAX = 4096
+
+
+class Users(Protocol):
+    """What is asked of the catalog and the broker."""
+
+    def authenticate(self, mechanism_user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]: ...
+
+    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]: ...
+
+
+class Remembered:
+    """Credentials that were found right, with the password hash that they matched. Bounded; the oldest use goes first."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._hashes: OrderedDict[bytes, str | None] = OrderedDict()
+
+    def matches(self, user: UserRecord | None, password: bytes, loopback: bool) -> bool:
+        if user is None:
+            return False
+        digest = self._digest(user.name, password, loopback)
+        if digest not in self._hashes or self._hashes[digest] != user.password_hash:
+            return False
+        self._hashes.move_to_end(digest)
+        return True
+
+    def add(self, user: UserRecord, password: bytes, loopback: bool) -> None:
+        self._hashes[self._digest(user.name, password, loopback)] = user.password_hash
+        while len(self._hashes) > REMEMBERED_MAX:
+            self._hashes.popitem(last=False)
+
+    def _digest(self, name: str, password: bytes, loopback: bool) -> bytes:
+        raw = name.encode("utf-8", "surrogateescape")
+        return hmac.digest(self._key, b"%d:%s%d%s" % (len(raw), raw, loopback, password), hashlib.sha256)
+
+
+class Authenticate(grpc.aio.ServerInterceptor):
+    """Puts the check in front of every handler that is not open to everybody."""
+
+    def __init__(self, users: Users, records: Callable[[str], UserRecord | None], key: bytes) -> None:
+        self._users = users
+        self._record = records
+        self._remembered = Remembered(key)
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = await continuation(details)
+        if handler is None or details.method.startswith(OPEN_SERVICES):
+            return handler
+        return self._guarded(handler)
+
+    def _guarded(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        if handler.request_streaming and handler.response_streaming:
+            make, behaviour = grpc.stream_stream_rpc_method_handler, handler.stream_stream
+        else:
+            assert not handler.request_streaming and not handler.response_streaming, (
+                "a kind of call that we do not have"
+            )
+            make, behaviour = grpc.unary_unary_rpc_method_handler, handler.unary_unary
+
+        async def guarded(request: Any, context: call.Context) -> Any:
+            try:
+                set_caller(await self._verify(context))
+            except BrokerError as error:
+                await call.abort(context, error)
+            return await behaviour(request, context)
+
+        return make(guarded, handler.request_deserializer, handler.response_serializer)
+
+    async def _verify(self, context: call.Context) -> Caller:
+        peer = peer_of(context.peer())
+        loopback = is_loopback(peer)
+        credentials = _basic(context)
+        if credentials is not None:
+            record = await self._check_password(*credentials, loopback)
+        else:
+            record = await self._check_certificate(context, loopback)
+        return Caller(record.name, tuple(record.tags), peer)
+
+    async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
+        known = self._record(user)
+        if known is not None and self._remembered.matches(known, password, loopback):
+            return known
+        try:
+            record = await call.answer_of(self._users.authenticate(user, password, loopback))
+        except AccessRefused as error:
+            raise Unauthenticated(error.text) from error
+        self._remembered.add(record, password, loopback)
+        return record
+
+    async def _check_certificate(self, context: call.Context, loopback: bool) -> UserRecord:
+        names = context.auth_context().get("x509_common_name", ()) if _certificate_verified(context) else ()
+        if not names:
+            raise Unauthenticated(
+                "no credentials: send metadata `authorization: Basic <base64 of user:password>` with each call"
+            )
+        try:
+            return await call.answer_of(self._users.authenticate_external(_text(next(iter(names))), loopback))
+        except AccessRefused as error:
+            raise Unauthenticated(error.text) from error
+
+
+def _certificate_verified(context: call.Context) -> bool:
+    return bool(context.peer_identities())
+
+
+def _basic(context: call.Context) -> tuple[str, bytes] | None:
+    """User and password, or None when there is no such metadata. Raises Unauthenticated when it cannot be read."""
+    values = [item for key, item in (context.invocation_metadata() or ()) if key == "authorization"]
+    if not values:
+        return None
+    scheme, _, encoded = _text(values[0]).partition(" ")
+    if scheme.lower() != "basic" or len(values) > 1 or len(encoded) > CREDENTIALS_BYTES_MAX:
+        raise Unauthenticated("metadata `authorization` is to be, once: Basic <base64 of user:password>")
+    try:
+        user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        name = user.decode()
+    except (binascii.Error, ValueError):
+        colon = b""
+    if not colon:
+        raise Unauthenticated("metadata `authorization` holds no base64 of user:password")
+    return name, password
+
+
+def _text(raw: str | bytes) -> str:
+    return raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+
+
+def peer_of(raw: str) -> str:
+    """`ip:port` of what gRPC calls the peer (`ipv4:127.0.0.1:1234`, `ipv6:%5B::1%5D:1234`, `unix:path`)."""
+    kind, _, address = raw.partition(":")
+    if kind in ("ipv4", "ipv6"):
+        return address.replace("%5B", "[").replace("%5D", "]")
+    return raw
+
+
+def is_loopback(peer: str) -> bool:
+    """Does this `ip:port` belong to this machine? What cannot be read does not."""
+    if peer.startswith("unix:"):
+        return True
+    host = peer.rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

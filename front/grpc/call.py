@@ -1,0 +1,172 @@
+"""What every service needs: the broker, the time, who is calling, and a session to act through.
+
+A stream is one connection with one session to the broker, for as long as it lasts. A single call is a connection with a
+session for as long as it takes: so permissions, limits and listings see both as they see an AMQP client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from itertools import count
+from logging import Logger
+from typing import Any, Protocol, TypeVar
+
+import grpc.aio
+from broker.broker import Broker, Connection
+from broker.session import Session, SessionSink
+
+from broker.consumer import Consumer
+from broker.errors import BrokerError, InternalError
+from broker.message import Run
+from broker.pending import Pending
+from broker.queue_type import Slice
+from front.grpc import convert
+from front.grpc.caller import caller
+
+T = TypeVar("T")
+Context = grpc.aio.ServicerContext[Any, Any]
+Handler = TypeVar("Handler", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+DEFAULT_VHOST = "/"
+PROTOCOL = "gRPC"
+
+
+class Clock(Protocol):
+    """The one thing asked of the node's clock."""
+
+    def wall_ms(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Front:
+    """The gRPC front of a node, as its services see it."""
+
+    broker: Broker
+    clock: Clock
+    logger: Logger
+    node: str
+    address: str  # where it listens, for the names of connections
+    message_bytes_max: int
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    @property
+    def now(self) -> int:
+        return self.clock.wall_ms()
+
+    def connection(
+        self,
+        vhost: str,
+        *,
+        client_properties: dict[str, Any] | None = None,
+        close: Callable[[BrokerError], None] = lambda error: None,
+        set_blocked: Callable[[str | None], None] = lambda reason: None,
+        statistics: Callable[[], dict[str, Any]] = dict,
+    ) -> Connection:
+        """This call as the broker's connection; not opened yet."""
+        who = caller()
+        number = next(self._numbers)
+        return Connection(
+            id=f"grpc-{number}",
+            name=f"{who.peer} -> {self.address} #{number}",
+            user=who.user,
+            vhost=vhost or DEFAULT_VHOST,
+            protocol=PROTOCOL,
+            client_properties=client_properties or {},
+            connected_at=self.now,
+            close=close,
+            set_blocked=set_blocked,
+            statistics=statistics,
+        )
+
+    @contextmanager
+    def session(self, connection: Connection, sink: SessionSink) -> Iterator[Session]:
+        """Open both, and close both at the end, whatever happened."""
+        self.broker.open_connection(connection, self.now)
+        try:
+            session = self.broker.open_session(connection, sink, self.now)
+            try:
+                yield session
+            finally:
+                session.close(self.now)
+        finally:
+            self.broker.connection_closed(connection, self.now)
+            self.broker.turn_ended(self.now)
+
+    @contextmanager
+    def brief_session(self, vhost: str) -> Iterator[Session]:
+        """A session for one call that neither publishes nor subscribes."""
+        with self.session(self.connection(vhost), _NoStream()) as session:
+            yield session
+
+    async def answer(self, pending: Pending[T]) -> T:
+        """The answer, when it is there. Raises the error that is the answer."""
+        self.broker.turn_ended(self.now)
+        return await answer_of(pending)
+
+
+class _NoStream:
+    """The sink of a session that has nothing to hear."""
+
+    @property
+    def writable(self) -> bool:
+        return False
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        raise AssertionError(f"{piece.count} messages delivered to a call that did not subscribe")
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        raise AssertionError(f"confirm of {first} to {last} for a call that did not publish")
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        raise AssertionError(f"return of {run.count} messages to a call that did not publish")
+
+    def cancelled(self, consumer_tag: str) -> None:
+        raise AssertionError(f"consumer {consumer_tag!r} cancelled for a call that has none")
+
+    def failed(self, error: BrokerError) -> None:
+        """The call is about to end anyway."""
+
+
+async def answer_of(pending: Pending[T]) -> T:
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def resolve(value: T) -> None:
+        if not future.done():  # the client may have gone meanwhile
+            future.set_result(value)
+
+    def fail(error: BrokerError) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    pending.then(resolve, fail)
+    return await future
+
+
+def answers_errors(handler: Handler) -> Handler:
+    """For the methods of the services: an error of the broker ends the call with its status, a bug with INTERNAL."""
+
+    @wraps(handler)
+    async def wrapped(self: Any, request: Any, context: Context) -> Any:
+        try:
+            return await handler(self, request, context)
+        except BrokerError as error:
+            await abort(context, error)
+        except (asyncio.CancelledError, grpc.aio.AbortError):
+            raise
+        except Exception:
+            # The text may hold what the client sent, so it goes to the log and not back.
+            logger: Logger = self.front.logger
+            logger.exception("a bug in %s", handler.__qualname__)
+            await abort(context, InternalError(f"the node failed in {handler.__name__}; its log says how"))
+
+    return wrapped  # type: ignore[return-value]
+
+
+async def abort(context: Context, error: BrokerError) -> None:
+    """End the call with the status of this error. Raises AbortError, always."""
+    code, text, trailers = convert.status_of(error)
+    await context.abort(code, convert.text(text), trailers)

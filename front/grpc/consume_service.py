@@ -1,0 +1,227 @@
+"""Consuming streams: subscriptions, windows and settlements in; one batch of deliveries for each slice of a queue out.
+
+Deliveries wait in a bounded outbox. Above its high mark the sink says that it is not writable, the queues turn to others,
+and `resume` wakes them when the client has read down to the low mark.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import grpc.aio
+from broker.session import GotMessage
+
+from broker.consumer import Consumer
+from broker.errors import NotFound
+from broker.message import Run
+from broker.queue_type import Slice
+from front.grpc import convert
+from front.grpc.call import Context, Front, answers_errors
+from front.grpc.convert import InvalidRequest
+from front.grpc.stream import Stream
+from leveret.v1 import consume_pb2, consume_pb2_grpc
+
+# Bytes of deliveries that wait for the transport.
+OUTBOX_BYTES_HIGH = 4_194_304
+OUTBOX_BYTES_LOW = 1_048_576
+
+# A response is kept below this, unless one message alone is larger: clients refuse more than 4 MiB unless told otherwise.
+BATCH_BYTES_MAX = 1_048_576
+
+PREFETCH_MAX = 65_535
+GET_COUNT_MAX = 1_000
+GET_BYTES_MAX = 4_194_304
+
+
+class ConsumeService(consume_pb2_grpc.ConsumerServicer):
+    """leveret.v1.Consumer."""
+
+    def __init__(self, front: Front) -> None:
+        self.front = front
+
+    @answers_errors
+    async def Consume(self, requests: object, context: Context) -> None:
+        await ConsumeStream(self.front, context).serve()
+
+    @answers_errors
+    async def Get(self, request: consume_pb2.GetRequest, context: Context) -> consume_pb2.GetResponse:
+        count = request.count or 1
+        if count > GET_COUNT_MAX:
+            raise InvalidRequest(f"a get takes at most {GET_COUNT_MAX} messages, not {count}")
+        response = consume_pb2.GetResponse()
+        with self.front.brief_session(request.vhost) as session:
+            body_bytes = 0
+            while len(response.messages) < count and body_bytes < GET_BYTES_MAX:
+                # What is to be put back stays out until the session closes, so that each message comes once.
+                found = await self.front.answer(session.get(request.queue, not request.requeue, self.front.now))
+                if found is None:
+                    response.remaining = 0
+                    break
+                response.messages.append(_got(found))
+                response.remaining = found.remaining
+                body_bytes += len(response.messages[-1].message.body)
+        return response
+
+
+def _got(found: GotMessage) -> consume_pb2.GotMessage:
+    piece = found.piece
+    (message,) = convert.messages(found.content, piece.position, 1)
+    return consume_pb2.GotMessage(
+        message=message,
+        exchange=convert.text(piece.exchange),
+        routing_key=convert.text(piece.routing_key),
+        redelivered=piece.redelivered,
+        queue_headers=convert.table(piece.headers),
+    )
+
+
+class ConsumeStream(Stream):
+    """One stream with any number of subscriptions."""
+
+    def __init__(self, front: Front, context: Context) -> None:
+        super().__init__(front, context)
+        self._outbox: deque[tuple[int, consume_pb2.ConsumeResponse]] = deque()
+        self._outbox_bytes = 0
+        self._full = False
+
+    def opened_response(self) -> consume_pb2.ConsumeResponse:
+        return consume_pb2.ConsumeResponse(opened=self.opened_message())
+
+    # ------------------------------------------------------------------ requests
+
+    async def read_requests(self) -> None:
+        while True:
+            request = await self.context.read()
+            if request is grpc.aio.EOF:
+                return
+            self.requests += 1
+            self._handle(request)
+            self.front.broker.turn_ended(self.front.now)
+
+    def _handle(self, request: consume_pb2.ConsumeRequest) -> None:
+        match request.WhichOneof("kind"):
+            case "settle":
+                self._settle(request.settle)
+            case "subscribe":
+                self._subscribe(request.subscribe)
+            case "credit":
+                self._credit(request.credit)
+            case "unsubscribe":
+                self._unsubscribe(request.unsubscribe)
+            case kind:
+                raise InvalidRequest(
+                    f"after `open` a consumer sends subscribe, unsubscribe, credit or settle, not `{kind}`"
+                )
+
+    def _subscribe(self, wanted: consume_pb2.Subscribe) -> None:
+        self.session.set_prefetch(_window(wanted.prefetch), False)
+        self.session.consume(
+            wanted.queue,
+            wanted.consumer_tag,
+            no_ack=wanted.no_ack,
+            exclusive=wanted.exclusive,
+            no_local=False,
+            arguments=convert.plain_table(wanted.arguments),
+            now=self.front.now,
+        ).then(lambda tag: self._subscribed(tag, wanted.queue), self.fail)
+
+    def _subscribed(self, tag: str, queue: str) -> None:
+        self._put(consume_pb2.ConsumeResponse(subscribed=consume_pb2.Subscribed(consumer_tag=tag, queue=queue)))
+
+    def _unsubscribe(self, wanted: consume_pb2.Unsubscribe) -> None:
+        self.session.cancel(wanted.consumer_tag, self.front.now)
+        self._put_cancelled(wanted.consumer_tag, by_node=False)
+
+    def _credit(self, wanted: consume_pb2.Credit) -> None:
+        consumer = self.session.consumers.get(wanted.consumer_tag)
+        if consumer is None:
+            raise NotFound(f"no subscription '{wanted.consumer_tag}' on this stream")
+        consumer.prefetch = _window(wanted.prefetch)
+        self.session.resume(self.front.now)
+
+    def _settle(self, settled: consume_pb2.Settle) -> None:
+        for tags in settled.tags:
+            if not 0 < tags.first <= tags.last:
+                raise InvalidRequest(f"a range of tags from {tags.first} to {tags.last}")
+            match settled.outcome:
+                case consume_pb2.OUTCOME_ACCEPTED:
+                    self.session.acknowledge(tags.first, tags.last, False, self.front.now)
+                case consume_pb2.OUTCOME_REQUEUED | consume_pb2.OUTCOME_REJECTED as outcome:
+                    requeue = outcome == consume_pb2.OUTCOME_REQUEUED
+                    for tag in range(tags.first, tags.last + 1):
+                        self.session.reject(tag, False, requeue, self.front.now)
+                case other:
+                    raise InvalidRequest(f"outcome {other} is none of accepted, requeued, rejected")
+
+    # ------------------------------------------------------------------ the session's sink
+
+    @property
+    def writable(self) -> bool:
+        return not self._full
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        batch, size = _empty_batch(consumer, first_tag, piece), 0
+        for message in convert.messages(content, piece.position, piece.count):
+            bytes_here = message.ByteSize()
+            if batch.messages and size + bytes_here > BATCH_BYTES_MAX:
+                self._put(consume_pb2.ConsumeResponse(deliveries=batch), size)
+                batch, size = _empty_batch(consumer, batch.first_tag + len(batch.messages), piece), 0
+            batch.messages.append(message)
+            size += bytes_here
+        self._put(consume_pb2.ConsumeResponse(deliveries=batch), size)
+
+    def cancelled(self, consumer_tag: str) -> None:
+        self._put_cancelled(consumer_tag, by_node=True)
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        raise AssertionError(f"confirm of {first} to {last} for a consumer")
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        raise AssertionError(f"return of {run.count} messages to a consumer")
+
+    # ------------------------------------------------------------------ responses
+
+    def _put_cancelled(self, consumer_tag: str, by_node: bool) -> None:
+        cancelled = consume_pb2.Cancelled(consumer_tag=consumer_tag, by_node=by_node)
+        self._put(consume_pb2.ConsumeResponse(cancelled=cancelled))
+
+    def _put(self, response: consume_pb2.ConsumeResponse, size: int = 0) -> None:
+        self._outbox.append((size, response))
+        self._outbox_bytes += size
+        if self._outbox_bytes >= OUTBOX_BYTES_HIGH:
+            self._full = True
+        self.wake_writer()
+
+    def owes_nothing(self) -> bool:
+        return not self._outbox
+
+    async def write_responses(self) -> None:
+        while self._outbox:
+            size, response = self._outbox.popleft()
+            await self.write(response)
+            self._outbox_bytes -= size
+            if self._full and self._outbox_bytes <= OUTBOX_BYTES_LOW:
+                self._full = False
+                self.session.resume(self.front.now)
+                self.front.broker.turn_ended(self.front.now)
+
+    def statistics(self) -> dict[str, Any]:
+        return {**super().statistics(), "waiting_bytes": self._outbox_bytes}
+
+
+def _empty_batch(consumer: Consumer, first_tag: int, piece: Slice) -> consume_pb2.DeliveryBatch:
+    return consume_pb2.DeliveryBatch(
+        consumer_tag=convert.text(consumer.tag),
+        first_tag=first_tag,
+        exchange=convert.text(piece.exchange),
+        routing_key=convert.text(piece.routing_key),
+        redelivered=piece.redelivered,
+        queue_headers=convert.table(piece.headers) if piece.headers else None,
+    )
+
+
+def _window(prefetch: int) -> int:
+    if prefetch > PREFETCH_MAX:
+        raise InvalidRequest(f"prefetch is at most {PREFETCH_MAX}, not {prefetch}; 0 is no limit")
+    return prefetch

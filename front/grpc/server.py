@@ -1,0 +1,147 @@
+"""The gRPC server of a node: listeners, TLS, limits, and the services behind one check of who is calling.
+
+It runs on the node's event loop. Health says SERVING for the server as a whole ("") and for each service as soon as it
+listens, and NOT_SERVING as soon as it begins to stop, so that load balancers turn away before calls are cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from logging import Logger
+
+import grpc
+import grpc.aio
+from broker.broker import Broker
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from front.grpc.admin_service import AdminPort, AdminService
+from front.grpc.auth import Authenticate
+from front.grpc.call import Clock, Front
+from front.grpc.consume_service import ConsumeService
+from front.grpc.publish_service import PublishService
+from front.grpc.topology_service import TopologyService
+from leveret.v1 import (
+    admin_pb2_grpc,
+    consume_pb2_grpc,
+    publish_pb2_grpc,
+    topology_pb2_grpc,
+)
+
+SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", "leveret.v1.Admin")
+
+# A batch may be a little larger than the largest message, whose properties and framing come on top.
+MESSAGE_SLACK_BYTES = 1_048_576
+
+# How long calls may go on when the server stops. Streams never end by themselves, so this is their time to settle.
+STOP_GRACE_S = 2.0
+
+
+@dataclass(slots=True, frozen=True)
+class GrpcLimits:
+    """The section [grpc] of the configuration."""
+
+    message_bytes_max: int = 16_777_216
+    streams_max: int = 1_000
+    metadata_bytes_max: int = 16_384
+    keepalive_min_interval_ms: int = 10_000
+
+
+@dataclass(slots=True, frozen=True)
+class Tls:
+    """A server's certificate, as PEM. With `ca`, clients may show a certificate, and must with `verify_peer`."""
+
+    certificate: bytes
+    key: bytes
+    ca: bytes | None = None
+    verify_peer: bool = False
+
+
+class CannotListen(Exception):
+    """The address cannot be used; the text names it."""
+
+
+class Server:
+    """A listening gRPC server."""
+
+    def __init__(self, server: grpc.aio.Server, health: HealthServicer, port: int, logger: Logger) -> None:
+        self._server = server
+        self._health = health
+        self._logger = logger
+        self.port = port
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """Take no new calls, give the running ones `grace_s`, then cut them off."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+        self._logger.info("gRPC on port %d stopped", self.port)
+
+
+async def serve(
+    broker: Broker,
+    admin: AdminPort,
+    bind: str,
+    tls: Tls | None,
+    logger: Logger,
+    clock: Clock,
+    limits: GrpcLimits | None = None,
+) -> Server:
+    """Listen on `bind`, as host:port. Raises CannotListen."""
+    limits = limits or GrpcLimits()
+    front = Front(broker, clock, logger, admin.node_name, bind, limits.message_bytes_max)
+    authenticate = Authenticate(broker, broker.catalog.users.get, os.urandom(32))
+    server = grpc.aio.server(interceptors=[authenticate], options=_options(limits), compression=None)
+    publish_pb2_grpc.add_PublisherServicer_to_server(PublishService(front), server)  # type: ignore[no-untyped-call]
+    consume_pb2_grpc.add_ConsumerServicer_to_server(ConsumeService(front), server)  # type: ignore[no-untyped-call]
+    topology_pb2_grpc.add_TopologyServicer_to_server(TopologyService(front), server)  # type: ignore[no-untyped-call]
+    admin_pb2_grpc.add_AdminServicer_to_server(AdminService(front, admin), server)  # type: ignore[no-untyped-call]
+    health = HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    reflection.enable_server_reflection(
+        (*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"), server
+    )
+    port = _listen(server, bind, tls)
+    await server.start()
+    for service in ("", *SERVICES):
+        await health.set(service, health_pb2.HealthCheckResponse.SERVING)
+    logger.info("gRPC listens on %s%s", bind, " with TLS" if tls else "")
+    return Server(server, health, port, logger)
+
+
+def _listen(server: grpc.aio.Server, bind: str, tls: Tls | None) -> int:
+    try:
+        port = server.add_insecure_port(bind) if tls is None else server.add_secure_port(bind, _credentials(tls))
+    except RuntimeError as error:
+        raise CannotListen(f"gRPC cannot listen on {bind}: {error}") from error
+    if port == 0:
+        raise CannotListen(f"gRPC cannot listen on {bind}: the address is in use or not this machine's")
+    return port
+
+
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    if tls.verify_peer and tls.ca is None:
+        raise CannotListen("tls.verify_peer needs tls.ca: whose certificates are to be believed?")
+    return grpc.ssl_server_credentials(
+        [(tls.key, tls.certificate)], root_certificates=tls.ca, require_client_auth=tls.verify_peer
+    )
+
+
+def _options(limits: GrpcLimits) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes_max + MESSAGE_SLACK_BYTES),
+        ("grpc.max_send_message_length", limits.message_bytes_max + MESSAGE_SLACK_BYTES),
+        ("grpc.max_concurrent_streams", limits.streams_max),
+        ("grpc.max_metadata_size", limits.metadata_bytes_max),
+        ("grpc.absolute_max_metadata_size", limits.metadata_bytes_max),
+        # Two pings more than allowed, and the connection is closed: a client cannot keep us busy for nothing.
+        ("grpc.http2.min_ping_interval_without_data_ms", limits.keepalive_min_interval_ms),
+        ("grpc.http2.max_ping_strikes", 2),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # A peer that is gone without a word is noticed within a minute.
+        ("grpc.keepalive_time_ms", 40_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        # Without this a second node on the same port would silently share its calls.
+        ("grpc.so_reuseport", 0),
+    ]

@@ -1,0 +1,152 @@
+"""A bidirectional stream: one task reads requests, one writes responses, and the first reason to end ends both.
+
+reading     stops while the stream may not go on (an alarm, a client that does not read its answers)
+writing     takes whatever waits; what waits is bounded, because reading or delivering stops above a mark
+the end     the client's half-close, once everything owed is written; an error from either side; cancellation
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import grpc.aio
+from broker.broker import Connection
+from broker.session import Session
+
+from broker.errors import BrokerError
+from front.grpc import convert
+from front.grpc.call import Context, Front
+from front.grpc.convert import InvalidRequest
+from leveret.v1 import message_pb2 as pb
+
+
+class Stream:
+    """What publishing and consuming streams share. A subclass reads, writes, and is the sink of its session."""
+
+    session: Session
+
+    def __init__(self, front: Front, context: Context) -> None:
+        self.front = front
+        self.context = context
+        self.connection: Connection
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._something_to_write = asyncio.Event()
+        self._no_more_requests = False
+        self.requests = 0
+        self.responses = 0
+
+    # What a subclass defines.
+
+    async def read_requests(self) -> None:
+        """Handle requests until the client has sent its last one."""
+        raise NotImplementedError
+
+    async def write_responses(self) -> None:
+        """Write everything that waits now."""
+        raise NotImplementedError
+
+    def owes_nothing(self) -> bool:
+        """May the stream end, now that the client has sent its last request?"""
+        raise NotImplementedError
+
+    # The life of a stream.
+
+    async def serve(self) -> None:
+        opening = await self.context.read()
+        if opening is grpc.aio.EOF:
+            return
+        if opening.WhichOneof("kind") != "open":
+            raise InvalidRequest(f"the first request of a stream is `open`, not `{opening.WhichOneof('kind')}`")
+        self.connection = self._connection(opening.open)
+        with self.front.session(self.connection, self) as session:
+            self.session = session
+            self.opened()
+            await self.context.write(self.opened_response())
+            await self._run()
+
+    def opened(self) -> None:
+        """The session is there; nothing has been read or written yet."""
+
+    def opened_response(self) -> Any:
+        raise NotImplementedError
+
+    def opened_message(self) -> pb.Opened:
+        return pb.Opened(node=self.front.node, message_bytes_max=self.front.message_bytes_max)
+
+    def _connection(self, opening: pb.Open) -> Connection:
+        properties = convert.plain_table(opening.client_properties)
+        if opening.name:
+            properties["connection_name"] = opening.name
+        return self.front.connection(
+            opening.vhost,
+            client_properties=properties,
+            close=self.fail,
+            set_blocked=self.set_blocked,
+            statistics=self.statistics,
+        )
+
+    def set_blocked(self, reason: str | None) -> None:
+        """Only streams that publish are ever told."""
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "state": "running",
+            "peer": self.connection.name,
+            "received_batches": self.requests,
+            "sent_batches": self.responses,
+        }
+
+    async def _run(self) -> None:
+        tasks = [self._start(self._read_all()), self._start(self._write_all())]
+        try:
+            await self._ended
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    async def _read_all(self) -> None:
+        await self.read_requests()
+        self._no_more_requests = True
+        self.wake_writer()
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._something_to_write.wait()
+            self._something_to_write.clear()
+            await self.write_responses()
+            if self._no_more_requests and self.owes_nothing() and not self._something_to_write.is_set():
+                self._end()
+                return
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # For subclasses, and for the broker.
+
+    def wake_writer(self) -> None:
+        self._something_to_write.set()
+
+    def fail(self, error: BaseException) -> None:
+        """End the stream with this error. The first one counts."""
+        if not self._ended.done():
+            self._ended.set_exception(error)
+
+    def failed(self, error: BrokerError) -> None:
+        self.fail(error)
+
+    async def write(self, response: Any) -> None:
+        self.responses += 1
+        await self.context.write(response)
