@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-SLOT_S = 0.25
+SLOT_S = 0.1
 
 K = TypeVar("K")
 

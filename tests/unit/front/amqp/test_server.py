@@ -1,0 +1,250 @@
+"""The driver, over loopback sockets: pika talks to it, limits hold, and stopping tells clients why."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pika
+import pytest
+import uvloop
+from pamqp import commands, frame
+
+from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
+from tests.unit.front.amqp.fakes import SECRET, FakeBroker
+
+from front.amqp.connection import Limits  # isort: skip
+from front.amqp.server import AmqpServer, ServerLimits, printable  # isort: skip
+
+# A client that asks for heartbeats every second and waits for nothing.
+HANDSHAKE = (
+    PROTOCOL_HEADER
+    + frame.marshal(commands.Connection.StartOk({}, "PLAIN", PLAIN.decode(), "en_US"), 0)
+    + frame.marshal(commands.Connection.TuneOk(2047, 131072, 1), 0)
+    + frame.marshal(commands.Connection.Open("/"), 0)
+)
+
+
+class Running:
+    """A server in a thread of its own, with its loop."""
+
+    def __init__(self, *, proxy_protocol: bool = False, **options: Any) -> None:
+        self.broker = FakeBroker()
+        self.loop = uvloop.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.server: AmqpServer = self.call(self._start(proxy_protocol, options))
+
+    async def _start(self, proxy_protocol: bool, options: dict[str, Any]) -> AmqpServer:
+        server = AmqpServer(
+            self.broker,  # type: ignore[arg-type]
+            IDENTITY,
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            monotonic=time.monotonic,
+            logger=logging.getLogger("test.amqp"),
+            **options,
+        )
+        self.port = await server.listen("127.0.0.1", 0, proxy_protocol=proxy_protocol)
+        return server
+
+    def call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Call something in the server's thread."""
+        done: Future[Any] = Future()
+        self.loop.call_soon_threadsafe(lambda: done.set_result(function()))
+        return done.result(10)
+
+    def stop(self) -> None:
+        self.call(self.server.stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+    def pika(self, **more: Any) -> pika.BlockingConnection:
+        return pika.BlockingConnection(
+            pika.ConnectionParameters(
+                "127.0.0.1", self.port, credentials=pika.PlainCredentials("guest", SECRET.decode()), **more
+            )
+        )
+
+    def socket(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Running]]:
+    started: list[Running] = []
+
+    def begin(**options: Any) -> Running:
+        started.append(Running(**options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.stop()
+
+
+def read_to_end(sock: socket.socket) -> bytes:
+    data = b""
+    while True:
+        try:
+            piece = sock.recv(65536)
+        except ConnectionResetError:
+            return data
+        if not piece:
+            return data
+        data += piece
+
+
+def test_pika_publishes_consumes_and_acknowledges(start: Callable[..., Running]) -> None:
+    running = start()
+    connection = running.pika()
+    channel = connection.channel()
+    channel.queue_declare("orders")
+    channel.confirm_delivery()
+    for number in range(200):
+        channel.basic_publish("", "orders", f"message {number}".encode())
+    received = []
+    for method, _, body in channel.consume("orders", inactivity_timeout=10):
+        received.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(received) == 200:
+            break
+    assert received == [f"message {number}".encode() for number in range(200)]
+    connection.close()
+
+
+def test_a_body_larger_than_all_buffers_goes_and_comes(start: Callable[..., Running]) -> None:
+    running = start(limits=Limits(write_buffer_high_bytes=65_536), server_limits=ServerLimits(write_buffer_low_bytes=1024))
+    connection = running.pika()
+    channel = connection.channel()
+    channel.queue_declare("big")
+    body = bytes(range(256)) * 32_000
+    for _ in range(3):
+        channel.basic_publish("", "big", body)
+    channel.basic_consume("big", lambda *message: received.append(message[3] == body), auto_ack=True)
+    received: list[bool] = []
+    while len(received) < 3:
+        connection.process_data_events(time_limit=1)
+    assert received == [True, True, True]
+    connection.close()
+
+
+def test_wrong_password(start: Callable[..., Running]) -> None:
+    running = start()
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", running.port, credentials=pika.PlainCredentials("guest", "no"))
+        )
+
+
+def test_an_answer_that_comes_later_is_sent_without_further_input(start: Callable[..., Running]) -> None:
+    running = start()
+    connection = running.pika()
+    channel = connection.channel()
+    running.broker.answers_later = True
+
+    def answer() -> None:
+        if not running.broker.pending:
+            running.loop.call_later(0.001, answer)
+        running.broker.answer_all()
+
+    running.loop.call_soon_threadsafe(answer)
+    assert channel.queue_declare("late").method.queue == "late"
+    running.broker.answers_later = False
+    connection.close()
+
+
+def test_stopping_tells_clients_why(start: Callable[..., Running]) -> None:
+    running = start()
+    connection = running.pika()
+    stopping = asyncio.run_coroutine_threadsafe(running.server.stop(), running.loop)
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        connection.process_data_events(time_limit=10)
+    assert closed.value.reply_code == 320
+    assert closed.value.reply_text == "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+    stopping.result(10)
+
+
+def test_connections_beyond_the_limits_are_refused(start: Callable[..., Running]) -> None:
+    running = start(server_limits=ServerLimits(connections=3, unauthenticated_connections=1))
+    first = running.pika()
+    second = running.socket()
+    second.sendall(PROTOCOL_HEADER)
+    assert second.recv(1), "one that is not logged in yet is allowed"
+    assert read_to_end(running.socket()) == b"", "a second one is not"
+    second.close()
+    first.close()
+
+
+def test_a_handshake_that_dawdles_is_ended(start: Callable[..., Running]) -> None:
+    running = start(limits=Limits(handshake_timeout_s=0.1))
+    sock = running.socket()
+    sock.sendall(b"AMQP")
+    began = time.monotonic()
+    assert read_to_end(sock) == b""
+    assert time.monotonic() - began < 5
+
+
+def test_heartbeats_go_out_and_silence_ends_the_connection(start: Callable[..., Running]) -> None:
+    running = start()
+    sock = running.socket()
+    sock.sendall(HANDSHAKE)
+    began = time.monotonic()
+    data = read_to_end(sock)
+    assert 2 <= time.monotonic() - began < 8
+    assert data.count(b"\x08\x00\x00\x00\x00\x00\x00\xce") >= 3
+
+
+def test_a_client_that_vanishes_leaves_nothing(start: Callable[..., Running]) -> None:
+    running = start()
+    sock = running.socket()
+    sock.sendall(HANDSHAKE + frame.marshal(commands.Channel.Open(), 1))
+    while not running.run(lambda: running.broker.sessions):
+        pass
+    sock.close()
+    deadline = time.monotonic() + 10
+    while running.run(lambda: len(running.server.sockets)) and time.monotonic() < deadline:
+        pass
+    assert (running.broker.connections, running.broker.sessions) == ([], [])
+    assert running.server.unauthenticated_count == 0
+
+
+def test_the_balancers_header_names_the_client(start: Callable[..., Running]) -> None:
+    running = start(proxy_protocol=True)
+    sock = running.socket()
+    sock.sendall(b"PROXY TCP4 203.0.113.9 192.0.2.1 41000 5672\r\n" + PROTOCOL_HEADER)
+    assert sock.recv(7)[0] == 1
+    (one,) = running.run(lambda: list(running.server.sockets))
+    assert one._core.peer.name == "203.0.113.9:41000 -> 192.0.2.1:5672"
+    assert not one._core.peer.loopback
+    sock.close()
+    bad = running.socket()
+    bad.sendall(PROTOCOL_HEADER)
+    assert read_to_end(bad) == b""
+
+
+def test_a_bug_costs_one_connection_and_not_the_node(start: Callable[..., Running], caplog: Any) -> None:
+    running = start()
+    other = running.pika()
+    connection = running.pika()
+    channel = connection.channel()
+    running.broker.refuse["declare_queue"] = RuntimeError("a bug")  # type: ignore[assignment]
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
+        channel.queue_declare("q")
+    assert (closed.value.reply_code, closed.value.reply_text) == (541, "INTERNAL_ERROR")
+    running.broker.refuse.clear()
+    other.channel().queue_declare("q")
+    other.close()
+
+
+def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
+    assert printable("a\r\nINFO b\x1b[2J é") == "a\\r\\nINFO b\\x1b[2J é"
