@@ -1,1 +1,1 @@
-"""(written with its first module)"""
+"""leveretctl, the command line of operators: a program on top of the client, and nothing that it could not do."""

@@ -1,0 +1,138 @@
+"""leveretctl: noun, verb, and the same options everywhere.
+
+Options that say how to connect and what to print may stand before or after the command. What goes wrong is told on
+standard error in a sentence with what to do, and in the exit code (leveret.ctl.exits); with --json as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from leveret.connection import DEFAULT_TARGET
+from leveret.ctl import (
+    bindings,
+    connections,
+    exchanges,
+    exits,
+    permissions,
+    policies,
+    publish,
+    queues,
+    status,
+    tail,
+    users,
+    vhosts,
+)
+from leveret.ctl.run import PASSWORD_VARIABLE, options
+from leveret.errors import LeveretError
+
+# Newer versions of Typer carry click within them, older ones import it: this is the base of its errors in both.
+CommandLineError: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="leveretctl",
+    help="Look after a Leveret node over gRPC.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+for name, group in (
+    ("queue", queues.app),
+    ("exchange", exchanges.app),
+    ("binding", bindings.app),
+    ("user", users.app),
+    ("vhost", vhosts.app),
+    ("permission", permissions.app),
+    ("topic-permission", permissions.topic_app),
+    ("policy", policies.app),
+    ("connection", connections.app),
+    ("channel", connections.channels_app),
+    ("consumer", connections.consumers_app),
+    ("alarm", status.alarms_app),
+    ("log", status.log_app),
+):
+    app.add_typer(group, name=name)
+app.command("status")(status.status)
+app.command("publish")(publish.publish)
+app.command("tail")(tail.tail)
+
+# The options of `everywhere` below: those that take a value, and those that do not.
+WITH_VALUE = frozenset({"--node", "--user", "--password", "--vhost", "--timeout", "--tls-ca"})
+WITHOUT_VALUE = frozenset({"--json", "--all-vhosts"})
+
+
+@app.callback()
+def everywhere(
+    node: Annotated[str, typer.Option(envvar="LEVERET_NODE", help="The node's gRPC address.")] = DEFAULT_TARGET,
+    user: Annotated[str, typer.Option(envvar="LEVERET_USER")] = "guest",
+    password: Annotated[
+        str | None,
+        typer.Option(help=f"Shown in the process list: rather set {PASSWORD_VARIABLE}.", show_default=False),
+    ] = None,
+    vhost: Annotated[str, typer.Option(envvar="LEVERET_VHOST")] = "/",
+    all_vhosts: Annotated[bool, typer.Option("--all-vhosts", help="List in all vhosts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for each request.")] = 10.0,
+    tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, and believe this authority (PEM).")] = None,
+) -> None:
+    options.node, options.user, options.password, options.vhost = node, user, password, vhost
+    options.all_vhosts, options.json, options.timeout_s, options.tls_ca = all_vhosts, as_json, timeout, tls_ca
+
+
+def hoisted(arguments: Sequence[str]) -> list[str]:
+    """The same command line with the options that hold everywhere in front, where the parser looks for them."""
+    front: list[str] = []
+    rest: list[str] = []
+    waiting = iter(arguments)
+    for argument in waiting:
+        name, equals, _ = argument.partition("=")
+        if argument == "--":
+            rest += [argument, *waiting]
+        elif name in WITHOUT_VALUE or (name in WITH_VALUE and equals):
+            front.append(argument)
+        elif name in WITH_VALUE:
+            front += [argument, *(value for value in [next(waiting, None)] if value is not None)]
+        else:
+            rest.append(argument)
+    return front + rest
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code."""
+    command = typer.main.get_command(app)
+    try:
+        result = command.main(hoisted(arguments), prog_name="leveretctl", standalone_mode=False)
+    except CommandLineError as error:
+        text = error.format_message()
+        # Without text it was a noun without a verb, and its help has been shown.
+        return _complain(error, exits.USAGE, text, "See `leveretctl --help`.") if text else exits.USAGE
+    except (typer.Abort, KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+    except (LeveretError, exits.UsageError, exits.ConfigError) as error:
+        return _complain(error, exits.code_of(error), str(error), exits.advice(error))
+    except BrokenPipeError:
+        return exits.OK  # whoever read our output has seen enough
+    return result if isinstance(result, int) else exits.OK
+
+
+def _complain(error: BaseException, code: int, text: str, advice: str) -> int:
+    if options.json:
+        sys.stderr.write(json.dumps({"error": type(error).__name__, "text": text, "exit_code": code}) + "\n")
+    else:
+        sys.stderr.write(f"leveretctl: {text}\n" + (f"{advice}\n" if advice else ""))
+    return code
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""leveretctl binding ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from leveret.ctl import render
+from leveret.ctl.arguments import pairs
+from leveret.ctl.run import options, with_node
+
+app = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
+
+Source = Annotated[str, typer.Argument(help="The exchange that messages come from.")]
+Destination = Annotated[str, typer.Argument(help="The queue, or with --to-exchange the exchange, that they go to.")]
+Key = Annotated[str, typer.Option("--key", "-k", help="The binding's routing key or pattern.")]
+ToExchange = Annotated[bool, typer.Option("--to-exchange", help="The destination is an exchange.")]
+Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", metavar="KEY=VALUE", help="May be repeated.")]
+
+COLUMNS = ("vhost", "source", "destination_kind", "destination", "routing_key", "arguments")
+
+
+@app.command("list")
+def list_bindings(
+    queue: Annotated[str, typer.Option(help="Only those to this queue.")] = "",
+    source: Annotated[str, typer.Option(help="Only those from this exchange.")] = "",
+) -> None:
+    """All bindings of the vhost."""
+    found = with_node(lambda node: node.topology.bindings(queue=queue, source=source, all_vhosts=options.all_vhosts))
+    render.records(found, COLUMNS, empty="no bindings")
+
+
+@app.command()
+def create(
+    source: Source, destination: Destination, key: Key = "", to_exchange: ToExchange = False, argument: Arguments = None
+) -> None:
+    """Bind a queue or an exchange."""
+    arguments = pairs("--argument", argument or ())
+    with_node(
+        lambda node: (node.topology.bind_exchange if to_exchange else node.topology.bind_queue)(
+            destination, source, key, arguments=arguments
+        )
+    )
+    render.done(
+        f"'{destination}' is bound to '{source}' with key '{key}'",
+        source=source,
+        destination=destination,
+        routing_key=key,
+    )
+
+
+@app.command()
+def delete(
+    source: Source, destination: Destination, key: Key = "", to_exchange: ToExchange = False, argument: Arguments = None
+) -> None:
+    """Remove a binding; key and arguments must be those it was made with."""
+    arguments = pairs("--argument", argument or ())
+    with_node(
+        lambda node: (node.topology.unbind_exchange if to_exchange else node.topology.unbind_queue)(
+            destination, source, key, arguments=arguments
+        )
+    )
+    render.done(
+        f"'{destination}' is no longer bound to '{source}' with key '{key}'",
+        source=source,
+        destination=destination,
+        routing_key=key,
+    )

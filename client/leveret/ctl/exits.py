@@ -1,0 +1,60 @@
+"""The exit codes of leveretctl, in one table: those of sysexits.h, so that scripts can tell what to do."""
+
+from __future__ import annotations
+
+from leveret import errors
+
+OK = 0
+USAGE = 64  # the command line is wrong
+DATA = 65  # a value or a name does not fit: it does not exist, or exists otherwise
+NO_USER = 67  # the node does not know the user, or the password is another
+UNAVAILABLE = 69  # no node answers there
+SOFTWARE = 70  # a bug, here or in the node
+TEMPORARY = 75  # later it may work
+NO_PERMISSION = 77
+CONFIG = 78  # a file or variable that leveretctl is set up with cannot be used
+
+_CODES: dict[type[errors.LeveretError], int] = {
+    errors.ConnectionLost: UNAVAILABLE,
+    errors.TimedOut: TEMPORARY,
+    errors.Unauthenticated: NO_USER,
+    errors.AccessRefused: NO_PERMISSION,
+    errors.NotAllowed: NO_PERMISSION,
+    errors.NotSupported: UNAVAILABLE,
+    errors.RequestRefused: DATA,
+    errors.ResourceExhausted: TEMPORARY,
+    errors.NodeFailed: SOFTWARE,
+    errors.NotConfirmed: DATA,
+    errors.PublishRefused: TEMPORARY,
+    errors.SubscriptionEnded: UNAVAILABLE,
+}
+
+_WHAT_TO_DO: dict[type[errors.LeveretError], str] = {
+    errors.ConnectionLost: "Is the node running, and is --node its gRPC address? With TLS, give --tls-ca.",
+    errors.TimedOut: "Give it longer with --timeout, or look at `leveretctl status`.",
+    errors.Unauthenticated: "Give --user, and the password in --password or LEVERET_PASSWORD. guest is local only.",
+    errors.AccessRefused: "Use a user with the permission or tag, or have an administrator grant it.",
+    errors.NodeFailed: "The node's log says more.",
+}
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be; the text says which value and what would do."""
+
+
+class ConfigError(Exception):
+    """A file that the command line names cannot be used."""
+
+
+def code_of(error: BaseException) -> int:
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            return _CODES[kind]
+    if isinstance(error, (UsageError, ConfigError)):
+        return USAGE if isinstance(error, UsageError) else CONFIG
+    return SOFTWARE
+
+
+def advice(error: BaseException) -> str:
+    """What the person may do about it; empty when the text says it all."""
+    return next((_WHAT_TO_DO[kind] for kind in type(error).__mro__ if kind in _WHAT_TO_DO), "")

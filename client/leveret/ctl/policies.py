@@ -1,0 +1,52 @@
+"""leveretctl policy ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from leveret.ctl import render
+from leveret.ctl.arguments import json_object
+from leveret.ctl.run import options, with_node
+
+app = typer.Typer(help="Policies: limits and behaviour for queues and exchanges by name.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The policy's name.")]
+Operator = Annotated[bool, typer.Option("--operator", help="An operator policy, which users cannot change.")]
+
+
+@app.command("list")
+def list_policies(operator: Operator = False) -> None:
+    """The policies of the vhost."""
+    found = with_node(lambda node: node.admin.policies(operator=operator, all_vhosts=options.all_vhosts))
+    columns = ("vhost", "name", "pattern", "apply_to", "priority", "definition")
+    render.records(found, columns, empty="no policies")
+
+
+@app.command("set")
+def set_policy(
+    name: Name,
+    pattern: Annotated[str, typer.Argument(help="A regular expression on the names that it applies to.")],
+    definition: Annotated[str, typer.Argument(help="""JSON, such as '{"max-length": 1000}'.""")],
+    apply_to: Annotated[
+        str, typer.Option(help="all, exchanges, queues, classic_queues, quorum_queues or streams.")
+    ] = "all",
+    priority: Annotated[int, typer.Option(help="Of several that match, the highest applies.")] = 0,
+    operator: Operator = False,
+) -> None:
+    """Set a policy. It holds at once, for what exists too."""
+    parsed = json_object("the definition", definition)
+    with_node(
+        lambda node: node.admin.set_policy(
+            name, pattern, parsed, apply_to=apply_to, priority=priority, operator=operator
+        )
+    )
+    render.done(f"policy '{name}' is set in vhost '{options.vhost}'", name=name, vhost=options.vhost, operator=operator)
+
+
+@app.command()
+def clear(name: Name, operator: Operator = False) -> None:
+    """Remove a policy. One that does not exist is fine."""
+    with_node(lambda node: node.admin.clear_policy(name, operator=operator))
+    render.done(f"policy '{name}' is cleared in vhost '{options.vhost}'", name=name, vhost=options.vhost)

@@ -1,0 +1,44 @@
+"""leveretctl vhost ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from leveret.ctl import render
+from leveret.ctl.run import with_node
+from leveret.records import Vhost
+
+app = typer.Typer(help="Vhosts: list, add, delete.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The vhost's name.")]
+
+COLUMNS = ("name", "description", "tags", "default_queue_type", "protected_from_deletion", "limits")
+
+
+@app.command("list")
+def list_vhosts() -> None:
+    """The vhosts that you may see."""
+    render.records(with_node(lambda node: node.admin.vhosts()), COLUMNS, empty="no vhosts")
+
+
+@app.command()
+def add(
+    name: Name,
+    description: Annotated[str, typer.Option()] = "",
+    tag: Annotated[list[str] | None, typer.Option()] = None,
+    default_queue_type: Annotated[str, typer.Option(help="classic, quorum or stream.")] = "classic",
+    protected: Annotated[bool, typer.Option(help="Refuse to delete it.")] = False,
+) -> None:
+    """Add a vhost, or change the description, tags, default type and protection of one."""
+    vhost = Vhost(name, description, tuple(tag or ()), default_queue_type, protected)
+    with_node(lambda node: node.admin.put_vhost(vhost))
+    render.done(f"vhost '{name}' is there; give users access with `permission set --vhost {name}`", name=name)
+
+
+@app.command()
+def delete(name: Name) -> None:
+    """Delete a vhost with everything in it."""
+    with_node(lambda node: node.admin.delete_vhost(name))
+    render.done(f"vhost '{name}' is deleted", name=name)
