@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pika  # type: ignore[import-untyped]
+
 from tests.compat.catalog import SUITES, Suite
 from tests.compat.tls_front import tls_front
 from tests.compat.workspace import NoSource, interpreter_of, source_of
@@ -151,12 +153,23 @@ def _judge(suite: Suite, broker: Broker, options: argparse.Namespace) -> Verdict
     seen: frozenset[str] = frozenset()
     stopped = False
     for _ in range(options.runs):
+        _remove_leftovers(suite, broker)
         outcomes, cut_short = _run(suite, source, python, broker, options)
         stopped |= cut_short
         good = frozenset(test for test, outcome in outcomes.items() if outcome == "passed")
         passed = good if passed is None else passed & good
         seen |= frozenset(outcomes)
     return Verdict(suite.name, passed or frozenset(), seen, expected, time.monotonic() - began, stopped)
+
+
+def _remove_leftovers(suite: Suite, broker: Broker) -> None:
+    if not suite.leftovers:
+        return
+    host, port = broker.amqp
+    with contextlib.closing(pika.BlockingConnection(pika.ConnectionParameters(host, port))) as connection:
+        channel = connection.channel()
+        for queue in suite.leftovers:
+            channel.queue_delete(queue)
 
 
 def _run(
