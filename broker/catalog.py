@@ -54,21 +54,26 @@ PREDECLARED_EXCHANGES = (
     ("amq.rabbitmq.trace", "topic", True),  # internal: only the broker publishes there
 )
 USER_TAGS_MAX = 32
+# Records that only come and go, so that counting both gives how many there are.
+_NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
 VHOST_LIMITS = frozenset({"max-connections", "max-queues"})
 USER_LIMITS = frozenset({"max-connections", "max-channels"})
 
 
 @dataclass(slots=True, frozen=True)
 class CatalogLimits:
-    """How much may be declared. All nodes of a cluster must agree on these, since every node applies every command."""
+    """How much may be declared on the whole cluster; 0 is no limit. All nodes must agree, for every node applies every
+    command."""
 
-    vhosts: int = 10_000
+    vhosts: int = 1_000
     users: int = 100_000
-    exchanges_per_vhost: int = 100_000
-    queues_per_vhost: int = 200_000
-    bindings_per_vhost: int = 2_000_000
-    policies_per_vhost: int = 10_000
+    exchanges: int = 100_000
+    queues: int = 200_000
+    bindings: int = 1_000_000
+    policies: int = 10_000
     parameters: int = 100_000
+    topic_wildcards: int = 2  # `#` words in one binding key: each multiplies what matching has to keep track of
+    regex_length: int = 1_024  # characters of a pattern in a permission or policy
 
 
 def default_commands(password_hash: str) -> list[Command]:
@@ -108,6 +113,7 @@ class Catalog:
         self._topic_permissions: dict[tuple[str, str], dict[str, TopicPermissionRecord]] = {}
         self._policies: dict[str, dict[tuple[bool, str], PolicyRecord]] = {}
         self._parameters: dict[tuple[str, str, str], ParameterRecord] = {}
+        self._counts: dict[type[Any], int] = dict.fromkeys(_NEVER_REPLACED, 0)  # over all vhosts
         self._effective: dict[int, EffectiveArguments] = {}  # by queue id; emptied when a policy changes
 
     # ------------------------------------------------------------------------- reading
@@ -210,6 +216,8 @@ class Catalog:
 
     def _changed(self, record: Record, present: bool) -> None:
         self.version += 1
+        if type(record) in _NEVER_REPLACED:
+            self._counts[type(record)] += 1 if present else -1
         if self.observer is not None:
             self.observer(record, present)
 
@@ -319,7 +327,7 @@ class Catalog:
         record = command.record
         self._existing_user(record.user)
         self.namespace(record.vhost)
-        check_permission(record)
+        check_permission(record, self.limits.regex_length)
         self._permissions[record.user, record.vhost] = record
         self._changed(record, True)
         return record
@@ -334,7 +342,7 @@ class Catalog:
         record = command.record
         self._existing_user(record.user)
         self.namespace(record.vhost)
-        check_topic_permission(record)
+        check_topic_permission(record, self.limits.regex_length)
         check_length("exchange", record.exchange)
         self._topic_permissions.setdefault((record.user, record.vhost), {})[record.exchange] = record
         self._changed(record, True)
@@ -376,7 +384,7 @@ class Catalog:
         _check_name("exchange", wish.name)
         check_kind(wish.kind)
         check_exchange(wish.vhost, wish.name, wish.arguments)
-        _check_count("exchanges", len(self.namespace(wish.vhost).exchanges), self.limits.exchanges_per_vhost)
+        _check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
 
     def _declare_exchange(self, command: commands.DeclareExchange) -> ExchangeRecord:
         found = self.declared_exchange(command.record)
@@ -421,7 +429,7 @@ class Catalog:
             raise PreconditionFailed(
                 f"cannot declare queue '{wish.name}': queue limit in vhost '{wish.vhost}' ({limit}) is reached"
             )
-        _check_count("queues", count, self.limits.queues_per_vhost)
+        _check_count("queues", self._counts[QueueRecord], self.limits.queues)
 
     def _declare_queue(self, command: commands.DeclareQueue) -> QueueRecord:
         found = self.declared_queue(command)
@@ -468,8 +476,8 @@ class Catalog:
             check_exclusive_access(namespace.queues[binding.destination], owner)
         check_length("routing key", binding.routing_key)
         check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
-        check_binding(source.record.kind, binding.routing_key, binding.arguments)
-        _check_count("bindings", len(namespace.bindings), self.limits.bindings_per_vhost)
+        check_binding(source.record.kind, binding.routing_key, binding.arguments, self.limits.topic_wildcards)
+        _check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
 
     def _bind(self, command: commands.Bind) -> BindingRecord:
         self.check_binding(command.record, command.owner)
@@ -485,10 +493,10 @@ class Catalog:
         record = command.record
         self.namespace(record.vhost)
         _check_name("policy", record.name)
-        check_policy(record)
+        check_policy(record, self.limits.regex_length)
         policies = self._policies.setdefault(record.vhost, {})
         if (record.operator, record.name) not in policies:
-            _check_count("policies", len(policies), self.limits.policies_per_vhost)
+            _check_count("policies", sum(map(len, self._policies.values())), self.limits.policies)
         policies[record.operator, record.name] = record
         self._policies_changed(record.vhost)
         self._changed(record, True)
@@ -565,7 +573,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 def _check_count(what: str, count: int, limit: int) -> None:
-    if count >= limit:
+    if limit and count >= limit:
         raise PreconditionFailed(f"the limit of {limit} {what} is reached")
 
 

@@ -174,10 +174,10 @@ class HeadersBindings:
         return [destination for _, condition, destination in self._bindings.values() if condition.holds(present)]
 
 
-def check_binding(kind: str, routing_key: str, arguments: Arguments) -> None:
+def check_binding(kind: str, routing_key: str, arguments: Arguments, wildcards_max: int) -> None:
     """Raises PreconditionFailed for a binding that this kind of exchange cannot have."""
     if kind == "topic":
-        check_pattern(routing_key)
+        check_pattern(routing_key, wildcards_max)
     elif kind == "headers" and "x-match" in arguments:
         mode = arguments["x-match"]
         expected = "expected all, any, all-with-x, or any-with-x"

@@ -13,17 +13,16 @@ import re2
 
 from broker.errors import PreconditionFailed
 
-PATTERN_LENGTH_MAX = 1024
 _PATTERN_MEMORY_BYTES = 1 << 20
 _COMPILED_MAX = 1024
 # Answers kept: the same user asks about the same few names again and again.
 _ANSWERS_MAX = 16384
 
 
-def check_pattern(what: str, pattern: str) -> None:
+def check_pattern(what: str, pattern: str, length_max: int) -> None:
     """Raises PreconditionFailed when the pattern cannot be used. `what` says where it stands."""
-    if len(pattern) > PATTERN_LENGTH_MAX:
-        raise PreconditionFailed(f"{what}: a pattern of {len(pattern)} characters is longer than {PATTERN_LENGTH_MAX}")
+    if length_max and len(pattern) > length_max:
+        raise PreconditionFailed(f"{what}: a pattern of {len(pattern)} characters is longer than {length_max}")
     try:
         _compiled(pattern)
     except re2.error as error:

@@ -84,16 +84,18 @@ def _filled_in(pattern: str, variables: Mapping[str, str]) -> str:
     return pattern
 
 
-def check_permission(record: PermissionRecord) -> None:
+def check_permission(record: PermissionRecord, length_max: int) -> None:
     """Raises PreconditionFailed for patterns that cannot be used."""
-    _check_patterns(record.user, configure=record.configure, write=record.write, read=record.read)
+    _check_patterns(record.user, length_max, configure=record.configure, write=record.write, read=record.read)
 
 
-def check_topic_permission(record: TopicPermissionRecord) -> None:
+def check_topic_permission(record: TopicPermissionRecord, length_max: int) -> None:
+    """The same, with some text in the place of the variables."""
     sample = dict.fromkeys(("username", "vhost", "client_id"), "x")
-    _check_patterns(record.user, write=_filled_in(record.write, sample), read=_filled_in(record.read, sample))
+    write, read = _filled_in(record.write, sample), _filled_in(record.read, sample)
+    _check_patterns(record.user, length_max, write=write, read=read)
 
 
-def _check_patterns(user: str, **patterns: str) -> None:
+def _check_patterns(user: str, length_max: int, **patterns: str) -> None:
     for access, pattern in patterns.items():
-        check_pattern(f"{access} permission of user '{user}'", pattern)
+        check_pattern(f"{access} permission of user '{user}'", pattern, length_max)

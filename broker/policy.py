@@ -63,12 +63,12 @@ class EffectiveArguments:
     definition: dict[str, Any] = field(default_factory=dict)  # both policies merged, for display
 
 
-def check_policy(record: PolicyRecord) -> None:
+def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
     """Raises PreconditionFailed for a policy that cannot be."""
     what = f"{'operator policy' if record.operator else 'policy'} '{record.name}'"
     if record.apply_to not in _APPLY_TO:
         raise PreconditionFailed(f"{what}: apply-to is one of {', '.join(_APPLY_TO)}, not '{record.apply_to}'")
-    check_pattern(what, record.pattern)
+    check_pattern(what, record.pattern, pattern_length_max)
     check_policy_definition(what, record.definition, record.operator)
 
 

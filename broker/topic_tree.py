@@ -11,9 +11,6 @@ from typing import Generic, TypeVar
 
 from broker.errors import PreconditionFailed
 
-# Each further `#` multiplies what matching has to keep track of, for every message that is published.
-WILDCARDS_MAX = 2
-
 T = TypeVar("T", bound=Hashable)
 
 
@@ -21,12 +18,12 @@ def words_of(key: str) -> list[str]:
     return key.split(".") if key else []
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, wildcards_max: int) -> None:
     """Raises PreconditionFailed for a binding key with too many `#`."""
     count = words_of(pattern).count("#")
-    if count > WILDCARDS_MAX:
+    if wildcards_max and count > wildcards_max:
         raise PreconditionFailed(
-            f"invalid binding key '{pattern}': it has {count} wildcards '#', and at most {WILDCARDS_MAX} are allowed"
+            f"invalid binding key '{pattern}': it has {count} wildcards '#', and at most {wildcards_max} are allowed"
         )
 
 

@@ -117,4 +117,4 @@ def test_the_operators_limits_are_merged_over_the_users() -> None:
 )
 def test_policies_that_cannot_be(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(PreconditionFailed, match=text):
-        check_policy(policy({"expires": 1}, **fields))
+        check_policy(policy({"expires": 1}, **fields), 1024)
