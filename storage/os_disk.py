@@ -97,9 +97,13 @@ class OsFile:
 class OsDisk:
     """The files below `root`, which is made when it is missing."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, read_only: bool = False) -> None:
+        """`read_only` is for looking at files that belong to somebody else: nothing is made, and no file can be written."""
         self.root = os.path.abspath(root)
         self._lock_descriptor = -1
+        self._open_flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        if read_only:
+            return
         with _as_disk_errors("create", self.root):
             os.makedirs(self.root, mode=0o700, exist_ok=True)
 
@@ -143,7 +147,7 @@ class OsDisk:
     def open(self, name: str) -> File:
         path = self.path(name)
         with _as_disk_errors("open", path):
-            return OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC), path)
+            return OsFile(os.open(path, self._open_flags), path)
 
     def read_file(self, name: str) -> bytes:
         file = self.open(name)

@@ -54,6 +54,8 @@ class Kind(IntEnum):
 
     MARK = 1
     ROLL = 2
+    INDEX = 3  # these two: storage/segment.py
+    FOOTER = 4
     CLASSIC_PUBLISH = 16
     CLASSIC_SETTLE = 17
     CLASSIC_PURGE = 18

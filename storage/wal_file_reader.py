@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from storage.disk import Disk
-from storage.names import log_file
 from storage.record import (
     CLEAN_END,
     FIRST_KIND_OF_WRITERS,
@@ -55,14 +54,14 @@ class LogFileReader:
     started: bool  # whether anything in it shows that a commit was written here
     previous_end: int | None  # where the log ended in the file before, as this one knows
 
-    def __init__(self, disk: Disk, number: int, log_id: bytes, chunk_bytes: int) -> None:
+    def __init__(self, disk: Disk, name: str, number: int, log_id: bytes, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.number = number
         self.position = 0
         self.commit = None
         self.why = ""
         self._log_id = log_id
         self._chunk_bytes = max(chunk_bytes, MARK_BYTES)
-        self._file = disk.open(log_file(number))
+        self._file = disk.open(name)
         self._size = self._file.size()
         self.started, self.previous_end = self._read_head()
 

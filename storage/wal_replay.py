@@ -65,7 +65,8 @@ class Replay:
         try:
             for number in self._numbers():
                 if number >= self._facts.first_file:
-                    readers[number] = LogFileReader(self._disk, number, self._facts.log_id, self._chunk_bytes)
+                    name = log_file(number)
+                    readers[number] = LogFileReader(self._disk, name, number, self._facts.log_id, self._chunk_bytes)
             yield from self._read(readers)
         finally:
             for reader in readers.values():

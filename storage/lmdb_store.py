@@ -1,0 +1,145 @@
+"""A small transactional store of keys and values on LMDB, and its twin in memory. The catalog lives in one.
+
+A commit is atomic and durable when it returns. Values carry a checksum of themselves and their key, which LMDB itself does
+not have:
+
+    offset  size     field
+         0     4     crc32c of the rest and nothing else, little endian
+         4     4     key_len
+         8  key_len  key, whole
+                     value
+
+LMDB takes keys up to 511 bytes; ours may be longer (three AMQP names in one), so one of 511 bytes or more is stored under
+its beginning and a hash, and the whole key is taken from the value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import lmdb
+
+from native.crc32c import crc32c
+from storage.errors import Corrupt, DiskFailed, DiskFull
+
+Change = tuple[bytes, bytes | None]  # None: the key goes
+
+KEY_BYTES_MAX = 511  # LMDB's; see `_short`
+HASH_BYTES = 32
+MAP_BYTES = 16 << 30  # address space, not disk: the file grows as it is needed
+
+
+class Store(Protocol):
+    """Keys and values, both bytes."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value, None if there is none. Raises Corrupt when it is not what was written."""
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """All keys that begin so, with their values, as they are now: what is committed while reading is not seen.
+        Raises Corrupt."""
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Make all changes, in this order, or none. Durable on return. Raises DiskFull: nothing was changed and it may
+        be tried again. Raises DiskFailed: the store takes no further commit."""
+
+    def close(self) -> None:
+        """Let go of the files. Nothing is lost."""
+
+
+class MemoryStore:
+    """The same without a disk: for RAM nodes, simulations and tests."""
+
+    def __init__(self) -> None:
+        self._values: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._values.get(key)
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return iter(sorted((key, value) for key, value in self._values.items() if key.startswith(prefix)))
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        for key, value in changes:
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class LmdbStore:
+    """The store in a directory of its own."""
+
+    def __init__(self, path: str, map_bytes: int = MAP_BYTES) -> None:
+        """`path` is a real path, made when it is missing (`OsDisk.path`): LMDB opens its files itself."""
+        self._path = path
+        self._failed: str | None = None
+        with self._as_disk_errors("open"):
+            self._environment = lmdb.open(path, map_size=map_bytes, mode=0o600, max_dbs=0, metasync=True, sync=True)
+
+    def get(self, key: bytes) -> bytes | None:
+        with self._as_disk_errors("read"), self._environment.begin() as transaction:
+            stored = transaction.get(_short(key))
+        return None if stored is None else self._unpack(stored)[1]
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        start = prefix[: KEY_BYTES_MAX - HASH_BYTES]
+        with self._as_disk_errors("read"), self._environment.begin() as transaction:
+            found = []
+            cursor = transaction.cursor()
+            more = cursor.set_range(start)
+            while more and cursor.key().startswith(start):
+                found.append(self._unpack(cursor.value()))
+                more = cursor.next()
+        return iter(sorted(item for item in found if item[0].startswith(prefix)))
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        if self._failed is not None:
+            raise DiskFailed(f"the store {self._path} takes nothing any more: {self._failed}")
+        with self._as_disk_errors("write"), self._environment.begin(write=True) as transaction:
+            for key, value in changes:
+                if value is None:
+                    transaction.delete(_short(key))
+                else:
+                    transaction.put(_short(key), _pack(key, value))
+
+    def close(self) -> None:
+        self._environment.close()
+
+    def _unpack(self, stored: bytes) -> tuple[bytes, bytes]:
+        if len(stored) < 8 or crc32c(stored[4:]) != int.from_bytes(stored[:4], "little"):
+            raise Corrupt(self._path, 0, len(stored), "the checksum of a value differs")
+        key_end = 8 + int.from_bytes(stored[4:8], "little")
+        return stored[8:key_end], stored[key_end:]
+
+    @contextmanager
+    def _as_disk_errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (lmdb.MapFullError, lmdb.DiskError) as error:
+            if isinstance(error, lmdb.MapFullError) or "No space" in str(error):
+                raise DiskFull(f"cannot {what} {self._path}: {error}") from error
+            self._failed = str(error)
+            raise DiskFailed(f"cannot {what} {self._path}: {error}") from error
+        except lmdb.Error as error:
+            self._failed = str(error)
+            raise DiskFailed(f"cannot {what} {self._path}: {error}") from error
+
+
+def _short(key: bytes) -> bytes:
+    """The key as LMDB has it. Long ones keep their beginning, so that prefixes are found."""
+    if len(key) < KEY_BYTES_MAX:
+        assert key, "a key may not be empty"
+        return key
+    return key[: KEY_BYTES_MAX - HASH_BYTES] + hashlib.blake2b(key, digest_size=HASH_BYTES).digest()
+
+
+def _pack(key: bytes, value: bytes) -> bytes:
+    rest = len(key).to_bytes(4, "little") + key + value
+    return crc32c(rest).to_bytes(4, "little") + rest

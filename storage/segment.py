@@ -1,0 +1,162 @@
+"""A file of records that is appended to, then sealed, and then never changed.
+
+    records of writers (storage/record.py), their indexes ascending
+    INDEX record    payload: a SegmentIndex, index -> position of the record
+    FOOTER record   payload, 24 bytes: position of the INDEX record u64 | records u64 | last index u64
+
+A segment is sealed when its last bytes are a valid footer. One that is not may end in an unfinished write: opening it finds
+the whole records, and says where they end. What stands behind records of a sealed segment is damage, never a tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+
+from storage.disk import Buffer, Disk, File
+from storage.errors import Corrupt, TornTail
+from storage.record import (
+    FIRST_KIND_OF_WRITERS,
+    HEADER_BYTES,
+    PAYLOAD_BYTES_MAX,
+    VERSION,
+    Kind,
+    Record,
+    payload_length,
+    scan,
+    seal,
+)
+from storage.segment_index import SegmentIndex
+
+_FOOTER = Struct("<QQQ")
+FOOTER_BYTES = HEADER_BYTES + _FOOTER.size
+
+
+class SegmentWriter:
+    """Appends to a new segment. Buffers until `write`; nothing is durable before `sync` or `seal`, and the segment's name
+    not before the caller has synced its directory."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.name = name
+        self.index = SegmentIndex()
+        self.size = 0  # with what is still buffered
+        self._file = disk.create(name)
+        self._written = 0
+        self._buffers: list[Buffer] = []
+
+    def append(self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0) -> int:
+        """Add a record; its index must be above the last one. Returns its position."""
+        assert kind >= FIRST_KIND_OF_WRITERS, f"kind {kind} belongs to the file itself"
+        self.index.add(index, self.size)
+        return self._add(seal(parts, kind, flags, term, writer, index, VERSION), parts)
+
+    def write(self) -> None:
+        """Give what is buffered to the file."""
+        self._file.write_at(self._written, self._buffers)
+        self._written = self.size
+        self._buffers = []
+
+    def sync(self) -> None:
+        """Make everything that was appended durable."""
+        self.write()
+        self._file.sync()
+
+    def seal(self) -> None:
+        """Add index and footer, make the segment durable and close it. It takes no more records."""
+        at = self.size
+        encoded = [self.index.encode()]
+        self._add(seal(encoded, Kind.INDEX, 0, 0, 0, 0, VERSION), encoded)
+        footer = [_FOOTER.pack(at, len(self.index), self.index.last if len(self.index) else 0)]
+        self._add(seal(footer, Kind.FOOTER, 0, 0, 0, 0, VERSION), footer)
+        self.sync()
+        self.close()
+
+    def close(self) -> None:
+        """Forget the file. What was not synced may be lost."""
+        self._file.close()
+
+    def _add(self, header: bytes, parts: Sequence[Buffer]) -> int:
+        position = self.size
+        self._buffers.append(header)
+        self._buffers.extend(parts)
+        self.size += HEADER_BYTES + sum(map(len, parts))
+        return position
+
+
+class Segment:
+    """Reads a segment, sealed or not."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        """Raises TornTail when an unsealed segment does not end behind a record, Corrupt when a sealed one is damaged in
+        its index. `SegmentWriter` files that lost power mid-way are opened after cutting them at `TornTail.whole`."""
+        self.name = name
+        self._file: File = disk.open(name)
+        self._size = self._file.size()
+        index = self._sealed_index()
+        self.sealed = index is not None
+        self.index = self._scanned_index() if index is None else index
+
+    def read(self, number: int) -> tuple[Record, bytes] | None:
+        """The record of this index and the bytes its positions refer to; None if it is not here. Raises Corrupt."""
+        position = self.index.find(number)
+        if position is None:
+            return None
+        record, data = self._record_at(position)
+        if record[4] != number:
+            raise Corrupt(self.name, position, len(data), f"record {record[4]} lies where {number} should")
+        return record, data
+
+    def records(self) -> Iterator[tuple[Record, bytes]]:
+        """All records in order. Raises Corrupt."""
+        position = 0
+        for _ in range(len(self.index)):
+            record, data = self._record_at(position)
+            yield record, data
+            position += len(data)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _record_at(self, position: int) -> tuple[Record, bytes]:
+        header = self._file.read_at(position, HEADER_BYTES)
+        length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
+        if position + length > self._size:
+            raise Corrupt(self.name, position, self._size - position, f"a record of {length} bytes does not fit here")
+        data = self._file.read_at(position, length)
+        records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+        if len(records) != 1 or stop != length:
+            raise Corrupt(self.name, position, length, "the checksum of a record differs")
+        return records[0], data
+
+    def _sealed_index(self) -> SegmentIndex | None:
+        """The index of a sealed segment, None if there is no footer."""
+        at = self._size - FOOTER_BYTES
+        tail = self._file.read_at(at, FOOTER_BYTES) if at >= 0 else b""
+        records, _, _ = scan(tail, 0, len(tail), FOOTER_BYTES - HEADER_BYTES)
+        if len(records) != 1 or records[0][0] != Kind.FOOTER or len(tail) != FOOTER_BYTES:
+            return None
+        position, count, last = _FOOTER.unpack(tail[HEADER_BYTES:])
+        if position > at:
+            raise Corrupt(self.name, at, FOOTER_BYTES, f"the footer names an index at {position}, behind itself")
+        record, data = self._record_at(position)
+        try:
+            index = SegmentIndex.decode(data[record[5] :])
+        except ValueError as error:
+            raise Corrupt(self.name, position, len(data), str(error)) from error
+        if record[0] != Kind.INDEX or len(index) != count or (count and index.last != last):
+            raise Corrupt(self.name, position, len(data), "index and footer do not agree")
+        return index
+
+    def _scanned_index(self) -> SegmentIndex:
+        index = SegmentIndex()
+        position = 0
+        while position < self._size:
+            try:
+                record, data = self._record_at(position)
+            except Corrupt as error:
+                raise TornTail(self.name, position, self._size) from error
+            if record[0] < FIRST_KIND_OF_WRITERS:  # sealing was not finished
+                raise TornTail(self.name, position, self._size)
+            index.add(record[4], position)
+            position += len(data)
+        return index
