@@ -16,6 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from broker.errors import PreconditionFailed
 from broker.records import (
     Arguments,
     BindingRecord,
@@ -224,8 +225,12 @@ class UnknownVersion(Exception):
 
 
 def encode_command(command: Command) -> bytes:
-    plain = [_NUMBER_OF[type(command)], *_to_plain(command)]
-    return bytes((VERSION,)) + msgspec.msgpack.encode(plain)
+    """Raises PreconditionFailed when something in it cannot be kept: whatever a client said ends up here."""
+    try:
+        plain = [_NUMBER_OF[type(command)], *_to_plain(command)]
+        return bytes((VERSION,)) + msgspec.msgpack.encode(plain)
+    except (OverflowError, UnicodeEncodeError, TypeError, RecursionError) as error:
+        raise PreconditionFailed(f"{type(command).__name__} cannot be kept: {error}") from error
 
 
 def decode_command(data: bytes) -> Command:

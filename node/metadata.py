@@ -10,20 +10,22 @@ fsync at most, and a thousand declares at once cost a few.
 
 Queue ids go into files, and a file must never be taken for that of a later queue. An id is given out before its record is
 durable, and records of transient queues never are; so ids are reserved in blocks, and a start begins with a new block.
-If a commit fails, memory is ahead of the disk and cannot go back: from then on everything is refused, with the reason.
+
+A commit that finds no room on the disk is answered with that, and its changes go with the next one: memory is ahead of the
+disk meanwhile, and whoever declares the same again is answered only when it is durable. After any other failure of the store
+nothing is accepted any more.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from broker.catalog import LOAD_ORDER, Catalog
-from broker.catalog_commands import Command, Record, UnknownVersion, decode_record, encode_record
+from broker.catalog_commands import Command, Record, UnknownVersion, decode_record, encode_command, encode_record
 from broker.errors import BrokerError, ResourceExhausted
 from broker.metadata import OnApplied
 from broker.namespace import identity_of
@@ -40,6 +42,8 @@ from broker.records import (
     VhostRecord,
 )
 from node.background import Background
+from storage.errors import DiskFull, StorageError
+from storage.lmdb_store import Store
 
 IDS_KEY = b"ids"
 ID_BLOCK = 65_536
@@ -67,19 +71,6 @@ _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
 }
 
 
-class RecordStore(Protocol):
-    """A small transactional store (storage/lmdb_store.py)."""
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def items(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]: ...
-
-    def commit(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """All of these, or none; durable when it returns. None deletes. Called from one thread at a time."""
-
-    def close(self) -> None: ...
-
-
 class CatalogDamaged(Exception):
     """Raised at start when a stored record cannot be read; nothing was changed."""
 
@@ -99,7 +90,7 @@ def key_of(record: Record) -> bytes:
 class LocalMetadata:
     """The metadata of a cluster of one node."""
 
-    def __init__(self, catalog: Catalog, store: RecordStore, background: Background) -> None:
+    def __init__(self, catalog: Catalog, store: Store, background: Background) -> None:
         """Loads what is stored into the empty catalog. Raises CatalogDamaged."""
         assert catalog.version == 0, f"a catalog at version {catalog.version} is loaded into"
         self.catalog = catalog
@@ -125,6 +116,7 @@ class LocalMetadata:
         if self.catalog.next_queue_id >= self._ids_reserved:
             return Pending.failed(ResourceExhausted("too many queues are being declared at once: try again"))
         try:
+            encode_command(command)  # what cannot be kept must not be applied, and a replicated log will want the bytes
             result = self.catalog.apply(command)
         except BrokerError as error:
             return Pending.failed(error)
@@ -158,7 +150,11 @@ class LocalMetadata:
 
     def _load(self) -> None:
         for kind in LOAD_ORDER:
-            records = [self._decoded(kind, key, value) for key, value in self._store.items(_LETTERS[kind])]
+            try:
+                stored = list(self._store.items(_LETTERS[kind]))
+            except StorageError as error:
+                raise CatalogDamaged(f"a {kind.__name__} cannot be read: {error}") from error
+            records = [self._decoded(kind, key, value) for key, value in stored]
             # Keys are hashes; an order that means something makes starts alike, and lists come in the order of declaring.
             records.sort(key=lambda record: record.id if isinstance(record, QueueRecord) else names_of(record))
             for record in records:
@@ -217,24 +213,34 @@ class LocalMetadata:
         self._committing = True
         self._background.run(
             lambda: self._store.commit(list(changes.items())),
-            lambda _, error: self._committed(waiting, reserved, error),
+            lambda _, error: self._committed(changes, waiting, reserved, error),
         )
 
-    def _committed(self, waiting: list[tuple[Pending[Any], Any]], reserved: int, error: Exception | None) -> None:
+    def _committed(
+        self,
+        changes: dict[bytes, bytes | None],
+        waiting: list[tuple[Pending[Any], Any]],
+        reserved: int,
+        error: Exception | None,
+    ) -> None:
         self._committing = False
         self.commits += 1
-        if error is not None:
-            self._fail(waiting, error)
+        if isinstance(error, DiskFull):
+            self._changes = {**changes, **self._changes}
+            _refuse(waiting, f"what was declared cannot be kept now: {error}")
+        elif error is not None:
+            self.failure = f"the metadata store failed and the node must be restarted: {error}"
+            _refuse(waiting + self._waiting, self.failure)
+            self._waiting, self._changes = [], {}
             return
-        self._ids_reserved = reserved
+        else:
+            self._ids_reserved = reserved
         self._commit()  # what has gathered goes to the disk while these are answered
-        for pending, result in waiting:
-            pending.resolve(result)
+        if error is None:
+            for pending, result in waiting:
+                pending.resolve(result)
 
-    def _fail(self, waiting: list[tuple[Pending[Any], Any]], error: Exception) -> None:
-        self.failure = f"the metadata store failed and the node must be restarted: {error}"
-        waiting += self._waiting
-        self._waiting = []
-        self._changes = {}
-        for pending, _ in waiting:
-            pending.fail(ResourceExhausted(self.failure))
+
+def _refuse(waiting: list[tuple[Pending[Any], Any]], reason: str) -> None:
+    for pending, _ in waiting:
+        pending.fail(ResourceExhausted(reason))

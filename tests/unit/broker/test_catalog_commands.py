@@ -28,6 +28,7 @@ from broker.catalog_commands import (
     encode_command,
     encode_record,
 )
+from broker.errors import PreconditionFailed
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
@@ -96,6 +97,21 @@ def test_a_field_that_was_added_has_its_default_in_what_was_written_before() -> 
 def test_what_is_not_known_is_said(data: bytes, text: str) -> None:
     with pytest.raises(UnknownVersion, match=text):
         decode_command(data)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        SetVhostLimits("v", {"max-connections": 2**70}),
+        PutPolicy(PolicyRecord("v", "p", "^a", "queues", 2**70, {"max-length": 5})),
+        PutPolicy(PolicyRecord("v", "p", "^a", "queues", 0, {"max-length": 2**70})),
+        DeleteQueue("v", b"\xff".decode("utf-8", "surrogateescape")),
+        SetParameter(ParameterRecord("v", "shovel", "s", object())),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(command: Command) -> None:
+    with pytest.raises(PreconditionFailed):
+        encode_command(command)
 
 
 def test_every_command_can_be_encoded_and_applied() -> None:

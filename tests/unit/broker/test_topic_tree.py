@@ -49,3 +49,4 @@ def test_a_binding_key_may_hold_two_hashes() -> None:
     check_pattern("a#b.c##.###", 2)  # these are words like others
     with pytest.raises(PreconditionFailed, match=r"it has 3 wildcards '#', and at most 2 are allowed"):
         check_pattern("#.a.#.#", 2)
+    check_pattern("#.a.#.#", 0)  # no limit

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from broker.catalog_commands import (
     PutVhost,
     SetParameter,
 )
-from broker.errors import BrokerError, NotFound, ResourceExhausted
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import (
     BindingRecord,
@@ -30,36 +32,26 @@ from broker.records import (
     TopicPermissionRecord,
     VhostRecord,
 )
-from node.background import Inline
+from node.background import Inline, Threads
 from node.metadata import ID_BLOCK, CatalogDamaged, LocalMetadata
+from storage.errors import DiskFailed, DiskFull
+from storage.lmdb_store import Change, LmdbStore, MemoryStore
 
 
-class Store:
-    """A dictionary that counts its commits and can fail."""
+class CountingStore(MemoryStore):
+    """In memory; counts its commits and can fail."""
 
     def __init__(self, content: dict[bytes, bytes] | None = None) -> None:
-        self.content = dict(content or {})
-        self.commits: list[list[tuple[bytes, bytes | None]]] = []
+        super().__init__()
+        self.content = self._values = dict(content or {})
+        self.commits: list[list[Change]] = []
         self.broken: Exception | None = None
 
-    def get(self, key: bytes) -> bytes | None:
-        return self.content.get(key)
-
-    def items(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        return [(key, value) for key, value in sorted(self.content.items()) if key.startswith(prefix)]
-
-    def commit(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+    def commit(self, changes: Sequence[Change]) -> None:
         if self.broken is not None:
             raise self.broken
         self.commits.append(list(changes))
-        for key, value in changes:
-            if value is None:
-                self.content.pop(key, None)
-            else:
-                self.content[key] = value
-
-    def close(self) -> None:
-        pass
+        super().commit(changes)
 
 
 class Held:
@@ -79,11 +71,11 @@ class Held:
         pass
 
 
-def opened(store: Store, background: Any = None) -> LocalMetadata:
+def opened(store: CountingStore, background: Any = None) -> LocalMetadata:
     return LocalMetadata(Catalog(), store, background or Inline())
 
 
-def first_boot(store: Store) -> LocalMetadata:
+def first_boot(store: CountingStore) -> LocalMetadata:
     metadata = opened(store)
     for command in default_commands("hash"):
         answered(metadata.submit(command))
@@ -127,18 +119,18 @@ MANY: list[Command] = [
 
 
 def test_a_restart_finds_everything_in_the_order_of_declaring() -> None:
-    store = Store()
+    store = CountingStore()
     metadata = first_boot(store)
     for command in MANY:
         assert not isinstance(answered(metadata.submit(command)), BrokerError)
-    again = opened(Store(store.content))
+    again = opened(CountingStore(store.content))
     assert described(again.catalog) == described(metadata.catalog)
     assert list(again.catalog.queues("v")) == list(metadata.catalog.queues("v"))
     assert again.catalog.effective(next(iter(again.catalog.queues("v")))).max_length == 4
 
 
 def test_exclusive_and_transient_things_are_gone_after_a_restart_and_cost_no_commit() -> None:
-    store = Store()
+    store = CountingStore()
     metadata = first_boot(store)
     answered(metadata.submit(DeclareQueue("/", "kept")))
     before = described(metadata.catalog)
@@ -160,7 +152,7 @@ def test_exclusive_and_transient_things_are_gone_after_a_restart_and_cost_no_com
 
 
 def test_a_deleted_vhost_leaves_nothing_behind() -> None:
-    store = Store()
+    store = CountingStore()
     first_boot(store)
     before = set(store.content)
     metadata = opened(store)
@@ -171,7 +163,7 @@ def test_a_deleted_vhost_leaves_nothing_behind() -> None:
 
 
 def test_commands_that_come_during_a_commit_share_the_next_one() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
     commits = len(store.commits)
@@ -185,7 +177,7 @@ def test_commands_that_come_during_a_commit_share_the_next_one() -> None:
 
 
 def test_an_answer_waits_for_what_it_rests_on() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
     first = metadata.submit(DeclareQueue("/", "q"))
@@ -199,15 +191,27 @@ def test_an_answer_waits_for_what_it_rests_on() -> None:
 
 
 def test_a_refusal_comes_at_once() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
     refusal = answered(metadata.submit(Bind(BindingRecord("/", "nope", "q", "queue", ""))))
     assert isinstance(refusal, NotFound) and not held.waiting
 
 
+def test_what_cannot_be_kept_is_not_applied() -> None:
+    metadata = first_boot(CountingStore())
+    before = described(metadata.catalog)
+    for command in (
+        PutPolicy(PolicyRecord("/", "p", ".*", "all", 0, {"max-length": 2**70})),
+        DeclareQueue("/", "q\udcff"),
+        SetParameter(ParameterRecord("", "c", "n", object())),
+    ):
+        assert isinstance(answered(metadata.submit(command)), PreconditionFailed)
+    assert described(metadata.catalog) == before
+
+
 def test_subscribers_hear_of_every_command_in_one_order_even_when_they_add_some() -> None:
-    metadata = first_boot(Store())
+    metadata = first_boot(CountingStore())
     heard: list[list[str]] = [[], []]
 
     def first(command: Command, result: Any) -> None:
@@ -223,19 +227,19 @@ def test_subscribers_hear_of_every_command_in_one_order_even_when_they_add_some(
 
 
 def test_ids_are_not_used_again_even_if_their_queues_never_became_durable() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
     metadata.submit(DeclareQueue("/", "q"))
     lost = metadata.catalog.queue("/", "q")
     assert lost is not None
-    after_crash = opened(Store(store.content))
+    after_crash = opened(CountingStore(store.content))
     found = answered(after_crash.submit(DeclareQueue("/", "r")))
     assert found.id > lost.id
 
 
 def test_ids_are_reserved_well_before_they_run_out() -> None:
-    store = Store()
+    store = CountingStore()
     metadata = first_boot(store)
     start = metadata.catalog.next_queue_id
     metadata.catalog.next_queue_id += ID_BLOCK // 2
@@ -247,22 +251,40 @@ def test_ids_are_reserved_well_before_they_run_out() -> None:
 
 
 def test_after_a_failed_commit_nothing_is_accepted() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
-    store.broken = OSError("no space left")
+    store.broken = DiskFailed("input/output error")
     pendings = [metadata.submit(DeclareQueue("/", name)) for name in "abc"]
     held.release()
     pendings.append(metadata.submit(DeclareQueue("/", "d")))
     for pending in pendings:
         refusal = answered(pending)
         assert isinstance(refusal, ResourceExhausted)
-        assert refusal.text == "the metadata store failed and the node must be restarted: no space left"
+        assert refusal.text == "the metadata store failed and the node must be restarted: input/output error"
     assert not held.waiting
 
 
+def test_a_full_disk_is_told_and_what_it_did_not_take_goes_with_the_next_commit() -> None:
+    store, held = CountingStore(), Held()
+    first_boot(store)
+    metadata = opened(store, held)
+    store.broken = DiskFull("no room")
+    pendings = [metadata.submit(DeclareQueue("/", name)) for name in "ab"]
+    for pending in pendings:
+        held.release()
+        refusal = answered(pending)
+        assert isinstance(refusal, ResourceExhausted) and refusal.text.endswith("cannot be kept now: no room")
+    again = metadata.submit(DeclareQueue("/", "a"))
+    assert not again.answered
+    store.broken = None
+    held.release()
+    assert answered(again).name == "a"
+    assert [queue.name for queue in opened(CountingStore(store.content)).catalog.queues("/")] == ["a", "b"]
+
+
 def test_flushed_comes_after_everything_before_it() -> None:
-    store, held = Store(), Held()
+    store, held = CountingStore(), Held()
     first_boot(store)
     metadata = opened(store, held)
     assert metadata.flushed().answered
@@ -276,7 +298,7 @@ def test_flushed_comes_after_everything_before_it() -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "version", "moved"])
 def test_a_damaged_record_is_named_and_nothing_is_changed(damage: str) -> None:
-    store = Store()
+    store = CountingStore()
     first_boot(store)
     key = next(key for key in store.content if key.startswith(b"X"))
     value = store.content.pop(key)
@@ -290,3 +312,28 @@ def test_a_damaged_record_is_named_and_nothing_is_changed(damage: str) -> None:
     with pytest.raises(CatalogDamaged, match="the ExchangeRecord under key "):
         opened(store)
     assert store.content == before
+
+
+def test_on_lmdb_with_a_thread(tmp_path: Path) -> None:
+    async def declared(count: int) -> list[int]:
+        loop = asyncio.get_running_loop()
+        metadata = LocalMetadata(Catalog(), LmdbStore(str(tmp_path)), Threads(loop, 1, "metadata"))
+
+        async def submit(command: Command) -> Any:
+            answer = loop.create_future()
+            metadata.submit(command).then(answer.set_result, answer.set_exception)
+            return await asyncio.wait_for(answer, 30)
+
+        if not metadata.catalog.vhosts:
+            await asyncio.gather(*map(submit, default_commands("hash")))
+        there = len(list(metadata.catalog.queues("/")))
+        names = [f"{'q' * 200}{number}" for number in range(there, there + count)]
+        await asyncio.gather(*[submit(DeclareQueue("/", name)) for name in names])
+        assert metadata.commits < count
+        ids = [queue.id for queue in metadata.catalog.queues("/")]
+        metadata.close()
+        return ids
+
+    first = asyncio.run(declared(200))
+    second = asyncio.run(declared(200))
+    assert second[:200] == first and len(second) == len(set(second)) == 400
