@@ -41,3 +41,7 @@ class DiskFull(StorageError):
 
 class DiskFailed(StorageError):
     """Reading, writing or fsync failed, so the content of the file is unknown. Nothing more may be written to it."""
+
+
+class DirectoryInUse(StorageError):
+    """Another process holds the data directory. Nothing in it was touched."""

@@ -1,21 +1,14 @@
 """A small transactional store of keys and values on LMDB, and its twin in memory. The catalog lives in one.
 
-A commit is atomic and durable when it returns. Values carry a checksum of themselves and their key, which LMDB itself does
-not have:
+A commit is atomic and durable when it returns. Each value is stored behind a checksum, which LMDB itself does not have:
 
-    offset  size     field
-         0     4     crc32c of the rest and nothing else, little endian
-         4     4     key_len
-         8  key_len  key, whole
-                     value
-
-LMDB takes keys up to 511 bytes; ours may be longer (three AMQP names in one), so one of 511 bytes or more is stored under
-its beginning and a hash, and the whole key is taken from the value.
+    offset  size  field
+         0     4  crc32c of the key and the value, little endian
+         4        value
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -27,8 +20,8 @@ from storage.errors import Corrupt, DiskFailed, DiskFull
 
 Change = tuple[bytes, bytes | None]  # None: the key goes
 
-KEY_BYTES_MAX = 511  # LMDB's; see `_short`
-HASH_BYTES = 32
+KEY_BYTES_MAX = 511  # LMDB's own limit; who has longer names hashes them
+CHECKSUM_BYTES = 4
 MAP_BYTES = 16 << 30  # address space, not disk: the file grows as it is needed
 
 
@@ -85,38 +78,38 @@ class LmdbStore:
 
     def get(self, key: bytes) -> bytes | None:
         with self._as_disk_errors("read"), self._environment.begin() as transaction:
-            stored = transaction.get(_short(key))
-        return None if stored is None else self._unpack(stored)[1]
+            stored = transaction.get(key)
+        return None if stored is None else self._checked(key, stored)
 
     def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        start = prefix[: KEY_BYTES_MAX - HASH_BYTES]
+        found = []
         with self._as_disk_errors("read"), self._environment.begin() as transaction:
-            found = []
             cursor = transaction.cursor()
-            more = cursor.set_range(start)
-            while more and cursor.key().startswith(start):
-                found.append(self._unpack(cursor.value()))
+            more = cursor.set_range(prefix) if prefix else cursor.first()
+            while more and (key := cursor.key()).startswith(prefix):
+                found.append((key, self._checked(key, cursor.value())))
                 more = cursor.next()
-        return iter(sorted(item for item in found if item[0].startswith(prefix)))
+        return iter(found)
 
     def commit(self, changes: Sequence[Change]) -> None:
         if self._failed is not None:
             raise DiskFailed(f"the store {self._path} takes nothing any more: {self._failed}")
         with self._as_disk_errors("write"), self._environment.begin(write=True) as transaction:
             for key, value in changes:
+                assert 0 < len(key) <= KEY_BYTES_MAX, f"a key of {len(key)} bytes, at most {KEY_BYTES_MAX} are possible"
                 if value is None:
-                    transaction.delete(_short(key))
+                    transaction.delete(key)
                 else:
-                    transaction.put(_short(key), _pack(key, value))
+                    transaction.put(key, _checksum(key, value) + value)
 
     def close(self) -> None:
         self._environment.close()
 
-    def _unpack(self, stored: bytes) -> tuple[bytes, bytes]:
-        if len(stored) < 8 or crc32c(stored[4:]) != int.from_bytes(stored[:4], "little"):
-            raise Corrupt(self._path, 0, len(stored), "the checksum of a value differs")
-        key_end = 8 + int.from_bytes(stored[4:8], "little")
-        return stored[8:key_end], stored[key_end:]
+    def _checked(self, key: bytes, stored: bytes) -> bytes:
+        value = stored[CHECKSUM_BYTES:]
+        if stored[:CHECKSUM_BYTES] != _checksum(key, value):
+            raise Corrupt(self._path, 0, len(stored), f"the checksum of the value of {key!r} differs")
+        return value
 
     @contextmanager
     def _as_disk_errors(self, what: str) -> Iterator[None]:
@@ -132,14 +125,5 @@ class LmdbStore:
             raise DiskFailed(f"cannot {what} {self._path}: {error}") from error
 
 
-def _short(key: bytes) -> bytes:
-    """The key as LMDB has it. Long ones keep their beginning, so that prefixes are found."""
-    if len(key) < KEY_BYTES_MAX:
-        assert key, "a key may not be empty"
-        return key
-    return key[: KEY_BYTES_MAX - HASH_BYTES] + hashlib.blake2b(key, digest_size=HASH_BYTES).digest()
-
-
-def _pack(key: bytes, value: bytes) -> bytes:
-    rest = len(key).to_bytes(4, "little") + key + value
-    return crc32c(rest).to_bytes(4, "little") + rest
+def _checksum(key: bytes, value: bytes) -> bytes:
+    return crc32c(value, crc32c(key)).to_bytes(CHECKSUM_BYTES, "little")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from storage.disk import Buffer, File
-from storage.errors import DiskFailed, DiskFull
+from storage.errors import DirectoryInUse, DiskFailed, DiskFull
 
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
 
@@ -112,7 +112,7 @@ class OsDisk:
         return os.path.join(self.root, name) if name else self.root
 
     def lock(self, name: str) -> None:
-        """Hold the data directory for this process until it ends. Raises DiskFailed when another process has it."""
+        """Hold the data directory for this process until it ends. Raises DirectoryInUse."""
         with _as_disk_errors("open", self.path(name)):
             self._lock_descriptor = os.open(self.path(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -120,7 +120,7 @@ class OsDisk:
         except BlockingIOError as error:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1
-            raise DiskFailed(f"the data directory {self.root} is in use by another process") from error
+            raise DirectoryInUse(f"the data directory {self.root} is in use by another process") from error
 
     def unlock(self) -> None:
         """Let go of the data directory."""

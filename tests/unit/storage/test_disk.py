@@ -1,0 +1,246 @@
+"""One suite over both disks: what the port promises, the real one and the simulated one do alike."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from storage.disk import Disk
+from storage.errors import DirectoryInUse, DiskFailed, DiskFull
+from storage.os_disk import PARTS_PER_CALL_MAX, OsDisk
+from tests.sim.disk import BLOCK, Fault, SimDisk, fault_on
+
+
+@pytest.fixture(params=["os", "sim"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    made: Disk = OsDisk(str(tmp_path / "data")) if request.param == "os" else SimDisk()
+    made.make_dir("a/b")
+    yield made
+
+
+def test_parts_are_written_one_behind_the_other_and_read_back(disk: Disk) -> None:
+    file = disk.create("a/f")
+    file.write_at(0, [b"one", bytearray(b"two"), memoryview(b"three")])
+    file.write_at(3, [b"TWO"])
+    assert file.read_at(0, 100) == b"oneTWOthree" == disk.read_file("a/f")
+    assert file.read_at(3, 3) == b"TWO"
+    assert file.read_at(11, 5) == b"" and file.size() == 11
+    file.sync()
+    file.close()
+    file.close()
+
+
+def test_more_parts_than_one_call_takes(disk: Disk) -> None:
+    parts = [bytes([at % 256]) for at in range(2 * PARTS_PER_CALL_MAX + 3)]
+    file = disk.create("f")
+    file.write_at(5, parts)
+    assert disk.read_file("f") == bytes(5) + b"".join(parts)
+
+
+def test_preallocated_room_reads_as_zeros(disk: Disk) -> None:
+    file = disk.create("f", preallocate=10_000)
+    assert file.size() == 10_000 and file.read_at(0, 20_000) == bytes(10_000)
+    file.truncate(3)
+    assert disk.read_file("f") == bytes(3)
+
+
+def test_names_are_made_changed_listed_and_removed(disk: Disk) -> None:
+    disk.create("a/x").close()
+    disk.create("a/w").close()
+    assert disk.list("a") == ["b", "w", "x"] and disk.list("nowhere") == []
+    disk.rename("a/x", "a/w")
+    assert disk.list("a") == ["b", "w"]
+    assert disk.exists("a/w") and disk.exists("a/b") and not disk.exists("a/x")
+    disk.sync_dir("a")
+    disk.sync_dir("")
+    disk.delete("a/w")
+    disk.remove_dir("a/b")
+    assert disk.list("a") == []
+    assert disk.free_bytes() > 0
+
+
+def test_what_is_missing_or_there_already_is_pythons_own_error(disk: Disk) -> None:
+    disk.create("f").close()
+    with pytest.raises(FileExistsError):
+        disk.create("f")
+    for wrong in (
+        lambda: disk.open("none"),
+        lambda: disk.read_file("none"),
+        lambda: disk.delete("none"),
+        lambda: disk.rename("none", "g"),
+        lambda: disk.create("none/f"),
+        lambda: disk.sync_dir("none"),
+        lambda: disk.remove_dir("none"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            wrong()
+
+
+def test_a_directory_with_something_in_it_is_not_removed(disk: Disk) -> None:
+    disk.create("a/b/f").close()
+    with pytest.raises(DiskFailed, match="empty"):
+        disk.remove_dir("a/b")
+
+
+def test_deleting_leaves_open_handles_readable(disk: Disk) -> None:
+    file = disk.create("f")
+    file.write_at(0, [b"still here"])
+    disk.delete("f")
+    assert file.read_at(0, 10) == b"still here"
+
+
+def test_files_belong_to_nobody_else(tmp_path: Path) -> None:
+    disk = OsDisk(str(tmp_path / "data"))
+    disk.make_dir("d")
+    disk.create("d/f").close()
+    assert stat.S_IMODE(os.stat(tmp_path / "data/d/f").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(tmp_path / "data/d").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(tmp_path / "data").st_mode) == 0o700
+
+
+def test_only_one_holder_of_a_data_directory(tmp_path: Path) -> None:
+    first, second = OsDisk(str(tmp_path)), OsDisk(str(tmp_path))
+    first.lock("lock")
+    with pytest.raises(DirectoryInUse, match=str(tmp_path)):
+        second.lock("lock")
+    first.unlock()
+    second.lock("lock")
+    second.unlock()
+
+
+def test_a_short_write_is_continued_and_a_full_disk_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OsDisk(str(tmp_path)).create("f")
+    real = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, [b"".join(parts)[:4]], at))
+    file.write_at(0, [b"hello", b"world"])
+    assert file.read_at(0, 20) == b"helloworld"
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskFull, match="No space left"):
+        file.write_at(10, [b"hello", b"world"])
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "ftruncate", "pwritev", "pread"])
+def test_errors_of_the_device_become_disk_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    file = OsDisk(str(tmp_path)).create("f")
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, call, broken)
+    use = {
+        "fdatasync": file.sync,
+        "ftruncate": lambda: file.truncate(1),
+        "pwritev": lambda: file.write_at(0, [b"x"]),
+        "pread": lambda: file.read_at(0, 1),
+    }
+    with pytest.raises(DiskFailed, match="Input/output error"):
+        use[call]()
+
+
+def test_room_that_cannot_be_reserved_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    disk = OsDisk(str(tmp_path))
+    with pytest.raises(DiskFull, match="reserve 4096 bytes"):
+        disk.create("f", 4096)
+    assert disk.list("") == []
+
+
+# What only the simulated disk does.
+
+
+def test_a_crash_keeps_what_was_synced_and_may_lose_everything_else() -> None:
+    outcomes = set()
+    for seed in range(200):
+        disk = SimDisk()
+        file = disk.create("f")
+        file.write_at(0, [b"s" * BLOCK])
+        file.sync()
+        disk.sync_dir("")
+        file.write_at(BLOCK, [b"u" * BLOCK, b"v" * BLOCK])
+        disk.crash(Random(seed))
+        content = disk.content("f")
+        assert content[:BLOCK] == b"s" * BLOCK
+        blocks = tuple(content[at : at + BLOCK] for at in range(BLOCK, len(content), BLOCK))
+        outcomes.add(tuple(block[:1] if block == block[:1] * BLOCK else b"torn" for block in blocks))
+    assert {(), (b"u", b"v"), (b"u",), (b"\0", b"v"), (b"\0", b"\0"), (b"torn",)} <= outcomes
+
+
+def test_names_are_lost_without_a_directory_sync_and_each_by_itself() -> None:
+    outcomes = set()
+    for seed in range(100):
+        disk = SimDisk()
+        for name in ("old", "gone"):
+            disk.create(name).sync()
+        disk.sync_dir("")
+        disk.rename("old", "new")
+        disk.delete("gone")
+        disk.create("made").sync()
+        disk.crash(Random(seed))
+        outcomes.add(tuple(disk.list("")))
+    assert len(outcomes) == 8
+    assert all(("old" in names) != ("new" in names) for names in outcomes), "a rename happens whole or not at all"
+
+
+def test_a_failed_fsync_drops_the_pages_and_the_next_one_means_nothing() -> None:
+    disk = SimDisk()
+    file = disk.create("f")
+    disk.sync_dir("")
+    file.write_at(0, [b"promised?"])
+    disk.faults = fault_on("sync", Fault.EIO)
+    with pytest.raises(DiskFailed):
+        file.sync()
+    disk.faults = lambda call: None
+    file.sync()
+    disk.crash(Random(1))
+    assert disk.content("f") == b""
+
+
+def test_a_lying_fsync_loses_what_it_confirmed() -> None:
+    disk = SimDisk()
+    file = disk.create("f")
+    disk.sync_dir("")
+    disk.faults = fault_on("sync", Fault.LIE)
+    file.write_at(0, [b"x" * 100])
+    file.sync()
+    assert any(twin_content(disk, seed) != b"x" * 100 for seed in range(20))
+
+
+def twin_content(disk: SimDisk, seed: int) -> bytes:
+    twin = SimDisk()
+    file = twin.create("f")
+    twin.sync_dir("")
+    file.write_at(0, [disk.content("f")])
+    twin.crash(Random(seed))
+    return twin.content("f")
+
+
+def test_a_disk_runs_full_with_a_part_written() -> None:
+    disk = SimDisk(capacity=150)
+    file = disk.create("f")
+    file.write_at(0, [bytes(100)])
+    with pytest.raises(DiskFull):
+        file.write_at(100, [b"x" * 100])
+    assert file.size() == 150
+    with pytest.raises(DiskFull):
+        disk.create("g", preallocate=10)
+
+
+def test_a_handle_of_a_dead_process_is_a_mistake() -> None:
+    disk = SimDisk()
+    file = disk.create("f")
+    disk.kill()
+    with pytest.raises(AssertionError, match="dead"):
+        file.read_at(0, 1)
