@@ -33,7 +33,7 @@ from front.amqp.replies import (
 )
 from front.amqp.values import MalformedArguments
 from native.deliver import content_frames, deliveries
-from native.frame_split import ACK, FRAME, PUBLISH, Item
+from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
 
 if TYPE_CHECKING:
     from broker.session import GotMessage, Session
@@ -67,7 +67,7 @@ class Channel:
         self.state = ChannelState.OPEN
         self._assembly: Assembly | None = None
         self._held: deque[Item] | None = None  # what arrived while an answer is awaited; None: nothing is awaited
-        self._method = _OPEN  # the method being handled, for error replies
+        self._method: spec.Method | None = None  # the one being handled, for error replies
 
     # ------------------------------------------------------------------------- input
 
@@ -95,6 +95,8 @@ class Channel:
                 self.session.acknowledge(item[2], item[3], item[4], now)
         except (BrokerError, ProtocolError) as error:
             self._refuse(error, self._method)
+        except FrameError as error:  # the session looked into a publish and could not read it
+            self._refuse(ProtocolError(error.code, error.text), self._method)
 
     def take_held(self, now: int) -> None:
         """Go on with what arrived in the meantime."""
@@ -111,6 +113,7 @@ class Channel:
         if self._assembly is not None:
             self._take_content(kind, payload, now)
             return
+        self._method = None
         if kind != frame.METHOD:
             raise ProtocolError(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
         try:
@@ -119,7 +122,7 @@ class Channel:
         except spec.UnknownMethod as error:
             raise ProtocolError(COMMAND_INVALID, str(error)) from error
         except MalformedArguments as error:
-            raise ProtocolError(FRAME_ERROR, f"cannot decode {self._method.name}: {error}") from error
+            raise ProtocolError(FRAME_ERROR, f"cannot decode {self._method or 'a method'}: {error}") from error
         if method is _PUBLISH_METHOD:
             self._assembly = Assembly(payload, self.connection.limits.message_bytes_max)
         elif method is _CLOSE:
@@ -218,9 +221,7 @@ class Channel:
     def _close(self, reply: Reply) -> None:
         if self.state is ChannelState.CLOSING:
             return
-        self.state = ChannelState.CLOSING
-        self.drop_assembly()
-        self.connection.close_session(self)
+        self.leave()
         self.send(
             spec.encode(
                 "channel.close",
@@ -231,11 +232,22 @@ class Channel:
             )
         )
 
+    def leave(self) -> None:
+        """Give the session back; from here on the channel only waits for its close-ok."""
+        if self.state is ChannelState.OPEN:
+            self.state = ChannelState.CLOSING
+            self.drop_assembly()
+            self.session.close(self.connection.now)
+
     # ------------------------------------------------------------------------- what the session says (SessionSink)
 
     @property
     def writable(self) -> bool:
         return self.connection.writable
+
+    def permissions_changed(self) -> None:
+        if self.state is ChannelState.OPEN:
+            self.session.permissions_changed()
 
     def resume(self, now: int) -> None:
         """What could not be written for a while is written again."""

@@ -10,15 +10,13 @@ most UNAUTHENTICATED_BYTES_MAX bytes kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from broker.broker import Connection as BrokerConnection
-
-from broker.errors import AccessRefused, BrokerError
-from front.amqp import frame, sasl, spec
+from broker.errors import BrokerError
+from front.amqp import frame, handshake, spec
 from front.amqp.channel import Channel, held_size
+from front.amqp.heartbeat import Heartbeat
 from front.amqp.replies import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
@@ -30,15 +28,14 @@ from front.amqp.replies import (
     Reply,
     reply_to,
 )
+from front.amqp.terms import Identity, Limits, Outside, Peer
 from front.amqp.values import MalformedArguments
 from native.frame_split import FRAME, PUBLISH, Item, split
 
 if TYPE_CHECKING:
     from broker.broker import Broker
+    from broker.broker import Connection as BrokerConnection
 
-    from broker.records import UserRecord
-
-FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
 UNAUTHENTICATED_BYTES_MAX = 65_536
 # A publish that arrives in pieces is waited for up to this size; bigger ones are put together frame by frame.
 ASSEMBLE_BYTES_MAX = 65_536
@@ -50,18 +47,6 @@ HELD_BYTES_MAX = 1_048_576
 UNREAD_BYTES_MAX = 16_777_216
 # How long a client that broke the framing may take to hang up: its close-ok could not be recognised.
 DEAF_TIMEOUT_S = 3.0
-
-CAPABILITIES = {
-    "publisher_confirms": True,
-    "exchange_exchange_bindings": True,
-    "basic.nack": True,
-    "consumer_cancel_notify": True,
-    "connection.blocked": True,
-    "consumer_priorities": True,
-    "authentication_failure_close": True,
-    "per_consumer_qos": True,
-    "direct_reply_to": True,
-}
 
 
 class State(Enum):
@@ -94,93 +79,31 @@ TRANSITIONS: dict[tuple[State, str], State] = {
 }
 
 
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """What is proposed in connection.tune, and how long things may take."""
-
-    channel_max: int = 2047
-    frame_max: int = 131_072
-    initial_frame_max: int = 8_192
-    heartbeat_s: int = 60
-    message_bytes_max: int = 16_777_216
-    handshake_timeout_s: float = 10.0
-    refusal_pause_s: float = 3.0
-    close_timeout_s: float = 30.0
-    write_buffer_high_bytes: int = 4_194_304
-
-
-@dataclass(slots=True, frozen=True)
-class Identity:
-    """How the server presents itself in connection.start."""
-
-    cluster_name: str
-    version: str
-    platform: str
-    product: str = "Leveret"
-    information: str = "Licensed under the Apache License 2.0"
-
-    def properties(self) -> dict[str, Any]:
-        return {
-            "capabilities": CAPABILITIES,
-            "cluster_name": self.cluster_name,
-            "information": self.information,
-            "platform": self.platform,
-            "product": self.product,
-            "version": self.version,
-        }
-
-
-@dataclass(slots=True, frozen=True)
-class Peer:
-    """Who is at the other end, as the socket knows it."""
-
-    id: str  # of the connection, unique on this node
-    name: str  # "ip:port -> ip:port"
-    host: str
-    port: int
-    loopback: bool
-    tls: bool = False
-    tls_user: str | None = None  # the user a verified client certificate names
-    details: dict[str, Any] = field(default_factory=dict)
-
-
-class Outside(Protocol):
-    """What a connection asks of whoever drives it."""
-
-    def wake(self) -> None:
-        """There is something to send or to go on with: call `proceed` and `data_to_send` soon."""
-
-    def arm(self, seconds: float) -> None:
-        """Call `timer_elapsed` after this long, once. Replaces what was armed before; 0 only disarms."""
-
-
 class Connection:
     """The server's side of one AMQP connection."""
 
     __slots__ = (
-        "_assembling_bytes", "_blocked", "_broker", "_carry", "_check_even", "_continuing", "_deaf", "_held",
-        "_identity", "_out", "_outside", "_received_at_check", "_sent_at_check", "_silent_checks", "_starved",
+        "_assembling_bytes", "_blocked", "_carry", "_continuing", "_deaf", "_held", "_out", "_starved", "broker",
         "bytes_in", "bytes_out", "channel_max", "channels", "client", "client_properties", "close_reason", "frame_max",
-        "heartbeat_s", "held_bytes", "limits", "now", "out_bytes", "peer", "state", "transport_writable", "user",
+        "heartbeat", "held_bytes", "identity", "limits", "now", "out_bytes", "outside", "peer", "state",
+        "transport_writable", "user",
     )  # fmt: skip
 
     def __init__(
         self, broker: Broker, outside: Outside, peer: Peer, limits: Limits, identity: Identity, now: int
     ) -> None:
-        self._broker = broker
-        self._outside = outside
-        self._identity = identity
+        self.broker = broker
+        self.outside = outside
+        self.identity = identity
         self.peer = peer
         self.limits = limits
         self.now = now  # of the batch being worked on
         self.state = State.EXPECTING_HEADER
-        self.close_reason: Reply | str | None = (
-            None  # why it ended, for the log; None while it lives or after a clean end
-        )
+        self.close_reason: Reply | str | None = None  # why it ended, for the log; None after a clean end
 
         self.frame_max = limits.initial_frame_max
         self.channel_max = limits.channel_max
-        self.heartbeat_s = 0
+        self.heartbeat = Heartbeat()
         self.user = ""
         self.client_properties: dict[str, Any] = {}
         self.client: BrokerConnection | None = None  # set while the broker knows the connection
@@ -201,10 +124,6 @@ class Connection:
 
         self.bytes_in = 0
         self.bytes_out = 0
-        self._check_even = False
-        self._received_at_check = -1
-        self._sent_at_check = 0
-        self._silent_checks = 0
         outside.arm(limits.handshake_timeout_s)
 
     # ------------------------------------------------------------------------- input
@@ -248,6 +167,11 @@ class Connection:
         """False while nothing more should be read from the socket."""
         return self._blocked is None and self.held_bytes <= HELD_BYTES_MAX and self.out_bytes <= UNREAD_BYTES_MAX
 
+    @property
+    def kept_bytes(self) -> int:
+        """Input that is kept because it is incomplete or cannot be worked on yet."""
+        return (0 if self._carry is None else len(self._carry)) + self.held_bytes + self._assembling_bytes
+
     def _keep_rest(self, data: bytes | bytearray, consumed: int) -> None:
         if consumed >= len(data):
             return
@@ -290,21 +214,14 @@ class Connection:
     def _take_protocol_header(self, data: bytes | bytearray) -> int:
         """The eight bytes in which a client says which protocol it speaks."""
         head = bytes(data[: len(frame.PROTOCOL_HEADER)])
-        if head in _ACCEPTED_HEADERS:
-            self._go("protocol header")
-            self._send_method(
-                "connection.start",
-                version_major=0,
-                version_minor=9,
-                server_properties=self._identity.properties(),
-                mechanisms=" ".join(sasl.mechanisms(self.peer.tls_user)).encode(),
-                locales=b"en_US",
-            )
+        if head in handshake.ACCEPTED_HEADERS:
+            self.go("protocol header")
+            handshake.send_start(self)
             return len(head)
         if len(head) < len(frame.PROTOCOL_HEADER) and b"AMQP".startswith(head[:4]):
             return 0
         self.send(frame.PROTOCOL_HEADER)
-        self._end(f"not AMQP 0-9-1, but {_protocol_named(head)}")
+        self._end(f"not AMQP 0-9-1, but {handshake.protocol_named(head)}")
         return len(data)
 
     def _take_all(self, items: list[Item]) -> None:
@@ -343,8 +260,8 @@ class Connection:
             return
         try:
             method = spec.method_of(payload)
-            step = _STEPS.get(method.name)
-            if (self.state, method.name) not in TRANSITIONS or step is None:
+            handler = _HANDLERS.get(method.name)
+            if (self.state, method.name) not in TRANSITIONS or handler is None:
                 if self.state is not State.CLOSING:
                     self.fail(
                         reply_to(
@@ -360,104 +277,36 @@ class Connection:
         except MalformedArguments as error:
             raise ProtocolError(FRAME_ERROR, f"cannot decode a connection method: {error}") from error
         try:
-            step(self, arguments)
+            handler(self, arguments)
         except (BrokerError, ProtocolError) as error:
             self.fail(reply_to(error, method.class_id, method.method_id))
 
-    # ------------------------------------------------------------------------- handshake
+    # ------------------------------------------------------------------------- login
 
-    def _start_ok(self, arguments: spec.Arguments) -> None:
-        self.client_properties = arguments["client_properties"]
-        mechanism = arguments["mechanism"]
-        if mechanism not in sasl.mechanisms(self.peer.tls_user):
-            raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
-        self._go("connection.start-ok")
+    def go(self, event: str) -> None:
+        """The next state. Only what TRANSITIONS allows can happen."""
+        self.state = TRANSITIONS[self.state, event]
+
+    @property
+    def awaits_login(self) -> bool:
+        return self.state is State.AUTHENTICATING
+
+    def hold_input(self) -> None:
+        """Nothing more is looked at until the login was answered."""
         self._held = []
-        if mechanism == "EXTERNAL":
-            assert self.peer.tls_user is not None, "EXTERNAL was offered without a certificate"
-            pending = self._broker.authenticate_external(self.peer.tls_user, self.peer.loopback)
-        else:
-            try:
-                user, password = sasl.credentials(mechanism, arguments["response"])
-            except sasl.MalformedResponse as error:
-                self._refuse_login(mechanism, str(error))
-                return
-            pending = self._broker.authenticate(user, password, self.peer.loopback)
-        pending.then(self._logged_in, lambda error: self._refuse_login(mechanism, error.text))
 
-    def _logged_in(self, user: UserRecord) -> None:
-        if self.state is not State.AUTHENTICATING:
-            return
-        self._go("login accepted")
-        self.user = user.name
-        self._send_method(
-            "connection.tune",
-            channel_max=self.limits.channel_max,
-            frame_max=self.limits.frame_max,
-            heartbeat=self.limits.heartbeat_s,
-        )
-        self._outside.wake()
-
-    def _refuse_login(self, mechanism: str, why: str) -> None:
+    def refuse_login(self, mechanism: str, why: str) -> None:
         """A client that understands it is told at once; for others only silence has no other meaning."""
-        if self.state is not State.AUTHENTICATING:
+        if not self.awaits_login:
             return
         self._held = None
         if self.client_can("authentication_failure_close"):
-            text = f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-            self.fail(reply_to(AccessRefused(text))._replace(hard=True))
+            self.fail(reply_to(handshake.refusal(mechanism))._replace(hard=True))
         else:
-            self._go("login refused")
+            self.go("login refused")
             self._carry = None
-            self._outside.arm(self.limits.refusal_pause_s)
+            self.outside.arm(self.limits.refusal_pause_s)
         self.close_reason = f"login refused: {why}"
-
-    def _tune_ok(self, arguments: spec.Arguments) -> None:
-        frame_max = arguments["frame_max"]
-        if 0 < frame_max < FRAME_MAX_MIN:
-            raise ProtocolError(
-                NOT_ALLOWED,
-                f"negotiated frame_max = {frame_max} is lower than the minimum allowed value ({FRAME_MAX_MIN})",
-            )
-        self.frame_max = _agreed("frame_max", frame_max, self.limits.frame_max)
-        self.channel_max = _agreed("channel_max", arguments["channel_max"], self.limits.channel_max)
-        self.heartbeat_s = arguments["heartbeat"]
-        self._go("connection.tune-ok")
-
-    def _open(self, arguments: spec.Arguments) -> None:
-        client = BrokerConnection(
-            id=self.peer.id,
-            name=self.peer.name,
-            user=self.user,
-            vhost=arguments["virtual_host"],
-            protocol="AMQP 0-9-1",
-            client_properties=self.client_properties,
-            connected_at=self.now,
-            close=self._close_for_broker,
-            set_blocked=self.set_blocked,
-            statistics=self.statistics,
-        )
-        self._broker.open_connection(client, self.now)
-        self.client = client
-        self._go("connection.open")
-        self._outside.arm(self.heartbeat_s / 2)
-        self._send_method("connection.open-ok")
-
-    def _update_secret(self, arguments: spec.Arguments) -> None:
-        def accepted(_: UserRecord) -> None:
-            if self.state is State.RUNNING:
-                for channel in list(self.channels.values()):
-                    channel.session.permissions_changed()
-                self._send_method("connection.update-secret-ok")
-
-        def refused(error: BrokerError) -> None:
-            if self.state is State.RUNNING:
-                self.fail(reply_to(ProtocolError(NOT_ALLOWED, f"new secret was refused: {error.text}"), 10, 70))
-
-        self._broker.authenticate(self.user, arguments["new_secret"], self.peer.loopback).then(accepted, refused)
-
-    def _go(self, event: str) -> None:
-        self.state = TRANSITIONS[self.state, event]
 
     # ------------------------------------------------------------------------- channels
 
@@ -482,18 +331,15 @@ class Connection:
         assert self.client is not None, "a channel before the connection is open"
         channel = Channel(self, number)
         try:
-            channel.session = self._broker.open_session(self.client, channel, self.now)
+            channel.session = self.broker.open_session(self.client, channel, self.now)
         except BrokerError as error:
             self.fail(reply_to(error)._replace(hard=True))
             return
         self.channels[number] = channel
         channel.send(spec.encode("channel.open-ok"))
 
-    def close_session(self, channel: Channel) -> None:
-        channel.session.close(self.now)
-
     def channel_closed_by_client(self, channel: Channel) -> None:
-        self.close_session(channel)
+        channel.leave()
         channel.send(spec.encode("channel.close-ok"))
         self.channel_gone(channel)
 
@@ -502,7 +348,7 @@ class Connection:
 
     def can_continue(self, channel: Channel) -> None:
         self._continuing.append(channel)
-        self._outside.wake()
+        self.outside.wake()
 
     def assembling(self, change: int) -> None:
         """Bytes of contents that are arriving on all channels: together they are limited."""
@@ -515,11 +361,11 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         if not self._out:
-            self._outside.wake()
+            self.outside.wake()
         self._out.append(data)
         self.out_bytes += len(data)
 
-    def _send_method(self, name: str, /, **arguments: Any) -> None:
+    def send_method(self, name: str, /, **arguments: Any) -> None:
         self.send(frame.method_frame(0, spec.encode(name, **arguments)))
 
     def data_to_send(self) -> list[bytes]:
@@ -549,7 +395,7 @@ class Connection:
     def set_transport_writable(self, writable: bool) -> None:
         self.transport_writable = writable
         if writable and self._starved:
-            self._outside.wake()
+            self.outside.wake()
 
     # ------------------------------------------------------------------------- alarms, heartbeats, deadlines
 
@@ -561,10 +407,10 @@ class Connection:
             return
         if self.client_can("connection.blocked"):
             if reason is None:
-                self._send_method("connection.unblocked")
+                self.send_method("connection.unblocked")
             else:
-                self._send_method("connection.blocked", reason=reason)
-        self._outside.wake()
+                self.send_method("connection.blocked", reason=reason)
+        self.outside.wake()
 
     def client_can(self, capability: str) -> bool:
         capabilities = self.client_properties.get("capabilities")
@@ -581,32 +427,26 @@ class Connection:
             self._end(f"no handshake within {self.limits.handshake_timeout_s:g} s, state {self.state.value}")
 
     def _check_heartbeat(self) -> None:
-        """Twice in each interval: send if nothing was sent; each second time: was anything received?"""
-        if self.bytes_out == self._sent_at_check and not self._out:
+        heartbeat = self.heartbeat
+        if heartbeat.sending_is_due(self.bytes_out + self.out_bytes):
             self.send(frame.HEARTBEAT_FRAME)
-        self._sent_at_check = self.bytes_out
-        self._check_even = not self._check_even
-        if not self._check_even:
-            silent = self.bytes_in == self._received_at_check and self.reads
-            self._silent_checks = self._silent_checks + 1 if silent else 0
-            self._received_at_check = self.bytes_in
-            if self._silent_checks == 2:
-                self._end(f"missed heartbeats from client, timeout: {self.heartbeat_s}s")
-                return
-        self._outside.arm(self.heartbeat_s / 2)
+        if heartbeat.peer_is_silent(self.bytes_in, self.reads):
+            self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
+        else:
+            self.outside.arm(heartbeat.check_every_s)
 
     # ------------------------------------------------------------------------- the end
 
-    def _close(self, arguments: spec.Arguments) -> None:
+    def _take_close(self, arguments: spec.Arguments) -> None:
         self._leave_broker()
-        self._send_method("connection.close-ok")
-        self._go("connection.close")
-        self._outside.arm(0)
+        self.send_method("connection.close-ok")
+        self.go("connection.close")
+        self.outside.arm(0)
 
-    def _close_ok(self, arguments: spec.Arguments) -> None:
+    def _take_close_ok(self, arguments: spec.Arguments) -> None:
         self._end(self.close_reason)
 
-    def _close_for_broker(self, error: BrokerError) -> None:
+    def close_for_broker(self, error: BrokerError) -> None:
         self.fail(reply_to(error)._replace(hard=True))
 
     def fail(self, reply: Reply) -> None:
@@ -617,21 +457,21 @@ class Connection:
         self._leave_broker()
         self._held = None
         self.state = State.CLOSING
-        self._send_method(
+        self.send_method(
             "connection.close",
             reply_code=reply.code,
             reply_text=reply.text,
             class_id=reply.class_id,
             method_id=reply.method_id,
         )
-        self._outside.arm(self.limits.close_timeout_s)
+        self.outside.arm(self.limits.close_timeout_s)
 
     def _lose_framing(self, error: ProtocolError) -> None:
         """Where the next frame begins is unknown from here on, so not even close-ok can be recognised."""
         self.fail(reply_to(error))
         self._deaf = True
         self._carry = None
-        self._outside.arm(DEAF_TIMEOUT_S)
+        self.outside.arm(DEAF_TIMEOUT_S)
 
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
@@ -644,18 +484,17 @@ class Connection:
         self.close_reason = why
         self.state = State.CLOSED
         self._carry = self._held = None
-        self._outside.arm(0)
-        self._outside.wake()
+        self.outside.arm(0)
+        self.outside.wake()
 
     def _leave_broker(self) -> None:
         """Sessions first, so that what they hold is requeued before exclusive queues go."""
         for channel in list(self.channels.values()):
-            channel.drop_assembly()
-            self.close_session(channel)
+            channel.leave()
         self.channels.clear()
         client, self.client = self.client, None
         if client is not None:
-            self._broker.connection_closed(client, self.now)
+            self.broker.connection_closed(client, self.now)
 
     # ------------------------------------------------------------------------- figures
 
@@ -669,7 +508,7 @@ class Connection:
             "channels": len(self.channels),
             "channel_max": self.channel_max,
             "frame_max": self.frame_max,
-            "heartbeat_s": self.heartbeat_s,
+            "heartbeat_s": self.heartbeat.interval_s,
             "peer_host": self.peer.host,
             "peer_port": self.peer.port,
             "tls": self.peer.tls,
@@ -678,38 +517,9 @@ class Connection:
 
 
 _NOT_LISTENING = (State.EXPECTING_HEADER, State.REFUSED, State.CLOSED)
-_ACCEPTED_HEADERS = (frame.PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 
-_STEPS: dict[str, Callable[[Connection, spec.Arguments], None]] = {
-    "connection.start-ok": Connection._start_ok,
-    "connection.tune-ok": Connection._tune_ok,
-    "connection.open": Connection._open,
-    "connection.update-secret": Connection._update_secret,
-    "connection.close": Connection._close,
-    "connection.close-ok": Connection._close_ok,
+_HANDLERS: dict[str, Callable[[Connection, spec.Arguments], None]] = {
+    **handshake.HANDLERS,
+    "connection.close": Connection._take_close,
+    "connection.close-ok": Connection._take_close_ok,
 }
-
-
-def _agreed(name: str, asked: int, limit: int) -> int:
-    """What the client chose in tune-ok, if it may: 0 says no limit, and nobody may raise what was offered."""
-    if limit == 0:
-        return asked
-    if asked == 0:
-        raise ProtocolError(
-            NOT_ALLOWED, f"negotiated {name} = 0 (no limit) is higher than the maximum allowed value ({limit})"
-        )
-    if asked > limit:
-        raise ProtocolError(
-            NOT_ALLOWED, f"negotiated {name} = {asked} is higher than the maximum allowed value ({limit})"
-        )
-    return asked
-
-
-def _protocol_named(head: bytes) -> str:
-    if head[:4] == b"AMQP":
-        return f"AMQP {' '.join(str(number) for number in head[4:])}"
-    if head[:3] == b"\x16\x03\x01" or head[:2] == b"\x16\x03":
-        return "a TLS hello on a plain port"
-    if head[:4] in (b"GET ", b"POST", b"HEAD", b"PUT "):
-        return "HTTP"
-    return repr(head)

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.errors import ConnectionForced
-from front.amqp.connection import Connection, Identity, Limits, Peer, State
+from front.amqp.connection import Connection, State
 from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 from front.amqp.replies import ProtocolError, Reply, reply_to
+from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.wheel import SLOT_S, TimerWheel
 
 if TYPE_CHECKING:

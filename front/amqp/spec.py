@@ -104,8 +104,8 @@ class Method:
         self.head = struct.pack(">HH", class_id, method_id)
         self.steps = _steps(fields)
 
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
+    def __str__(self) -> str:
+        return self.name
 
 
 class _Step:

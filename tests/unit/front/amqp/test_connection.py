@@ -70,7 +70,7 @@ class TestHandshake:
         assert client.say(0, commands.Connection.TuneOk(100, 8192, 0)) == []
         assert names(client.say(0, commands.Connection.Open("/"))) == ["Connection.OpenOk"]
         assert client.core.state is State.RUNNING
-        assert (client.core.channel_max, client.core.frame_max, client.core.heartbeat_s) == (100, 8192, 0)
+        assert (client.core.channel_max, client.core.frame_max, client.core.heartbeat.interval_s) == (100, 8192, 0)
         assert client.outside.armed == 0, "without heartbeats nothing is to be watched"
 
     def test_a_client_that_sends_all_of_the_handshake_at_once_is_served(self) -> None:

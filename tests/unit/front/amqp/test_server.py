@@ -19,7 +19,7 @@ from pamqp import commands, frame
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 
-from front.amqp.connection import Limits  # isort: skip
+from front.amqp.terms import Limits  # isort: skip
 from front.amqp.server import AmqpServer, ServerLimits, printable  # isort: skip
 
 # A client that asks for heartbeats every second and waits for nothing.
@@ -123,7 +123,9 @@ def test_pika_publishes_consumes_and_acknowledges(start: Callable[..., Running])
 
 
 def test_a_body_larger_than_all_buffers_goes_and_comes(start: Callable[..., Running]) -> None:
-    running = start(limits=Limits(write_buffer_high_bytes=65_536), server_limits=ServerLimits(write_buffer_low_bytes=1024))
+    running = start(
+        limits=Limits(write_buffer_high_bytes=65_536), server_limits=ServerLimits(write_buffer_low_bytes=1024)
+    )
     connection = running.pika()
     channel = connection.channel()
     channel.queue_declare("big")

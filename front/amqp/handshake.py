@@ -1,0 +1,158 @@
+"""From start-ok to open-ok: who the client is, what both sides agree on, which vhost. And update-secret, a login later on.
+
+One function for each method of the client, in order; connection.py calls them where its table of states allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.broker import Connection as BrokerConnection
+from broker.errors import AccessRefused, BrokerError
+from front.amqp import frame, sasl
+from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError, reply_to
+from front.amqp.spec import Arguments
+
+if TYPE_CHECKING:
+    from broker.records import UserRecord
+    from front.amqp.connection import Connection
+
+FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
+
+# The second is what early 0-9-1 clients send; it was never standardised, and RabbitMQ takes it too.
+ACCEPTED_HEADERS = (frame.PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
+
+
+def send_start(connection: Connection) -> None:
+    connection.send_method(
+        "connection.start",
+        version_major=0,
+        version_minor=9,
+        server_properties=connection.identity.properties(),
+        mechanisms=" ".join(sasl.mechanisms(connection.peer.tls_user)).encode(),
+        locales=b"en_US",
+    )
+
+
+def start_ok(connection: Connection, arguments: Arguments) -> None:
+    peer = connection.peer
+    connection.client_properties = arguments["client_properties"]
+    mechanism = arguments["mechanism"]
+    if mechanism not in sasl.mechanisms(peer.tls_user):
+        raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
+    connection.go("connection.start-ok")
+    connection.hold_input()
+    if mechanism == "EXTERNAL":
+        assert peer.tls_user is not None, "EXTERNAL was offered without a certificate"
+        pending = connection.broker.authenticate_external(peer.tls_user, peer.loopback)
+    else:
+        try:
+            user, password = sasl.credentials(mechanism, arguments["response"])
+        except sasl.MalformedResponse as error:
+            connection.refuse_login(mechanism, str(error))
+            return
+        pending = connection.broker.authenticate(user, password, peer.loopback)
+    pending.then(
+        lambda user: _logged_in(connection, user),
+        lambda error: connection.refuse_login(mechanism, error.text),
+    )
+
+
+def _logged_in(connection: Connection, user: UserRecord) -> None:
+    if not connection.awaits_login:
+        return  # it ended while the password was checked
+    connection.go("login accepted")
+    connection.user = user.name
+    connection.send_method(
+        "connection.tune",
+        channel_max=connection.limits.channel_max,
+        frame_max=connection.limits.frame_max,
+        heartbeat=connection.limits.heartbeat_s,
+    )
+    connection.outside.wake()
+
+
+def refusal(mechanism: str) -> AccessRefused:
+    """Says nothing of what was wrong: it is in the log, and would help who guesses."""
+    return AccessRefused(
+        f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+    )
+
+
+def tune_ok(connection: Connection, arguments: Arguments) -> None:
+    frame_max = arguments["frame_max"]
+    if 0 < frame_max < FRAME_MAX_MIN:
+        raise ProtocolError(
+            NOT_ALLOWED,
+            f"negotiated frame_max = {frame_max} is lower than the minimum allowed value ({FRAME_MAX_MIN})",
+        )
+    connection.frame_max = _agreed("frame_max", frame_max, connection.limits.frame_max)
+    connection.channel_max = _agreed("channel_max", arguments["channel_max"], connection.limits.channel_max)
+    connection.heartbeat.interval_s = arguments["heartbeat"]
+    connection.go("connection.tune-ok")
+
+
+def _agreed(name: str, asked: int, limit: int) -> int:
+    """What the client chose, if it may: 0 says no limit, and nobody may raise what was offered."""
+    if limit == 0:
+        return asked
+    if asked == 0 or asked > limit:
+        shown = "0 (no limit)" if asked == 0 else str(asked)
+        raise ProtocolError(
+            NOT_ALLOWED, f"negotiated {name} = {shown} is higher than the maximum allowed value ({limit})"
+        )
+    return asked
+
+
+def open_vhost(connection: Connection, arguments: Arguments) -> None:
+    client = BrokerConnection(
+        id=connection.peer.id,
+        name=connection.peer.name,
+        user=connection.user,
+        vhost=arguments["virtual_host"],
+        protocol="AMQP 0-9-1",
+        client_properties=connection.client_properties,
+        connected_at=connection.now,
+        close=connection.close_for_broker,
+        set_blocked=connection.set_blocked,
+        statistics=connection.statistics,
+    )
+    connection.broker.open_connection(client, connection.now)
+    connection.client = client
+    connection.go("connection.open")
+    connection.outside.arm(connection.heartbeat.check_every_s)
+    connection.send_method("connection.open-ok")
+
+
+def update_secret(connection: Connection, arguments: Arguments) -> None:
+    def accepted(_: UserRecord) -> None:
+        if connection.client is not None:
+            for channel in list(connection.channels.values()):
+                channel.permissions_changed()
+            connection.send_method("connection.update-secret-ok")
+
+    def refused(error: BrokerError) -> None:
+        connection.fail(reply_to(ProtocolError(NOT_ALLOWED, f"new secret was refused: {error.text}"), 10, 70))
+
+    pending = connection.broker.authenticate(connection.user, arguments["new_secret"], connection.peer.loopback)
+    pending.then(accepted, refused)
+
+
+HANDLERS: dict[str, Callable[[Connection, Arguments], None]] = {
+    "connection.start-ok": start_ok,
+    "connection.tune-ok": tune_ok,
+    "connection.open": open_vhost,
+    "connection.update-secret": update_secret,
+}
+
+
+def protocol_named(head: bytes) -> str:
+    """What the first bytes of a stranger look like, for the log."""
+    if head[:4] == b"AMQP":
+        return f"AMQP {' '.join(str(number) for number in head[4:])}"
+    if head[:2] == b"\x16\x03":
+        return "a TLS hello on a plain port"
+    if head[:4] in (b"GET ", b"POST", b"HEAD", b"PUT "):
+        return "HTTP"
+    return repr(head)

@@ -1,0 +1,78 @@
+"""What a connection is told about the world: its limits, how the server presents itself, who the peer is, whom to call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+CAPABILITIES = {
+    "publisher_confirms": True,
+    "exchange_exchange_bindings": True,
+    "basic.nack": True,
+    "consumer_cancel_notify": True,
+    "connection.blocked": True,
+    "consumer_priorities": True,
+    "authentication_failure_close": True,
+    "per_consumer_qos": True,
+    "direct_reply_to": True,
+}
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """What is proposed in connection.tune, and how long things may take."""
+
+    channel_max: int = 2047
+    frame_max: int = 131_072
+    initial_frame_max: int = 8_192
+    heartbeat_s: int = 60
+    message_bytes_max: int = 16_777_216
+    handshake_timeout_s: float = 10.0
+    refusal_pause_s: float = 3.0
+    close_timeout_s: float = 30.0
+    write_buffer_high_bytes: int = 4_194_304
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """How the server presents itself in connection.start."""
+
+    cluster_name: str
+    version: str
+    platform: str
+    product: str = "Leveret"
+    information: str = "Licensed under the Apache License 2.0"
+
+    def properties(self) -> dict[str, Any]:
+        return {
+            "capabilities": CAPABILITIES,
+            "cluster_name": self.cluster_name,
+            "information": self.information,
+            "platform": self.platform,
+            "product": self.product,
+            "version": self.version,
+        }
+
+
+@dataclass(slots=True, frozen=True)
+class Peer:
+    """Who is at the other end, as the socket knows it."""
+
+    id: str  # of the connection, unique on this node
+    name: str  # "ip:port -> ip:port"
+    host: str
+    port: int
+    loopback: bool
+    tls: bool = False
+    tls_user: str | None = None  # the user a verified client certificate names
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Outside(Protocol):
+    """What a connection asks of whoever drives it."""
+
+    def wake(self) -> None:
+        """There is something to send or to go on with: call `proceed` and `data_to_send` soon."""
+
+    def arm(self, seconds: float) -> None:
+        """Call `timer_elapsed` after this long, once. Replaces what was armed before; 0 only disarms."""
