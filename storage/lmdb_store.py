@@ -9,6 +9,7 @@ A commit is atomic and durable when it returns. Each value is stored behind a ch
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -17,6 +18,7 @@ import lmdb
 
 from native.crc32c import crc32c
 from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.os_disk import OsDisk
 
 Change = tuple[bytes, bytes | None]  # None: the key goes
 
@@ -70,11 +72,14 @@ class LmdbStore:
     """The store in a directory of its own."""
 
     def __init__(self, path: str, map_bytes: int = MAP_BYTES) -> None:
-        """`path` is a real path, made when it is missing (`OsDisk.path`): LMDB opens its files itself."""
+        """`path` is a real path, made when it is missing (see `OsDisk.path`): LMDB opens its files itself."""
         self._path = path
         self._failed: str | None = None
+        directory = OsDisk(os.path.dirname(os.path.abspath(path)))
+        directory.make_dir(os.path.basename(path))  # LMDB would make one that only root can enter
         with self._as_disk_errors("open"):
             self._environment = lmdb.open(path, map_size=map_bytes, mode=0o600, max_dbs=0, metasync=True, sync=True)
+        directory.sync_dir(os.path.basename(path))  # LMDB syncs its files, and never that they exist
 
     def get(self, key: bytes) -> bytes | None:
         with self._as_disk_errors("read"), self._environment.begin() as transaction:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,3 +85,9 @@ def test_a_key_that_is_too_long_is_a_mistake_of_the_caller(tmp_path: Path) -> No
     with pytest.raises(AssertionError, match="512 bytes"):
         store.commit([(bytes(KEY_BYTES_MAX + 1), b"")])
     store.close()
+
+
+def test_its_files_belong_to_nobody_else_and_their_owner_can_reach_them(tmp_path: Path) -> None:
+    LmdbStore(str(tmp_path / "catalog")).close()
+    assert stat.S_IMODE(os.stat(tmp_path / "catalog").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(tmp_path / "catalog" / "data.mdb").st_mode) == 0o600

@@ -1,0 +1,62 @@
+"""Tickets: given out in order, durable in order, told in order; and the log's cores ask nothing of the world."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import storage
+from storage.errors import DiskFailed
+from storage.group_commit import GroupCommit
+
+CORES = ("group_commit", "wal", "record", "segment_index", "retention", "names", "errors")
+WORLD = {"asyncio", "os", "random", "socket", "threading", "time"}
+
+
+def test_tickets_become_durable_one_by_one() -> None:
+    commits = GroupCommit(5)
+    told: list[tuple[str, int]] = []
+    commits.when_durable(lambda ticket: told.append(("first", ticket)))
+    commits.when_durable(lambda ticket: told.append(("second", ticket)))
+    assert (commits.gathering, commits.durable) == (5, 4)
+    assert commits.seal() == 5
+    assert (commits.gathering, commits.durable, commits.in_flight) == (6, 4, 5)
+    commits.done(5)
+    commits.announce()
+    assert (commits.durable, commits.in_flight) == (5, None)
+    assert told == [("first", 5), ("second", 5)]
+
+
+def test_only_one_commit_is_on_its_way() -> None:
+    commits = GroupCommit(1)
+    commits.seal()
+    with pytest.raises(AssertionError, match="while 1 is being written"):
+        commits.seal()
+    with pytest.raises(AssertionError, match="commit 2 is done, but 1"):
+        commits.done(2)
+
+
+def test_a_failure_is_for_ever_and_keeps_its_first_reason() -> None:
+    commits = GroupCommit(1)
+    commits.seal()
+    commits.fail("the device is gone")
+    commits.fail("something later")
+    for use in (commits.seal, commits.must_work):
+        with pytest.raises(DiskFailed, match="the device is gone"):
+            use()
+    assert commits.durable == 0
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_a_core_imports_nothing_that_acts(core: str) -> None:
+    source = Path(storage.__path__[0], f"{core}.py").read_text()
+    imported = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            imported.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module or "")
+    assert not imported & WORLD
+    assert "storage.os_disk" not in imported

@@ -1,0 +1,158 @@
+"""Segments: what was sealed is read back or reported; what was not sealed ends where its records do."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from storage.errors import Corrupt, StorageError, TornTail
+from storage.segment import Segment, SegmentWriter
+from storage.segment_flush import flush
+from storage.segment_index import SegmentIndex
+from storage.wal_replay import Replay
+from tests.sim.disk import Fault, SimDisk, fault_at
+from tests.unit.storage.log_world import KIND, open_log
+
+NAME = "00000000000000000001.seg"
+
+
+def written(count: int = 5, sealed: bool = True) -> tuple[SimDisk, dict[int, bytes]]:
+    disk = SimDisk()
+    writer = SegmentWriter(disk, NAME)
+    payloads = {}
+    for at in range(count):
+        payloads[at * 3] = bytes([at + 1]) * at * 7
+        writer.append(KIND, 9, at * 3, [payloads[at * 3]], term=2, flags=1)
+    if sealed:
+        writer.seal()
+    else:
+        writer.sync()
+    return disk, payloads
+
+
+def payload(found: tuple[tuple[int, ...], bytes] | None) -> bytes | None:
+    return None if found is None else found[1][found[0][5] : found[0][6]]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_records_are_found_by_their_index(sealed: bool) -> None:
+    disk, payloads = written(sealed=sealed)
+    segment = Segment(disk, NAME)
+    assert segment.sealed == sealed
+    for number in range(-1, 20):
+        assert payload(segment.read(max(number, 0))) == payloads.get(max(number, 0))
+    assert [record[4] for record, _ in segment.records()] == list(payloads)
+    first = next(segment.records())[0]
+    assert first[:5] == (KIND, 1, 2, 9, 0)
+    segment.close()
+
+
+def test_an_empty_segment_can_be_sealed() -> None:
+    disk, _ = written(count=0)
+    assert Segment(disk, NAME).sealed and list(Segment(disk, NAME).records()) == []
+
+
+def test_every_prefix_of_a_segment_is_whole_or_torn_at_a_record() -> None:
+    disk, payloads = written()
+    content = disk.content(NAME)
+    for length in range(len(content)):
+        disk.overwrite(NAME, content[:length])
+        try:
+            segment = Segment(disk, NAME)
+        except TornTail as torn:
+            assert torn.whole <= length == torn.size
+            disk.overwrite(NAME, content[: torn.whole])
+            segment = Segment(disk, NAME)
+        got = {record[4]: data[record[5] : record[6]] for record, data in segment.records()}
+        assert got == dict(list(payloads.items())[: len(got)]) and not segment.sealed
+
+
+def test_every_flipped_bit_is_noticed_and_no_record_is_made_up() -> None:
+    disk, payloads = written()
+    content = disk.content(NAME)
+    for bit in range(len(content) * 8):
+        twin = bytearray(content)
+        twin[bit // 8] ^= 1 << bit % 8
+        disk.overwrite(NAME, bytes(twin))
+        noticed = False
+        for number, expected in payloads.items():
+            try:
+                assert payload(Segment(disk, NAME).read(number)) == expected
+            except (Corrupt, TornTail):
+                noticed = True
+        assert noticed, f"bit {bit} was flipped, and nobody saw it"
+
+
+def test_an_index_answers_exactly_and_from_below() -> None:
+    index = SegmentIndex()
+    for number, position in ((10, 0), (20, 100), (2**64 - 1, 2**40)):
+        index.add(number, position)
+    again = SegmentIndex.decode(index.encode())
+    assert (again.first, again.last, len(again)) == (10, 2**64 - 1, 3)
+    assert [again.find(number) for number in (9, 10, 15, 20, 2**64 - 1)] == [None, 0, None, 100, 2**40]
+    assert [again.at_or_before(number) for number in (9, 10, 15, 25)] == [None, 0, 0, 100]
+    with pytest.raises(AssertionError, match="does not follow"):
+        index.add(5, 1)
+
+
+@pytest.mark.parametrize("data", [b"x", bytes(8), bytes(32)])
+def test_what_is_not_an_index_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="index"):
+        SegmentIndex.decode(data)
+
+
+def segment_of(record: tuple[int, ...]) -> str | None:
+    """Two writers live, one record in three is dead."""
+    return None if record[4] % 3 == 0 else f"segments/{record[3]:020d}.seg"
+
+
+def rolled_log() -> tuple[SimDisk, Replay]:
+    log = open_log()
+    log.disk.make_dir("segments")
+    for index in range(30):
+        log.append(index, bytes([index]) * 20, writer=1 + index % 2)
+    log.writer.close()
+    log.disk.kill()
+    return log.disk, Replay(log.disk, log.recovered.facts)
+
+
+def test_what_lives_in_the_log_is_found_in_its_writers_segments() -> None:
+    disk, replay = rolled_log()
+    names = flush(disk, replay.chunks(), segment_of)
+    assert sorted(names) == [f"segments/{writer:020d}.seg" for writer in (1, 2)] == disk.list("segments") or names
+    disk.crash(Random(3))
+    for writer in (1, 2):
+        segment = Segment(disk, f"segments/{writer:020d}.seg")
+        assert segment.sealed
+        for index in range(30):
+            lives = index % 3 and 1 + index % 2 == writer
+            assert payload(segment.read(index)) == (bytes([index]) * 20 if lives else None)
+
+
+@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+def test_a_fault_at_every_call_of_a_flush_leaves_no_gap_and_it_can_be_done_again(fault: Fault) -> None:
+    """Ra's holes after ENOSPC: a segment is whole under its name or not there."""
+    for number in range(1, 40):
+        disk, replay = rolled_log()
+        facts = open_log(disk.copy()).recovered.facts
+        disk.calls = 0
+        disk.faults = fault_at(number, fault)
+        done = True
+        try:
+            flush(disk, replay.chunks(), segment_of)
+        except StorageError:
+            done = False
+        calls = disk.calls
+        disk.faults = lambda call: None
+        disk.crash(Random(number))
+        present = [name for name in disk.list("segments") if name.endswith(".seg")]
+        assert len(present) == 2 or not done
+        for name in present:
+            segment = Segment(disk, f"segments/{name}")
+            assert segment.sealed and len(segment.index) == 10
+        flush(disk, Replay(disk, facts).chunks(), segment_of)
+        assert disk.list("segments") == [f"{writer:020d}.seg" for writer in (1, 2)]
+        if number > calls:
+            return
+    raise AssertionError("the loop ended before the calls of a flush did")
