@@ -158,6 +158,14 @@ def test_room_that_cannot_be_reserved_leaves_no_file(tmp_path: Path, monkeypatch
     assert disk.list("") == []
 
 
+@pytest.mark.parametrize("offset", [2**31 - 2, 2**31, 2**32 - 2, 2**32 + 1])
+def test_offsets_beyond_2_and_4_gib_do_not_wrap(tmp_path: Path, offset: int) -> None:
+    file = OsDisk(str(tmp_path)).create("sparse")
+    file.write_at(offset, [b"far", b"away"])
+    assert file.read_at(offset, 100) == b"faraway" and file.read_at(0, 7) == bytes(7)
+    assert file.size() == offset + 7
+
+
 # What only the simulated disk does.
 
 

@@ -309,6 +309,56 @@ def test_a_log_of_which_nothing_is_left_is_reported() -> None:
     assert [damage.file_number for damage in recover(disk, salvage=True).damage] == [3]
 
 
+def mutate(content: bytes, others: list[bytes], random: Random) -> bytes:
+    """One of the things that happen to files."""
+    at, length = random.randrange(len(content)), random.choice((1, 8, 32, 96, 512))
+    end = min(at + length, len(content))
+    match random.randrange(7):
+        case 0:
+            return content[:at] + bytes([content[at] ^ 1 << random.randrange(8)]) + content[at + 1 :]
+        case 1:
+            return content[:at] + bytes(end - at) + content[end:]
+        case 2:
+            return content[:at]
+        case 3:  # a piece of this file stands in another place of it, too
+            source = random.randrange(len(content))
+            piece = content[source : source + end - at]
+            return content[:at] + piece + content[at + len(piece) :]
+        case 4:  # a length field says something else
+            return content[:at] + random.choice((0, 1, 2**31, 2**32 - 1)).to_bytes(4, "little") + content[at + 4 :]
+        case 5:  # the end of another file
+            return content[:at] + random.choice(others)[at:]
+        case _:  # two blocks changed places
+            other = at // 512 * 512
+            return content[other : other + 512] + content[512:other] + content[:512] + content[other + 512 :]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_whatever_happens_to_files_no_record_is_made_up_and_twice_is_the_same(seed: int) -> None:
+    random = Random(seed)
+    log = open_log(file_bytes_max=random.choice((700, 2500)))
+    entries = []
+    for index in range(25):
+        entries.append(log.append(index, random.randbytes(random.randrange(300)), writer=index % 3))
+        if random.random() < 0.7:
+            log.loop.run_soon()
+    log.writer.close()
+    log.disk.kill()
+    disk = log.disk
+    recover(disk)
+    names = log_files(disk)
+    for _ in range(random.randrange(1, 4)):
+        name = random.choice(names)
+        if disk.content(name):
+            disk.overwrite(name, mutate(disk.content(name), [disk.content(other) for other in names], random))
+    found = recover(disk.copy(), salvage=True, chunk_bytes=random.choice((100, 1 << 20)))
+    assert is_subsequence(found.entries, entries)
+    again = recover(disk, salvage=True)
+    assert (again.entries, again.damage, again.end) == (found.entries, found.damage, found.end)
+    with suppress(Corrupt):
+        assert is_prefix(recover(disk).entries, entries)
+
+
 class World:
     """A log that lives through crashes, and what it promised."""
 
