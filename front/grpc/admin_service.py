@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
-
-from broker.broker import Connection
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker import catalog_commands as commands
 from broker.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
@@ -23,6 +21,9 @@ from front.grpc.convert import InvalidRequest
 from front.grpc.topology_service import check_may_see, may_see, queue_of, vhosts_to_list
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
+
+if TYPE_CHECKING:
+    from broker.broker import Connection
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 PASSWORD_BYTES_MAX = 1024

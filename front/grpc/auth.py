@@ -1,8 +1,8 @@
 """Who is calling: verified before anything of a handler runs.
 
 Credentials come with every call, as `authorization: Basic base64(user:password)`, or as the certificate of a TLS client.
-Passwords are hashed slowly on purpose, so a password that was found right is remembered, as a keyed digest only, together
-with the hash that it matched: when the user's password changes, what is remembered no longer counts.
+Checking a password is slow on purpose; that a call after the first one is quick, and that a changed password counts at
+once, is the broker's authenticator's doing.
 
 Health checks and reflection are open to everybody: probes have no password, and the protocol is no secret.
 """
@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Any, Protocol
@@ -34,7 +31,6 @@ OPEN_SERVICES = (
     "/grpc.reflection.v1alpha.ServerReflection/",
 )
 
-REMEMBERED_MAX = 4096
 CREDENTIALS_BYTES_MAX = 4096
 
 
@@ -46,39 +42,11 @@ class Users(Protocol):
     def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]: ...
 
 
-class Remembered:
-    """Credentials that were found right, with the password hash that they matched. Bounded; the oldest use goes first."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._hashes: OrderedDict[bytes, str | None] = OrderedDict()
-
-    def matches(self, user: UserRecord | None, password: bytes, loopback: bool) -> bool:
-        if user is None:
-            return False
-        digest = self._digest(user.name, password, loopback)
-        if digest not in self._hashes or self._hashes[digest] != user.password_hash:
-            return False
-        self._hashes.move_to_end(digest)
-        return True
-
-    def add(self, user: UserRecord, password: bytes, loopback: bool) -> None:
-        self._hashes[self._digest(user.name, password, loopback)] = user.password_hash
-        while len(self._hashes) > REMEMBERED_MAX:
-            self._hashes.popitem(last=False)
-
-    def _digest(self, name: str, password: bytes, loopback: bool) -> bytes:
-        raw = name.encode("utf-8", "surrogateescape")
-        return hmac.digest(self._key, b"%d:%s%d%s" % (len(raw), raw, loopback, password), hashlib.sha256)
-
-
 class Authenticate(grpc.aio.ServerInterceptor):
     """Puts the check in front of every handler that is not open to everybody."""
 
-    def __init__(self, users: Users, records: Callable[[str], UserRecord | None], key: bytes) -> None:
+    def __init__(self, users: Users) -> None:
         self._users = users
-        self._record = records
-        self._remembered = Remembered(key)
 
     async def intercept_service(
         self,
@@ -119,15 +87,10 @@ class Authenticate(grpc.aio.ServerInterceptor):
         return Caller(record.name, tuple(record.tags), peer)
 
     async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
-        known = self._record(user)
-        if known is not None and self._remembered.matches(known, password, loopback):
-            return known
         try:
-            record = await call.answer_of(self._users.authenticate(user, password, loopback))
+            return await call.answer_of(self._users.authenticate(user, password, loopback))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
-        self._remembered.add(record, password, loopback)
-        return record
 
     async def _check_certificate(self, context: call.Context, loopback: bool) -> UserRecord:
         names = context.auth_context().get("x509_common_name", ()) if _certificate_verified(context) else ()

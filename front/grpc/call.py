@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from itertools import count
 from logging import Logger
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import grpc.aio
-from broker.broker import Broker, Connection
-from broker.session import Session, SessionSink
+from broker.broker import Connection
 
 from broker.consumer import Consumer
 from broker.errors import BrokerError, InternalError
@@ -26,6 +25,10 @@ from broker.pending import Pending
 from broker.queue_type import Slice
 from front.grpc import convert
 from front.grpc.caller import caller
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+    from broker.session import Session, SessionSink
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -7,10 +7,9 @@ and `resume` wakes them when the client has read down to the low mark.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
-from broker.session import GotMessage
 
 from broker.consumer import Consumer
 from broker.errors import NotFound
@@ -21,6 +20,9 @@ from front.grpc.call import Context, Front, answers_errors
 from front.grpc.convert import InvalidRequest
 from front.grpc.stream import Stream
 from leveret.v1 import consume_pb2, consume_pb2_grpc
+
+if TYPE_CHECKING:
+    from broker.session import GotMessage
 
 # Bytes of deliveries that wait for the transport.
 OUTBOX_BYTES_HIGH = 4_194_304

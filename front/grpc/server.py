@@ -6,15 +6,13 @@ listens, and NOT_SERVING as soon as it begins to stop, so that load balancers tu
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from logging import Logger
+from typing import TYPE_CHECKING
 
 import grpc
 import grpc.aio
-from broker.broker import Broker
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from front.grpc.admin_service import AdminPort, AdminService
@@ -29,6 +27,9 @@ from leveret.v1 import (
     publish_pb2_grpc,
     topology_pb2_grpc,
 )
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
 
 SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", "leveret.v1.Admin")
 
@@ -66,15 +67,15 @@ class CannotListen(Exception):
 class Server:
     """A listening gRPC server."""
 
-    def __init__(self, server: grpc.aio.Server, health: HealthServicer, port: int, logger: Logger) -> None:
+    def __init__(self, server: grpc.aio.Server, checks: health.aio.HealthServicer, port: int, logger: Logger) -> None:
         self._server = server
-        self._health = health
+        self._checks = checks
         self._logger = logger
         self.port = port
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Take no new calls, give the running ones `grace_s`, then cut them off."""
-        await self._health.enter_graceful_shutdown()
+        await self._checks.enter_graceful_shutdown()
         await self._server.stop(grace_s)
         self._logger.info("gRPC on port %d stopped", self.port)
 
@@ -91,23 +92,24 @@ async def serve(
     """Listen on `bind`, as host:port. Raises CannotListen."""
     limits = limits or GrpcLimits()
     front = Front(broker, clock, logger, admin.node_name, bind, limits.message_bytes_max)
-    authenticate = Authenticate(broker, broker.catalog.users.get, os.urandom(32))
+    authenticate = Authenticate(broker)
     server = grpc.aio.server(interceptors=[authenticate], options=_options(limits), compression=None)
     publish_pb2_grpc.add_PublisherServicer_to_server(PublishService(front), server)  # type: ignore[no-untyped-call]
     consume_pb2_grpc.add_ConsumerServicer_to_server(ConsumeService(front), server)  # type: ignore[no-untyped-call]
     topology_pb2_grpc.add_TopologyServicer_to_server(TopologyService(front), server)  # type: ignore[no-untyped-call]
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(front, admin), server)  # type: ignore[no-untyped-call]
-    health = HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(health, server)
+    checks = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     reflection.enable_server_reflection(
         (*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"), server
     )
     port = _listen(server, bind, tls)
+    front.address = f"{bind.rpartition(':')[0]}:{port}"
     await server.start()
     for service in ("", *SERVICES):
-        await health.set(service, health_pb2.HealthCheckResponse.SERVING)
+        await checks.set(service, health_pb2.HealthCheckResponse.SERVING)
     logger.info("gRPC listens on %s%s", bind, " with TLS" if tls else "")
-    return Server(server, health, port, logger)
+    return Server(server, checks, port, logger)
 
 
 def _listen(server: grpc.aio.Server, bind: str, tls: Tls | None) -> int:

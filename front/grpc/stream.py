@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
-from broker.broker import Connection
-from broker.session import Session
 
 from broker.errors import BrokerError
 from front.grpc import convert
 from front.grpc.call import Context, Front
 from front.grpc.convert import InvalidRequest
 from leveret.v1 import message_pb2 as pb
+
+if TYPE_CHECKING:
+    from broker.broker import Connection
+    from broker.session import Session
 
 
 class Stream:

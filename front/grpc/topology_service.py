@@ -246,6 +246,8 @@ def queue_of(front: Front, record: QueueRecord, statistics: QueueStatistics | No
 def _statistics(front: Front, record: QueueRecord) -> QueueStatistics | None:
     """None while the queue is being opened or deleted."""
     try:
-        return front.broker.queue(record.vhost, record.name).statistics()
+        queue = front.broker.queue(record.vhost, record.name)
     except NotFound:
         return None
+    figures: QueueStatistics = queue.statistics()
+    return figures

@@ -1,0 +1,197 @@
+"""leveretctl against a node: what it prints, what it exits with, and what it tells when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from leveret import errors
+from leveret.ctl import __main__ as ctl
+from leveret.ctl import exits, render
+from leveret.ctl.arguments import pairs
+from tests.unit.front.grpc.fakes import Running, running
+
+
+class Node:
+    """A node in a thread of its own, because a command runs its own event loop."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10), "the node did not start"
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        async with running() as self.server:
+            self._ready.set()
+            await self._stop.wait()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+        assert not self._thread.is_alive(), "the node did not stop"
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Running]:
+    started = Node()
+    yield started.server
+    started.stop()
+
+
+class Ctl:
+    def __init__(self, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._target = target
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = exits.OK) -> str:
+        """What is printed; on standard error when the command is to fail."""
+        assert ctl.run(["--node", self._target, *arguments]) == code, self._capsys.readouterr().err
+        printed = self._capsys.readouterr()
+        return printed.out if code == exits.OK else printed.err
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+
+@pytest.fixture
+def leveretctl(node: Running, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    return Ctl(node.target, capsys)
+
+
+def test_a_queue_from_declaring_to_deleting(leveretctl: Ctl) -> None:
+    declared = leveretctl("queue", "declare", "orders", "--argument", "x-max-length=1000")
+    assert declared == "queue 'orders' is declared: 0 ready, 0 consumers\n"
+    assert leveretctl.json("publish", "hello", "--key", "orders", "--header", "n=1", "--repeat", "3")["confirmed"] == 3
+    (queue,) = leveretctl.json("queue", "list")
+    assert (queue["name"], queue["kind"], queue["ready"]) == ("orders", "classic", 3)
+    assert queue["arguments"]["x-max-length"] == 1000
+    assert "orders" in leveretctl("queue", "list")
+    (looked,) = leveretctl.json("queue", "get", "orders")
+    assert (looked["body"], looked["properties"]["headers"], looked["redelivered"]) == ("hello", {"n": 1}, False)
+    assert leveretctl("queue", "get", "orders", "--take") == "(default) orders redelivered n=1 | hello\n"
+    assert leveretctl("tail", "orders", "--count", "1", "--raw") == "hello\n"
+    assert leveretctl.json("queue", "purge", "orders")["messages"] == 2
+    assert leveretctl("queue", "delete", "orders") == "queue 'orders' is deleted, with 0 messages\n"
+    assert leveretctl("queue", "list") == "no queues in vhost '/'\n"
+
+
+def test_queue_status_shows_the_five_lengths_in_their_order(leveretctl: Ctl) -> None:
+    leveretctl("queue", "declare", "five")
+    printed = leveretctl("queue", "status", "five")
+    names = [line.split()[0] for line in printed.splitlines()]
+    start = names.index("q1")
+    assert names[start : start + 6] == ["q1", "q2", "delta", "q3", "q4", "target"]
+    assert leveretctl.json("queue", "status", "five")["details"]["delta"] == 0
+    leveretctl("queue", "delete", "five")
+
+
+def test_users_and_permissions(leveretctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    leveretctl("user", "add", "app", "--new-password", "secret", "--tag", "management")
+    assert {user["name"]: user["tags"] for user in leveretctl.json("user", "list")}["app"] == ["management"]
+    leveretctl("permission", "set", "app", "^app", ".*", "^$")
+    leveretctl("topic-permission", "set", "app", "amq.topic", "^app", ".*")
+    assert leveretctl.json("permission", "list", "--of", "app") == [
+        {"user": "app", "vhost": "/", "configure": "^app", "write": ".*", "read": "^$"}
+    ]
+    monkeypatch.setenv("LEVERET_PASSWORD", "secret")
+    assert "needs the tag 'administrator'" in leveretctl("--user", "app", "user", "list", code=exits.NO_PERMISSION)
+    monkeypatch.delenv("LEVERET_PASSWORD")
+    monkeypatch.setattr("sys.stdin", io.StringIO("piped\n"))
+    leveretctl("user", "password", "app")
+    assert "invalid credentials" in leveretctl(
+        "vhost", "list", "--user", "app", "--password", "secret", code=exits.NO_USER
+    )
+    assert leveretctl.json("vhost", "list", "--user", "app", "--password", "piped")[0]["name"] == "/"
+    leveretctl("topic-permission", "clear", "app")
+    leveretctl("permission", "clear", "app")
+    leveretctl("user", "delete", "app")
+
+
+def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
+    leveretctl("policy", "set", "short", "^q", '{"max-length": 10}', "--operator")
+    assert leveretctl.json("policy", "list", "--operator")[0]["definition"] == {"max-length": 10}
+    leveretctl("policy", "clear", "short", "--operator")
+    leveretctl("vhost", "add", "v2", "--description", "second")
+    assert [vhost["name"] for vhost in leveretctl.json("vhost", "list")] == ["/", "v2"]
+    assert {"amq.topic", "amq.direct"} <= {
+        item["name"] for item in leveretctl.json("exchange", "list", "--vhost", "v2")
+    }
+    leveretctl("vhost", "delete", "v2")
+    for noun in ("connection", "channel", "consumer", "binding"):
+        assert leveretctl.json(noun, "list") == []
+    assert leveretctl.json("alarm", "list")[0]["kind"] == "memory"
+    assert "n1" in leveretctl("status")
+    assert leveretctl.json("status")["kernels"] == "compiled"
+    leveretctl("log", "level", "debug")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["queue", "nix"], exits.USAGE, "No such command 'nix'"),
+        (["queue", "declare"], exits.USAGE, "Missing argument"),
+        (["queue", "declare", "q", "-a", "novalue"], exits.USAGE, "'novalue' is not KEY=VALUE"),
+        (["policy", "set", "p", ".", "[1]"], exits.USAGE, "is to be a JSON object"),
+        (["queue", "status", "missing"], exits.DATA, "no queue 'missing' in vhost '/'"),
+        (["publish", "x", "--key", "nowhere"], exits.DATA, "NO_ROUTE"),
+        (["publish", "x", "--key", "full"], exits.DATA, "NO_ROUTE"),
+        (["publish", "--file", "/does/not/exist"], exits.CONFIG, "cannot be read: No such file"),
+        (["status", "--tls-ca", "/does/not/exist"], exits.CONFIG, "--tls-ca /does/not/exist cannot be read"),
+        (["status", "--node", "127.0.0.1:1"], exits.UNAVAILABLE, "no connection to 127.0.0.1:1"),
+        (["status", "--user", "nobody"], exits.NO_USER, "user 'nobody' refused"),
+        (["queue", "list", "--vhost", "missing"], exits.DATA, "no vhost 'missing'"),
+    ],
+)
+def test_what_is_wrong_is_said_and_is_the_exit_code(
+    leveretctl: Ctl, arguments: list[str], code: int, text: str
+) -> None:
+    assert text in leveretctl(*arguments, code=code)
+    if code != exits.USAGE:
+        complaint = json.loads(leveretctl(*arguments, "--json", code=code))
+        assert (complaint["exit_code"], text in complaint["text"]) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("given", "hoisted"),
+    [
+        (["queue", "list", "--json"], ["--json", "queue", "list"]),
+        (["queue", "list", "--node", "n:1"], ["--node", "n:1", "queue", "list"]),
+        (["queue", "list", "--node=n:1", "--timeout=3"], ["--node=n:1", "--timeout=3", "queue", "list"]),
+        (["publish", "--", "--json"], ["publish", "--", "--json"]),
+        (["status", "--node"], ["--node", "status"]),
+    ],
+)
+def test_common_options_may_stand_anywhere(given: list[str], hoisted: list[str]) -> None:
+    assert ctl.hoisted(given) == hoisted
+
+
+def test_every_error_of_the_client_has_an_exit_code() -> None:
+    def below(kind: type[errors.LeveretError]) -> list[type[errors.LeveretError]]:
+        return [kind] + [lower for direct in kind.__subclasses__() for lower in below(direct)]
+
+    codes = {kind.__name__: exits.code_of(kind("text")) for kind in below(errors.LeveretError)[1:]}
+    assert {name for name, code in codes.items() if code == exits.SOFTWARE} == {"NodeFailed"}
+
+
+def test_values_are_json_where_they_are_json_and_text_elsewhere() -> None:
+    assert pairs("-a", ["n=1", "t=true", "s=text", "l=[1]", "e=a=b"]) == {
+        "n": 1, "t": True, "s": "text", "l": [1], "e": "a=b",
+    }  # fmt: skip
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert render.cell("name", "a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
+    assert [render.size(value) for value in (0, 1023, 1024, 3 * 1024**3)] == ["0 B", "1023 B", "1.0 KiB", "3.0 GiB"]

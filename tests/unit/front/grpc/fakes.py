@@ -1,0 +1,316 @@
+"""A broker small enough to be read at a glance, behind a real gRPC server on a free port of the loopback interface.
+
+Queues are lists, and nothing is durable; users, vhosts and permissions are those of a real catalog. `held` keeps confirms
+back until the test lets them go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from broker import catalog_commands as commands
+from broker.broker import Connection
+from broker.catalog import Catalog, default_commands
+from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed
+from broker.message import Run
+from broker.pending import Pending
+from broker.queue_type import QueueStatistics, Slice
+from broker.records import UserRecord
+from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
+from front.grpc.server import GrpcLimits, Server, Tls, serve
+from native import content
+
+NOW = 1_700_000_000_000
+
+
+@dataclass
+class Stored:
+    exchange: str
+    routing_key: str
+    content: bytes
+    redelivered: bool = False
+
+
+@dataclass
+class FakeQueue:
+    record: Any
+    ready: deque[Stored] = field(default_factory=deque)
+    consumers: list[Any] = field(default_factory=list)
+
+    def statistics(self) -> QueueStatistics:
+        lengths = {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": len(self.ready), "target_ram_count": 1}
+        return QueueStatistics(ready=len(self.ready), consumers=len(self.consumers), details=lengths)
+
+
+class FakeBroker:
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        for command in default_commands("hash of guest"):
+            self.catalog.apply(command)
+        self.fake_queues: dict[tuple[str, str], FakeQueue] = {}
+        self.open_connections: list[Connection] = []
+        self.open_sessions: list[FakeSession] = []
+        self.authentications = 0
+        self.held = False
+        self.runs: list[Run] = []
+
+    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
+        self.authentications += 1
+        record = self.catalog.users.get(user)
+        if record is None or record.password_hash != f"hash of {password.decode()}":
+            return Pending.failed(AccessRefused(f"user '{user}' refused: invalid credentials"))
+        return Pending.of(record)
+
+    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]:
+        record = self.catalog.users.get(user)
+        return Pending.failed(AccessRefused(f"no user '{user}'")) if record is None else Pending.of(record)
+
+    def open_connection(self, connection: Connection, now: int) -> None:
+        if connection.vhost not in self.catalog.vhosts:
+            raise NotAllowed(f"vhost {connection.vhost} not found")
+        self.open_connections.append(connection)
+
+    def connection_closed(self, connection: Connection, now: int) -> None:
+        self.open_connections.remove(connection)
+
+    def open_session(self, connection: Connection, sink: Any, now: int) -> FakeSession:
+        session = FakeSession(self, connection, sink)
+        self.open_sessions.append(session)
+        return session
+
+    def turn_ended(self, now: int) -> None:
+        for queue in list(self.fake_queues.values()):
+            self._pump(queue)
+        for session in list(self.open_sessions):
+            session.flush_confirms()
+
+    def _pump(self, queue: FakeQueue) -> None:
+        for consumer in list(queue.consumers):
+            session = consumer.session
+            while queue.ready and session.sink.writable and session.has_room(consumer):
+                session.deliver(consumer, queue.ready.popleft())
+
+    def queue(self, vhost: str, name: str) -> FakeQueue:
+        if (vhost, name) not in self.fake_queues:
+            raise NotFound(f"no queue '{name}' in vhost '{vhost}'")
+        return self.fake_queues[vhost, name]
+
+    def queues(self) -> list[FakeQueue]:
+        return list(self.fake_queues.values())
+
+    def connections(self) -> list[Connection]:
+        return self.open_connections
+
+    def sessions(self) -> list[FakeSession]:
+        return self.open_sessions
+
+    def consumers(self) -> list[Any]:
+        return [consumer for session in self.open_sessions for consumer in session.consumers.values()]
+
+
+class FakeSession:
+    def __init__(self, broker: FakeBroker, connection: Connection, sink: Any) -> None:
+        self.broker, self.connection, self.sink = broker, connection, sink
+        self.number, self.user, self.vhost = 0, connection.user, connection.vhost
+        self.consumers: dict[str, Any] = {}
+        self.unacknowledged: dict[int, tuple[FakeQueue, Stored]] = {}
+        self.next_tag = 1
+        self.prefetch = 0
+        self.taken = self.confirmed = 0
+        self.refused: set[int] = set()
+
+    def statistics(self) -> dict[str, Any]:
+        return {"unacknowledged": len(self.unacknowledged)}
+
+    def select_confirms(self) -> None:
+        assert self.taken == 0, "confirms are selected before anything is published"
+
+    def publish(self, run: Run, now: int) -> None:
+        self.connection.publishes = True
+        if run.exchange and self.broker.catalog.exchange(self.vhost, run.exchange) is None:
+            raise NotFound(f"no exchange '{run.exchange}' in vhost '{self.vhost}'")
+        self.broker.runs.append(run)
+        if run.routing_key == "full":
+            self.refused.update(range(self.taken + 1, self.taken + run.count + 1))
+        queue = self.broker.fake_queues.get((self.vhost, run.routing_key))
+        if queue is not None:
+            for props, body in content.messages(run.content, 0, run.count):
+                queue.ready.append(Stored(run.exchange, run.routing_key, content.encode(props, body)))
+        elif run.mandatory:
+            self.sink.returned(run, 312, "NO_ROUTE")
+        self.taken += run.count
+
+    def flush_confirms(self) -> None:
+        while not self.broker.held and self.confirmed < self.taken:
+            self.confirmed += 1
+            self.sink.confirm(self.confirmed, self.confirmed, False, self.confirmed not in self.refused)
+
+    def set_prefetch(self, count: int, global_: bool) -> None:
+        self.prefetch = count
+
+    def consume(self, queue: str, tag: str, **how: Any) -> Pending[str]:
+        tag = tag or f"ctag-{len(self.consumers) + 1}"
+        if tag in self.consumers:
+            raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+        found = self.broker.queue(self.vhost, queue)
+        self.consumers[tag] = consumer = SimpleNamespace(
+            tag=tag, queue=found, session=self, sink=self, no_ack=how["no_ack"], exclusive=how["exclusive"],
+            prefetch=self.prefetch, outstanding=0, priority=0, active=True, arguments=how["arguments"],
+        )  # fmt: skip
+        found.consumers.append(consumer)
+        return Pending.of(tag)
+
+    def has_room(self, consumer: Any) -> bool:
+        return consumer.no_ack or not consumer.prefetch or len(self.unacknowledged) < consumer.prefetch
+
+    def deliver(self, consumer: Any, stored: Stored) -> None:
+        tag, self.next_tag = self.next_tag, self.next_tag + 1
+        if not consumer.no_ack:
+            self.unacknowledged[tag] = (consumer.queue, stored)
+        self.sink.deliver(consumer, tag, slice_of(stored), stored.content)
+
+    def cancel(self, tag: str, now: int) -> None:
+        consumer = self.consumers.pop(tag, None)
+        if consumer is not None:
+            consumer.queue.consumers.remove(consumer)
+
+    def get(self, queue: str, no_ack: bool, now: int) -> Pending[Any]:
+        found = self.broker.queue(self.vhost, queue)
+        if not found.ready:
+            return Pending.of(None)
+        stored = found.ready.popleft()
+        tag, self.next_tag = self.next_tag, self.next_tag + 1
+        if not no_ack:
+            self.unacknowledged[tag] = (found, stored)
+        got = SimpleNamespace(tag=tag, piece=slice_of(stored), content=stored.content, remaining=len(found.ready))
+        return Pending.of(got)
+
+    def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
+        for tag in range(first, last + 1):
+            self._take_out(tag)
+
+    def reject(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
+        queue, stored = self._take_out(tag)
+        if requeue:
+            stored.redelivered = True
+            queue.ready.appendleft(stored)
+
+    def _take_out(self, tag: int) -> tuple[FakeQueue, Stored]:
+        if tag not in self.unacknowledged:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return self.unacknowledged.pop(tag)
+
+    def resume(self, now: int) -> None:
+        """Queues are pumped at the end of each turn."""
+
+    def declare_queue(self, name: str, *, passive: bool, **how: Any) -> Pending[Any]:
+        how.pop("now")
+        if passive:
+            self.broker.queue(self.vhost, name)
+        elif (self.vhost, name) not in self.broker.fake_queues:
+            wish = commands.DeclareQueue(self.vhost, name or "amq.gen-fake", **how)
+            record = self.broker.catalog.apply(wish)
+            name = record.name
+            self.broker.fake_queues[self.vhost, name] = FakeQueue(record)
+        queue = self.broker.fake_queues[self.vhost, name]
+        return Pending.of(SimpleNamespace(name=name, ready=len(queue.ready), consumers=len(queue.consumers)))
+
+    def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
+        queue = self.broker.fake_queues.pop((self.vhost, name), None)
+        if queue is None:
+            return Pending.of(0)
+        self.broker.catalog.apply(commands.DeleteQueue(self.vhost, name))
+        for consumer in list(queue.consumers):
+            consumer.session.cancel(consumer.tag, now)
+            consumer.session.sink.cancelled(consumer.tag)
+        return Pending.of(len(queue.ready))
+
+    def purge_queue(self, name: str, now: int) -> Pending[int]:
+        queue = self.broker.queue(self.vhost, name)
+        count = len(queue.ready)
+        queue.ready.clear()
+        return Pending.of(count)
+
+    def close(self, now: int) -> None:
+        for tag in list(self.consumers):
+            self.cancel(tag, now)
+        for tag in sorted(self.unacknowledged, reverse=True):
+            self.reject(tag, False, True, now)
+        self.broker.open_sessions.remove(self)
+
+
+def slice_of(stored: Stored) -> Slice:
+    queue: Any = None
+    return Slice(queue, None, 0, 1, 0, stored.exchange, stored.routing_key, stored.redelivered)
+
+
+class FakeAdminPort:
+    node_name = "n1"
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.broker = broker
+        self.level = "info"
+
+    def facts(self) -> NodeFacts:
+        return NodeFacts(
+            cluster_name="c1", version="0.1.0", python_version="3.11", kernels="compiled", process_id=1,
+            started_at_ms=NOW, data_dir="var", memory_bytes=1, memory_limit_bytes=2, disk_free_bytes=3,
+            disk_free_limit_bytes=4, log_level=self.level, listeners=[ListenerFacts("grpc", "127.0.0.1:5680")],
+        )  # fmt: skip
+
+    def alarms(self) -> list[AlarmFacts]:
+        return [AlarmFacts("memory", "above the watermark", NOW)]
+
+    def set_log_level(self, level: str) -> None:
+        self.level = level
+
+    def hash_password(self, password: bytes) -> Pending[str]:
+        return Pending.of(f"hash of {password.decode()}")
+
+    def submit(self, command: commands.Command) -> Pending[Any]:
+        return Pending.of(self.broker.catalog.apply(command))
+
+
+class FixedClock:
+    def wall_ms(self) -> int:
+        return NOW
+
+
+@dataclass
+class Running:
+    broker: FakeBroker
+    server: Server
+    target: str
+
+
+@asynccontextmanager
+async def running(tls: Tls | None = None, limits: GrpcLimits | None = None) -> AsyncIterator[Running]:
+    broker: Any = FakeBroker()
+    logger = logging.getLogger("test.grpc")
+    server = await serve(broker, FakeAdminPort(broker), "127.0.0.1:0", tls, logger, FixedClock(), limits)
+    try:
+        yield Running(broker, server, f"127.0.0.1:{server.port}")
+    finally:
+        await server.stop(grace_s=0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything run until this holds; the test's own time limit ends a wait in vain."""
+    while not condition():  # noqa: ASYNC110  (what is waited for is the code under test, which has no event for us)
+        await asyncio.sleep(0)
+
+
+def bounded(work: Any, seconds: float = 20.0) -> Any:
+    """Run a test's coroutine; a test that hangs fails."""
+
+    async def run() -> Any:
+        return await asyncio.wait_for(work, seconds)
+
+    return asyncio.run(run())

@@ -1,0 +1,180 @@
+"""Who may ask what, as a table; and that what is asked happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import leveret
+from broker.catalog_commands import PutPermission, PutUser
+from broker.records import PermissionRecord, UserRecord
+from leveret import errors, records
+from leveret.v1 import admin_pb2
+from tests.unit.front.grpc.fakes import Running, bounded, running
+
+TAGS = ("", "management", "policymaker", "monitoring", "administrator")
+EVERYBODY, MANAGEMENT, POLICYMAKER, ADMINISTRATOR = (
+    set(TAGS), set(TAGS) - {""}, {"policymaker", "administrator"}, {"administrator"},
+)  # fmt: skip
+
+# Method of the client's Admin -> its arguments, and the tags that may call it.
+CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
+    "who_am_i": ((), EVERYBODY),
+    "node_status": ((), MANAGEMENT),
+    "alarms": ((), MANAGEMENT),
+    "queue_status": (("q",), MANAGEMENT),
+    "vhosts": ((), MANAGEMENT),
+    "connections": ((), MANAGEMENT),
+    "channels": ((), MANAGEMENT),
+    "consumers": ((), MANAGEMENT),
+    "policies": ((), POLICYMAKER),
+    "set_policy": (("p", "^q", {"max-length": 10}), POLICYMAKER),
+    "clear_policy": (("p",), POLICYMAKER),
+    "users": ((), ADMINISTRATOR),
+    "set_password": (("other", "secret"), ADMINISTRATOR),
+    "set_tags": (("other", ["management"]), ADMINISTRATOR),
+    "put_vhost": ((records.Vhost("v2"),), ADMINISTRATOR),
+    "permissions": ((), ADMINISTRATOR),
+    "set_permissions": (("other", ".*", ".*", ".*"), ADMINISTRATOR),
+    "clear_permissions": (("other",), ADMINISTRATOR),
+    "topic_permissions": ((), ADMINISTRATOR),
+    "set_topic_permissions": (("other", "amq.topic", ".*", ".*"), ADMINISTRATOR),
+    "clear_topic_permissions": (("other",), ADMINISTRATOR),
+    "set_log_level": (("debug",), ADMINISTRATOR),
+    "delete_vhost": (("v2",), ADMINISTRATOR),
+    "delete_user": (("other",), ADMINISTRATOR),
+}
+NOT_IN_THE_TABLE = {"close_connection", "add_user"}  # each has a test of its own below
+
+
+def add_user(server: Running, name: str, *tags: str, vhost: str | None = "/") -> None:
+    server.broker.catalog.apply(PutUser(UserRecord(name, f"hash of {name}", tags)))
+    if vhost is not None:
+        server.broker.catalog.apply(PutPermission(PermissionRecord(name, vhost, ".*", ".*", ".*")))
+
+
+def as_user(server: Running, name: str) -> leveret.Node:
+    return leveret.connect(server.target, user=name, password=name)
+
+
+def with_server(work: Any) -> None:
+    async def run() -> None:
+        async with running() as server, leveret.connect(server.target) as node:
+            await node.topology.declare_queue("q")
+            await work(server, node)
+
+    bounded(run())
+
+
+def test_the_table_is_complete() -> None:
+    public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
+    assert public == CALLS.keys() | NOT_IN_THE_TABLE
+    methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
+    assert len(methods) == 24, "a new method needs a row in the table, and this number"
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_each_tag_may_call_just_what_the_table_says(tag: str) -> None:
+    async def work(server: Running, admin: leveret.Node) -> None:
+        add_user(server, "other")
+        add_user(server, "caller", *([tag] if tag else []))
+        async with as_user(server, "caller") as node:
+            for name, (arguments, tags) in CALLS.items():
+                if tag in tags:
+                    await getattr(node.admin, name)(*arguments)
+                else:
+                    with pytest.raises(errors.AccessRefused, match="needs the tag"):
+                        await getattr(node.admin, name)(*arguments)
+
+    with_server(work)
+
+
+def test_a_vhost_without_permission_is_not_even_confirmed_to_exist() -> None:
+    async def work(server: Running, admin: leveret.Node) -> None:
+        add_user(server, "caller", "management", "policymaker", vhost=None)
+        async with as_user(server, "caller") as node:
+            for vhost in ("/", "missing"):
+                for call in (
+                    node.admin.queue_status("q", vhost=vhost),
+                    node.admin.policies(vhost=vhost),
+                    node.admin.set_policy("p", ".", {"max-length": 1}, vhost=vhost),
+                ):
+                    with pytest.raises(errors.AccessRefused, match="has no access to vhost"):
+                        await call
+            assert await node.topology.queues(all_vhosts=True) == []
+            assert await node.admin.vhosts() == []
+
+    with_server(work)
+
+
+def test_operator_policies_are_for_administrators() -> None:
+    async def work(server: Running, admin: leveret.Node) -> None:
+        add_user(server, "caller", "policymaker")
+        async with as_user(server, "caller") as node:
+            with pytest.raises(errors.AccessRefused, match="needs the tag 'administrator'"):
+                await node.admin.set_policy("p", "^q", {"max-length": 10}, operator=True)
+            with pytest.raises(errors.AccessRefused, match="needs the tag 'administrator'"):
+                await node.admin.clear_policy("p", operator=True)
+        await admin.admin.set_policy("p", "^q", {"max-length": 10}, operator=True, priority=3)
+        assert await admin.admin.policies(operator=True) == [
+            records.Policy("/", "p", "^q", "all", 3, {"max-length": 10}, operator=True)
+        ]
+        assert await admin.admin.policies() == []
+        assert (await admin.topology.queues())[0].operator_policy == "p"
+
+    with_server(work)
+
+
+def test_users_are_added_changed_and_deleted() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        await node.admin.add_user("u", "secret", ["management"])
+        with pytest.raises(errors.PreconditionFailed, match="user 'u' exists already"):
+            await node.admin.add_user("u", "secret")
+        await node.admin.set_tags("u", ["monitoring"])
+        await node.admin.set_password("u", "new")
+        users = server.broker.catalog.users
+        assert users["u"] == UserRecord("u", "hash of new", ("monitoring",))
+        await node.admin.set_password("u", None)
+        assert [user.has_password for user in await node.admin.users() if user.name == "u"] == [False]
+        await node.admin.delete_user("u")
+        with pytest.raises(errors.NotFound, match="no user 'u'"):
+            await node.admin.set_password("u", "x")
+        with pytest.raises(errors.PreconditionFailed, match="a password has 1 to 1024 bytes, not 0"):
+            await node.admin.add_user("v", "")
+
+    with_server(work)
+
+
+def test_a_connection_is_closed_by_its_user_or_an_administrator() -> None:
+    async def work(server: Running, admin: leveret.Node) -> None:
+        add_user(server, "caller", "management")
+        publisher = await admin.publisher()
+        (connection,) = await admin.admin.connections()
+        async with as_user(server, "caller") as node:
+            assert await node.admin.connections() == []
+            with pytest.raises(errors.NotFound, match="that user 'caller' may close"):
+                await node.admin.close_connection(connection.id)
+        await admin.admin.close_connection(connection.name)
+        await publisher.abandon()
+
+    with_server(work)
+
+
+def test_a_queues_status_shows_what_it_is_made_of() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        status = await node.admin.queue_status("q")
+        assert status.queue.name == "q"
+        assert status.details == {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": 0, "target_ram_count": 1}
+        with pytest.raises(errors.NotFound, match="no queue 'missing' in vhost '/'"):
+            await node.admin.queue_status("missing")
+
+    with_server(work)
+
+
+def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        with pytest.raises(errors.InvalidRequest, match="'loud' is none of debug, info, warning, error"):
+            await node.admin.set_log_level("loud")
+
+    with_server(work)

@@ -1,0 +1,109 @@
+"""Nobody gets past without credentials, and each call is asked for its own."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf import descriptor
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import leveret
+from broker.catalog_commands import PutUser
+from broker.records import UserRecord
+from front.grpc.auth import is_loopback, peer_of
+from leveret.v1 import admin_pb2, consume_pb2, publish_pb2, topology_pb2
+from tests.unit.front.grpc.fakes import bounded, running
+
+FILES = (publish_pb2, consume_pb2, topology_pb2, admin_pb2)
+METHODS: list[descriptor.MethodDescriptor] = [
+    method for file in FILES for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods
+]
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+BAD_CREDENTIALS = {
+    "none": (),
+    "empty": (("authorization", ""),),
+    "another scheme": (("authorization", "Bearer abc"),),
+    "no base64": (("authorization", "Basic ???"),),
+    "no colon": (("authorization", basic("guest")),),
+    "not UTF-8": (("authorization", "Basic " + base64.b64encode(b"\xff:x").decode()),),
+    "wrong password": (("authorization", basic("guest:wrong")),),
+    "unknown user": (("authorization", basic("nobody:guest")),),
+    "given twice": (("authorization", basic("guest:guest")), ("authorization", basic("guest:guest"))),
+    "very long": (("authorization", basic("guest:" + "x" * 5000)),),
+}
+
+
+async def refusal(channel: grpc.aio.Channel, method: descriptor.MethodDescriptor, metadata: Any) -> grpc.StatusCode:
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    if method.client_streaming:
+        call: Any = channel.stream_stream(path)(metadata=metadata)
+    else:
+        call = channel.unary_unary(path)(b"", metadata=metadata)
+    code: grpc.StatusCode = await call.code()
+    return code
+
+
+def test_every_method_of_every_service_refuses_bad_credentials() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            for method in METHODS:
+                for what, metadata in BAD_CREDENTIALS.items():
+                    code = await refusal(channel, method, metadata)
+                    assert code is grpc.StatusCode.UNAUTHENTICATED, f"{method.full_name} with {what}: {code}"
+            assert server.broker.open_connections == []
+
+    assert len(METHODS) >= 35
+    bounded(run(), 60)
+
+
+def test_health_is_open_to_everybody() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            for service in ("", "leveret.v1.Publisher", "leveret.v1.Admin"):
+                answer = await stub.Check(health_pb2.HealthCheckRequest(service=service))
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+    bounded(run())
+
+
+def test_every_call_is_verified_so_a_changed_password_counts_at_once() -> None:
+    async def run() -> None:
+        async with running() as server, leveret.connect(server.target) as node:
+            await node.topology.queues()
+            assert server.broker.authentications == 2
+            server.broker.catalog.apply(PutUser(UserRecord("guest", "hash of other", ("administrator",))))
+            with pytest.raises(leveret.Unauthenticated, match="invalid credentials"):
+                await node.topology.queues()
+
+    bounded(run())
+
+
+@pytest.mark.parametrize(
+    ("raw", "peer", "loopback"),
+    [
+        ("ipv4:127.0.0.1:5000", "127.0.0.1:5000", True),
+        ("ipv4:127.9.9.9:5000", "127.9.9.9:5000", True),
+        ("ipv4:10.0.0.1:5000", "10.0.0.1:5000", False),
+        ("ipv6:%5B::1%5D:5000", "[::1]:5000", True),
+        ("ipv6:[::1]:5000", "[::1]:5000", True),
+        ("ipv6:%5B::ffff:127.0.0.1%5D:5000", "[::ffff:127.0.0.1]:5000", True),
+        ("ipv6:%5B::ffff:10.0.0.1%5D:5000", "[::ffff:10.0.0.1]:5000", False),
+        ("ipv6:%5Bfe80::1%25eth0%5D:5000", "[fe80::1%25eth0]:5000", False),
+        ("unix:/run/x", "unix:/run/x", True),
+        ("127.0.0.1.evil.example:1", "127.0.0.1.evil.example:1", False),
+        ("", "", False),
+    ],
+)
+def test_loopback_is_told_by_the_peers_address(raw: str, peer: str, loopback: bool) -> None:
+    assert peer_of(raw) == peer
+    assert is_loopback(peer) is loopback
