@@ -144,6 +144,9 @@ _BY_STATUS: dict[grpc.StatusCode, type[LeveretError]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: ResourceExhausted,
 }
 
+# What grpcio says instead of the node's reason when a stream ends while it writes to it.
+_BROKE_WHILE_WRITING = "Internal error from Core"
+
 # After these a stream that is opened again has a chance.
 RETRYABLE = (ConnectionLost, TimedOut)
 
@@ -153,6 +156,8 @@ def from_rpc(error: grpc.aio.AioRpcError, target: str) -> LeveretError:
     trailers = dict(error.trailing_metadata() or ())
     name = trailers.get(ERROR_TRAILER)
     kind = _BY_NAME.get(name) if isinstance(name, str) else None
+    if kind is None and (error.details() or "").startswith(_BROKE_WHILE_WRITING):
+        kind = ConnectionLost
     if kind is None:
         kind = _BY_STATUS.get(error.code(), NodeFailed)
     text = error.details() or error.code().name

@@ -59,7 +59,7 @@ class _Parcel:
 
     def begin_again(self) -> None:
         """Everything that `messages` still holds is to be sent, and answered."""
-        self.first_sequence = 0
+        self.first_sequence = 0  # numbers begin with 1: not sent on this stream yet
         self.sent = 0
         self.waiting = len(self.messages)
         self.answered = bytearray(len(self.messages))
@@ -324,7 +324,7 @@ class Publisher:
         route: Route | None = None
         while self._to_send and (route is None or self._to_send[0].route == route):
             parcel = self._to_send[0]
-            if parcel.sent == 0:
+            if parcel.first_sequence == 0:
                 self._sent.add(parcel)
             if batch is None:
                 route = parcel.route

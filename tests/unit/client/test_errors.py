@@ -41,6 +41,11 @@ def test_without_a_name_the_status_decides(code: grpc.StatusCode, kind: type[err
     assert type(errors.from_rpc(rpc_error(code), "node:1")) is kind
 
 
+def test_a_stream_that_ends_while_it_is_written_to_is_a_lost_connection() -> None:
+    found = errors.from_rpc(rpc_error(grpc.StatusCode.INTERNAL, "Internal error from Core"), "node:1")
+    assert type(found) is errors.ConnectionLost
+
+
 def test_a_lost_connection_names_the_node() -> None:
     assert str(errors.from_rpc(rpc_error(grpc.StatusCode.UNAVAILABLE, "refused"), "node:1")) == (
         "no connection to node:1: refused"

@@ -10,7 +10,7 @@ import pytest
 
 import leveret
 from broker.errors import ConnectionForced
-from leveret import errors
+from leveret import errors, publisher
 from native import content
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
 
@@ -57,6 +57,17 @@ def test_order_holds_across_calls_and_batches() -> None:
                 group.create_task(one.publish_many(bodies[start : start + 50], routing_key="q"))
         assert stored(server) == bodies
         assert len(server.broker.runs) < 1000, "what waits together should travel together"
+
+    with_node(work)
+
+
+def test_batches_that_end_where_a_parcel_does_keep_their_numbers() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        count = 3 * publisher.BATCH_MESSAGES_MAX
+        assert publisher.BATCH_MESSAGES_MAX % publisher.PARCEL_MESSAGES_MAX == 0
+        async with await node.publisher() as one:
+            await one.publish_many([b"%d" % number for number in range(count)], routing_key="q")
+        assert stored(server) == [b"%d" % number for number in range(count)]
 
     with_node(work)
 
@@ -131,8 +142,8 @@ def test_a_broken_connection_is_reported_and_the_next_publish_connects_again() -
     with_node(work)
 
 
-def test_with_resend_everything_arrives_at_least_once_and_in_order() -> None:
-    seed = 4711
+@pytest.mark.parametrize("seed", range(5))
+def test_with_resend_everything_arrives_at_least_once_and_in_order(seed: int) -> None:
     chance = random.Random(seed)
 
     async def work(server: Running, node: leveret.Node) -> None:
