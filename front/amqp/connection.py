@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 UNAUTHENTICATED_BYTES_MAX = 65_536
 # A publish that arrives in pieces is waited for up to this size; bigger ones are put together frame by frame.
 ASSEMBLE_BYTES_MAX = 65_536
+# A frame whose beginning is kept usually ends within this much more.
+JOINED_BYTES_MAX = 65_536
 # All contents that are arriving on one connection together, in messages of the greatest size.
 ASSEMBLING_MESSAGES_MAX = 8
 # Above this much input held back behind unanswered methods the connection is not read from.
@@ -136,10 +138,22 @@ class Connection:
             return  # nothing that is said now can change anything
         carry, self._carry = self._carry, None
         if carry is None:
-            self._keep_rest(data, self._consume(data))
+            self._keep_rest(data, self._consume(data, 0))
         else:
-            carry += data
-            self._keep_rest(carry, self._consume(carry))
+            self._receive_behind(carry, data)
+
+    def _receive_behind(self, carry: bytearray, data: bytes) -> None:
+        """Of a big read only as much is copied as completes what had begun; the rest is worked on where it lies."""
+        kept = len(carry)
+        carry += data[:JOINED_BYTES_MAX] if len(data) > JOINED_BYTES_MAX else data
+        consumed = self._consume(carry, 0)
+        if len(data) <= JOINED_BYTES_MAX:
+            self._keep_rest(carry, consumed)
+        elif consumed >= kept:
+            self._keep_rest(data, self._consume(data, consumed - kept))
+        else:
+            carry += data[JOINED_BYTES_MAX:]
+            self._keep_rest(carry, self._consume(carry, consumed))
 
     def proceed(self, now: int) -> bool:
         """Go on with what was held back, input or deliveries, where the reason is gone. True if there was any."""
@@ -151,7 +165,7 @@ class Connection:
             self._take_all(held)
             carry, self._carry = self._carry, None
             if carry is not None:
-                self._keep_rest(carry, self._consume(carry))
+                self._keep_rest(carry, self._consume(carry, 0))
         while self._continuing:
             channel = self._continuing.pop()
             if self.channels.get(channel.number) is channel:
@@ -195,9 +209,8 @@ class Connection:
                 ProtocolError(FRAME_ERROR, f"more than {UNAUTHENTICATED_BYTES_MAX} bytes before the login was answered")
             )
 
-    def _consume(self, data: bytes | bytearray) -> int:
-        """Work on all that is whole; returns the position of the first byte that is not."""
-        position = 0
+    def _consume(self, data: bytes | bytearray, position: int) -> int:
+        """Work on all that is whole from `position` on; returns where the first byte is that is not."""
         if self.state is State.EXPECTING_HEADER:
             position = self._take_protocol_header(data)
         while self._held is None and not self._deaf and self.state not in _NOT_LISTENING:

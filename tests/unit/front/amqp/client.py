@@ -133,3 +133,13 @@ def shown(said: list[Any]) -> list[tuple[int, Any]]:
 
 def names(said: list[Any]) -> list[str]:
     return [value.name if isinstance(value, base.Frame) else type(value).__name__ for _, value in said]
+
+
+def start_ok(response: bytes = PLAIN, mechanism: str = "PLAIN", capabilities: Any = CAPABILITIES) -> Any:
+    return commands.Connection.StartOk({"capabilities": capabilities}, mechanism, response.decode("latin-1"), "en_US")
+
+
+def close_of(said: list[Any]) -> tuple[int, str, int, int]:
+    closes = [value for _, value in said if isinstance(value, commands.Connection.Close)]
+    assert closes, f"connection.close was expected: {shown(said)}"
+    return closes[0].reply_code, closes[0].reply_text, closes[0].class_id, closes[0].method_id

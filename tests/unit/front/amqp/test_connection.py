@@ -2,200 +2,30 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
 import pytest
 from pamqp import commands
 
+from broker.errors import ConnectionForced, NotAllowed
 from tests.unit.front.amqp.client import (
-    CAPABILITIES,
     NOW,
     PLAIN,
     PROTOCOL_HEADER,
     Client,
+    close_of,
     names,
     publish,
     raw_frame,
     shown,
+    start_ok,
 )
-from tests.unit.front.amqp.fakes import SECRET
 
 from front.amqp import spec  # isort: skip
-from front.amqp.connection import Peer, State  # isort: skip
-
-
-def start_ok(response: bytes = PLAIN, mechanism: str = "PLAIN", capabilities: Any = CAPABILITIES) -> Any:
-    return commands.Connection.StartOk({"capabilities": capabilities}, mechanism, response.decode("latin-1"), "en_US")
-
-
-def close_of(said: list[Any]) -> tuple[int, str, int, int]:
-    closes = [value for _, value in said if isinstance(value, commands.Connection.Close)]
-    assert closes, f"connection.close was expected: {shown(said)}"
-    return closes[0].reply_code, closes[0].reply_text, closes[0].class_id, closes[0].method_id
-
-
-class TestHandshake:
-    @pytest.mark.parametrize("greeting", [PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09"])
-    def test_start_names_the_server_its_mechanisms_and_capabilities(self, greeting: bytes) -> None:
-        said = Client().give(greeting)
-        assert names(said) == ["Connection.Start"]
-        start = said[0][1]
-        assert (start.version_major, start.version_minor) == (0, 9)
-        assert start.mechanisms.split() == ["PLAIN", "AMQPLAIN"]
-        assert start.locales == "en_US"
-        assert list(start.server_properties) == [
-            "capabilities", "cluster_name", "information", "platform", "product", "version",
-        ]  # fmt: skip
-        assert start.server_properties["product"] == "Leveret"
-        assert set(start.server_properties["capabilities"].values()) == {True}
-        assert len(start.server_properties["capabilities"]) == 9
-
-    @pytest.mark.parametrize(
-        "greeting",
-        [b"AMQP\x00\x00\x09\x00", b"AMQP\x00\x00\x08\x00", b"AMQP\x03\x01\x00\x00", b"AMQP\x00\x01\x00\x00",
-         b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"],
-    )  # fmt: skip
-    @pytest.mark.parametrize("chunk", [0, 1])
-    def test_another_protocol_is_answered_with_ours_and_closed(self, greeting: bytes, chunk: int) -> None:
-        client = Client(chunk=chunk)
-        assert client.give(greeting) == [(0, PROTOCOL_HEADER)]
-        assert client.core.state is State.CLOSED
-
-    def test_tune_offers_the_limits_and_open_is_answered(self) -> None:
-        client = Client()
-        client.give(PROTOCOL_HEADER)
-        (tune,) = [value for _, value in client.say(0, start_ok())]
-        assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
-        assert client.say(0, commands.Connection.TuneOk(100, 8192, 0)) == []
-        assert names(client.say(0, commands.Connection.Open("/"))) == ["Connection.OpenOk"]
-        assert client.core.state is State.RUNNING
-        assert (client.core.channel_max, client.core.frame_max, client.core.heartbeat.interval_s) == (100, 8192, 0)
-        assert client.outside.armed == 0, "without heartbeats nothing is to be watched"
-
-    def test_a_client_that_sends_all_of_the_handshake_at_once_is_served(self) -> None:
-        whole = PROTOCOL_HEADER + b"".join(
-            raw_frame(1, 0, payload)
-            for payload in (
-                spec.encode("connection.start-ok", client_properties={}, mechanism="PLAIN", response=PLAIN, locale=""),
-                spec.encode("connection.tune-ok", channel_max=10, frame_max=131072, heartbeat=0),
-                spec.encode("connection.open", virtual_host="/"),
-            )
-        )
-        whole += raw_frame(1, 1, spec.encode("channel.open")) + publish("q", b"x" * 20_000)
-        for later in (False, True):
-            client = Client()
-            client.broker.answers_later = later
-            said = client.give(whole)
-            if later:
-                assert names(said) == ["Connection.Start"], (
-                    "nothing behind the login may be looked at before its answer"
-                )
-                client.broker.answer_all()
-                said += client.take()
-            assert names(said) == ["Connection.Start", "Connection.Tune", "Connection.OpenOk", "Channel.OpenOk"]
-            assert client.broker.calls == [("publish_raw", "", "q", 1, 20_000, False)]
-
-    @pytest.mark.parametrize(
-        ("channel_max", "frame_max", "text"),
-        [
-            (2047, 4096, "negotiated frame_max = 4096 is lower than the minimum allowed value (8192)"),
-            (2047, 8191, "negotiated frame_max = 8191 is lower than the minimum allowed value (8192)"),
-            (2047, 200000, "negotiated frame_max = 200000 is higher than the maximum allowed value (131072)"),
-            (2047, 0, "negotiated frame_max = 0 (no limit) is higher than the maximum allowed value (131072)"),
-            (3000, 131072, "negotiated channel_max = 3000 is higher than the maximum allowed value (2047)"),
-            (0, 131072, "negotiated channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
-        ],
-    )
-    def test_tune_ok_may_lower_but_not_raise(self, channel_max: int, frame_max: int, text: str) -> None:
-        client = Client()
-        client.give(PROTOCOL_HEADER)
-        client.say(0, start_ok())
-        said = client.say(0, commands.Connection.TuneOk(channel_max, frame_max, 0))
-        assert close_of(said) == (530, f"NOT_ALLOWED - {text}", 10, 31)
-
-    def test_unknown_vhost(self) -> None:
-        client = Client()
-        client.give(PROTOCOL_HEADER)
-        client.say(0, start_ok())
-        client.say(0, commands.Connection.TuneOk(2047, 131072, 60))
-        assert close_of(client.say(0, commands.Connection.Open("nope"))) == (
-            530,
-            "NOT_ALLOWED - vhost nope not found",
-            10,
-            40,
-        )
-
-    def test_deadline_ends_a_handshake_in_any_state(self) -> None:
-        for steps in range(3):
-            client = Client()
-            assert client.outside.armed == 10.0
-            if steps > 0:
-                client.give(PROTOCOL_HEADER)
-            if steps > 1:
-                client.say(0, start_ok())
-            client.core.timer_elapsed(NOW)
-            assert client.core.state is State.CLOSED
-            assert "handshake" in str(client.core.close_reason)
-
-
-class TestLogin:
-    def login(
-        self, response: bytes, mechanism: str = "PLAIN", capabilities: Any = CAPABILITIES
-    ) -> tuple[Client, list[Any]]:
-        client = Client()
-        client.give(PROTOCOL_HEADER)
-        return client, client.say(0, start_ok(response, mechanism, capabilities))
-
-    def test_amqplain(self) -> None:
-        table = spec.TYPES["table"][1]({"LOGIN": "guest", "PASSWORD": SECRET.decode()})[4:]
-        client = Client()
-        client.give(PROTOCOL_HEADER)
-        payload = spec.encode(
-            "connection.start-ok", client_properties={}, mechanism="AMQPLAIN", response=table, locale="en_US"
-        )
-        assert names(client.give(raw_frame(1, 0, payload))) == ["Connection.Tune"]
-        assert client.core.user == "guest"
-
-    def test_refusal_is_told_to_a_client_that_understands_it(self) -> None:
-        client, said = self.login(b"\x00guest\x00wrong")
-        assert close_of(said) == (
-            403,
-            "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile.",
-            0,
-            0,
-        )
-        assert "wrong" not in str(client.core.close_reason)
-
-    @pytest.mark.parametrize("response", [b"\x00guest\x00wrong", b"garbage", b"\x00\xff\x00x"])
-    def test_refusal_of_another_client_is_silence_and_then_the_end(self, response: bytes) -> None:
-        client, said = self.login(response, capabilities={})
-        assert said == []
-        assert client.core.state is State.REFUSED
-        assert client.outside.armed == 3.0
-        assert client.give(b"anything") == []
-        client.core.timer_elapsed(NOW)
-        assert client.core.state is State.CLOSED
-
-    @pytest.mark.parametrize("mechanism", ["FOO", "EXTERNAL", "RABBIT-CR-DEMO", ""])
-    def test_a_mechanism_that_was_not_offered(self, mechanism: str) -> None:
-        _, said = self.login(b"", mechanism)
-        assert close_of(said) == (503, f"COMMAND_INVALID - unknown authentication mechanism '{mechanism}'", 10, 11)
-
-    def test_external_takes_the_user_from_the_certificate(self) -> None:
-        client = Client(peer=Peer("amqp-1", "a -> b", "10.0.0.1", 1, False, tls=True, tls_user="ann"))
-        (start,) = [value for _, value in client.give(PROTOCOL_HEADER)]
-        assert "EXTERNAL" in start.mechanisms.split()
-        assert names(client.say(0, start_ok(b"", "EXTERNAL"))) == ["Connection.Tune"]
-        assert client.core.user == "ann"
-
-    def test_update_secret_is_checked_and_the_sessions_hear_of_it(self) -> None:
-        client = Client().connect()
-        assert names(client.say(0, commands.Connection.UpdateSecret(SECRET.decode(), "rotated"))) == [
-            "Connection.UpdateSecretOk"
-        ]
-        assert client.broker.calls == [("permissions_changed",)]
-        assert close_of(client.say(0, commands.Connection.UpdateSecret("wrong", "rotated")))[0] == 530
+from front.amqp.connection import TRANSITIONS, State  # isort: skip
+from front.amqp.terms import Limits  # isort: skip
 
 
 class TestLimitsBeforeLogin:
@@ -253,3 +83,140 @@ class TestMessages:
         said = client.say(1, commands.Basic.Get(queue="q"))
         assert names(said)[:2] == ["Basic.GetOk", "ContentHeader"]
         assert b"".join(value.value for _, value in said[2:]) == body[:size]
+
+
+class TestCuts:
+    def conversation(self) -> bytes:
+        """A handshake, publishes of many sizes, gets and settling, an error on one channel, and the end."""
+        no_reply = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id": 0}
+        declare: dict[str, Any] = dict.fromkeys(("passive", "exclusive", "auto_delete", "no_wait"), False)
+        arguments = {"x-max-length": 1000, "nested": {"list": [1, "a", None]}}
+        start = {"client_properties": {}, "mechanism": "PLAIN", "response": PLAIN, "locale": "en_US"}
+        get = (1, spec.encode("basic.get", queue="q", no_ack=False))
+        before = [
+            (0, spec.encode("connection.start-ok", **start)),
+            (0, spec.encode("connection.tune-ok", channel_max=10, frame_max=8192, heartbeat=0)),
+            (0, spec.encode("connection.open", virtual_host="/")),
+            (1, spec.encode("channel.open")),
+            (2, spec.encode("channel.open")),
+            (1, spec.encode("queue.declare", queue="q", durable=True, arguments=arguments, **declare)),
+        ]
+        after = [
+            get, get, get,
+            (1, spec.encode("basic.ack", delivery_tag=1, multiple=False)),
+            (1, spec.encode("basic.ack", delivery_tag=2, multiple=False)),
+            (1, spec.encode("basic.nack", delivery_tag=3, multiple=False, requeue=True)),
+            get,
+            (2, spec.encode("basic.get", queue="nope", no_ack=True)),
+            (2, spec.encode("channel.close-ok")),
+            (0, spec.encode("connection.close", **no_reply)),
+        ]  # fmt: skip
+        data = PROTOCOL_HEADER + b"".join(raw_frame(1, channel, payload) for channel, payload in before)
+        for size in (0, 1, 100, 100, 3000):
+            data += publish("q", bytes(size), properties={"delivery_mode": 2}) + raw_frame(8, 0, b"")
+        return data + b"".join(raw_frame(1, channel, payload) for channel, payload in after)
+
+    def answers(self, pieces: list[bytes]) -> bytes:
+        client = Client()
+        for piece in pieces:
+            client.core.receive_data(piece, NOW)
+            client.core.proceed(NOW)
+        assert client.core.state is State.CLOSED
+        assert (client.broker.connections, client.broker.sessions) == ([], [])
+        return b"".join(client.core.data_to_send())
+
+    def test_bytes_mean_the_same_whole_one_by_one_and_cut_anywhere(self) -> None:
+        data = self.conversation()
+        whole = self.answers([data])
+        assert whole.count(b"\x00\x3c\x00\x47") == 4, "four messages were asked for"
+        assert self.answers([data[i : i + 1] for i in range(len(data))]) == whole
+        for seed in range(100):
+            rng = random.Random(seed)
+            cuts = sorted(rng.sample(range(1, len(data)), rng.randrange(1, 40)))
+            pieces = [data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+            assert self.answers(pieces) == whole, f"seed {seed}"
+
+    def test_big_reads_behind_a_beginning_are_worked_on_where_they_lie(self) -> None:
+        body = bytes(range(256)) * 256
+        data = b"".join(publish("q", body[number:]) for number in range(30))
+        for size in (262_144, 100_000, 65_537, 65_536):
+            client = Client().connect()
+            client.say(1, commands.Queue.Declare(queue="q"))
+            for start in range(0, len(data), size):
+                client.core.receive_data(data[start : start + size], NOW)
+            stored = [message[2][10:] for message in client.broker.queues["q"].ready]
+            assert [len(one) for one in stored] == [len(body) - number for number in range(30)]
+            assert all(one == body[number:] for number, one in enumerate(stored))
+            assert client.core.kept_bytes == 0
+
+
+class TestChannels:
+    def test_a_user_at_the_channel_limit_is_sent_away(self) -> None:
+        client = Client().connect()
+        client.broker.refuse["open_session"] = NotAllowed(
+            "number of channels opened for user 'guest' has reached the limit"
+        )
+        assert close_of(client.say(2, commands.Channel.Open()))[0] == 530
+
+    def test_unfinished_messages_of_one_connection_are_limited_together(self) -> None:
+        client = Client(limits=Limits(message_bytes_max=1_000_000)).connect()
+        started = b""
+        begin = spec.encode("basic.publish", exchange="", routing_key="q", mandatory=False, immediate=False)
+        for channel in range(2, 20):
+            started += raw_frame(1, channel, spec.encode("channel.open"))
+            started += raw_frame(1, channel, begin)
+            started += raw_frame(2, channel, struct.pack(">HHQH", 60, 0, 1_000_000, 0))
+        client.give(started)
+        said: list[Any] = []
+        for _ in range(7):
+            for channel in range(2, 20):
+                said += client.give(raw_frame(3, channel, bytes(100_000)))
+        assert close_of(said)[:2] == (
+            506,
+            "RESOURCE_ERROR - more than 8000000 bytes of unfinished messages on one connection",
+        )
+        assert client.core.kept_bytes == 0
+
+    def test_reading_stops_while_much_is_held_back_and_goes_on_afterwards(self) -> None:
+        client = Client().connect()
+        client.broker.answers_later = True
+        client.say(1, commands.Queue.Declare(queue="q"))
+        while client.core.reads:
+            client.give(publish("q", bytes(60_000)))
+        assert 1_000_000 < client.core.kept_bytes < 1_200_000
+        client.broker.answer_all()
+        client.broker.answers_later = False
+        assert names(client.take()) == ["Queue.DeclareOk"]
+        assert client.core.reads
+        assert client.core.kept_bytes == 0
+
+
+class TestWriting:
+    def test_deliveries_stop_at_the_high_mark_and_go_on_when_it_is_written(self) -> None:
+        client = Client(limits=Limits(write_buffer_high_bytes=10_000)).connect()
+        client.say(1, commands.Queue.Declare(queue="q"))
+        client.say(1, commands.Basic.Consume(queue="q", consumer_tag="t", no_ack=True))
+        client.core.set_transport_writable(False)
+        assert client.give(publish("q", bytes(1000)) * 100) == []
+        woken = client.outside.woken
+        client.core.set_transport_writable(True)
+        assert client.outside.woken > woken, "the driver must be told that there is work again"
+        client.core.proceed(NOW)
+        client.broker.turn_ended(NOW)
+        assert 10_000 <= client.core.out_bytes < 12_000
+        assert client.broker.calls[-1] == ("resume",)
+
+
+class TestTable:
+    def test_every_transition_leads_somewhere_and_every_state_is_reached(self) -> None:
+        reached = {State.EXPECTING_HEADER, State.CLOSING, *TRANSITIONS.values()}  # CLOSING: from any state, by an error
+        assert reached == set(State)
+        assert {state for state, _ in TRANSITIONS} == set(State) - {State.REFUSED, State.CLOSED}
+
+    def test_broker_ends_a_connection(self) -> None:
+        client = Client().connect()
+        client.broker.connections[0].close(ConnectionForced("vhost '/' is deleted"))
+        assert close_of(client.take()) == (320, "CONNECTION_FORCED - vhost '/' is deleted", 0, 0)
+        assert client.broker.connections == []
+        assert names(client.say(0, commands.Connection.CloseOk())) == []
+        assert client.core.state is State.CLOSED
