@@ -171,8 +171,8 @@ class LogWriter:
         """Return when everything that was appended is durable. Blocks. Raises DiskFailed when it cannot be."""
         self._wait_for_commit()
         self._core.commits.must_work()
-        commit = self._seal()
-        self._finish_commit(commit, self._try(lambda: self._write(commit)))
+        self._dispatch(self._seal(), inline=True)
+        self._wait_for_commit()
         self._core.commits.must_work()
 
     def close(self) -> None:
@@ -210,15 +210,14 @@ class LogWriter:
         if not self._scheduled or commits.in_flight is not None or commits.failed is not None:
             return
         commit = self._seal()
-        if self._may_write_inline(commit):
+        self._dispatch(commit, inline=self._inline_bytes_max is None or commit.size <= self._inline_bytes_max)
+
+    def _dispatch(self, commit: Commit, inline: bool) -> None:
+        """Write the commit here, or in the thread: always there while it may be busy making the very file."""
+        if self._thread is None or (inline and commit.file_number <= self._ready_file):
             self._finish_commit(commit, self._try(lambda: self._write(commit)))
         else:
             self._submit(lambda: self._write_and_report(commit))
-
-    def _may_write_inline(self, commit: Commit) -> bool:
-        if self._inline_bytes_max is None:
-            return True
-        return commit.size <= self._inline_bytes_max and commit.file_number <= self._ready_file
 
     def _seal(self) -> Commit:
         self._scheduled = False

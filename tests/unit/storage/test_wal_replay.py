@@ -251,6 +251,81 @@ def test_stale_bytes_behind_the_end_are_not_resurrected() -> None:
     assert recover(disk, salvage=True).entries == entries[:2]
 
 
+def record(index: int, payload: bytes = b"") -> bytes:
+    return b"".join(map(bytes, encode(KIND, 1, index, [payload])))
+
+
+def crafted(*pieces: tuple[int, bool] | bytes, log_id: bytes = LOG_ID, head: bool = True) -> SimDisk:
+    """The first log file, piece by piece: (commit, begins it) is a mark, bytes are bytes."""
+    content = encode_roll(Roll(LOG_ID, 1, 0, 1)) if head else b""
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            content += piece
+        else:
+            content += encode_mark(Mark(log_id, 1, len(content), 1, len(content), *piece))
+    disk = SimDisk()
+    recover(disk)
+    disk.overwrite(FIRST, content)
+    return disk
+
+
+def indexes(disk: SimDisk) -> list[int]:
+    return [entry[1] for entry in recover(disk, salvage=True).entries]
+
+
+def test_marks_must_follow_each_other_in_the_order_of_their_commits() -> None:
+    assert indexes(crafted((1, True), record(1), (2, True), record(2), (2, False), record(3))) == [1, 2, 3]
+    for wrong in ((3, True), (1, True), (2, False), (0, True)):
+        assert indexes(crafted((1, True), record(1), wrong, record(2))) == [1], f"commit {wrong} after commit 1"
+
+
+def test_a_mark_of_another_log_in_the_right_place_ends_the_reading() -> None:
+    assert indexes(crafted((1, True), record(1), log_id=bytes(16))) == []
+
+
+def test_a_file_without_a_head_gives_nothing_before_its_first_mark() -> None:
+    assert indexes(crafted(record(1), (1, True), record(2), (2, True), record(3), head=False)) == [2, 3]
+
+
+def test_records_behind_the_end_that_the_next_file_knows_are_not_read() -> None:
+    disk, entries = several_files()
+    recover(disk)
+    content = disk.content(FIRST).rstrip(b"\0")
+    end = content.index(b"\x02" * 150) + 150
+    stale = encode_mark(Mark(LOG_ID, 1, end, 1, end, 3, True)) + record(666)
+    disk.overwrite(FIRST, content[:end] + stale)
+    found = recover(disk, salvage=True)
+    assert found.entries == entries and found.damage == []
+
+
+def test_a_large_commit_torn_in_its_middle_is_a_torn_tail_though_marks_of_it_got_through() -> None:
+    """The device wrote its blocks in another order: marks within a commit vouch only for what was before it."""
+    log = open_log(file_bytes_max=1 << 22)
+    first = log.append(0, b"durable")
+    log.loop.run_soon()
+    start = log.core.position
+    large = [log.append(index, bytes([index]) * 1000) for index in range(1, 200)]
+    log.loop.run_soon()
+    log.disk.kill()
+    content = bytearray(log.disk.content(FIRST))
+    content[start + 5000] ^= 1
+    log.disk.overwrite(FIRST, bytes(content))
+    found = recover(log.disk)
+    assert found.entries == [first, *large[:4]] and found.damage == [] and found.torn_bytes > 190_000
+
+
+def test_files_that_were_prepared_and_never_used_are_gone_for_good_after_recovery() -> None:
+    for seed in range(10):
+        log = open_log(file_bytes_max=600)
+        log.append(1, bytes(400))
+        log.loop.run_soon()
+        assert log_files(log.disk) == [FIRST, log_file(2)]
+        log.disk.kill()
+        recover(log.disk)
+        log.disk.crash(Random(seed))
+        assert log_files(log.disk) == [FIRST]
+
+
 def test_after_recovery_the_tail_is_gone_and_writing_goes_on_in_a_new_file() -> None:
     log = open_log()
     first = log.append(1, b"kept")
@@ -298,12 +373,14 @@ def test_a_file_that_release_was_deleting_is_not_read_and_goes() -> None:
 
 def test_a_log_of_which_nothing_is_left_is_reported() -> None:
     disk, _ = several_files()
+    leftover = disk.content(log_file(1))
     log = open_log(disk)
     log.writer.release(3)
     log.writer.close()
     disk.kill()
     for name in log_files(disk):
         remove(disk, name)
+    disk.overwrite(log_file(1), leftover)  # was released, and proves nothing
     with pytest.raises(Corrupt, match="nothing is left"):
         recover(disk)
     assert [damage.file_number for damage in recover(disk, salvage=True).damage] == [3]
@@ -408,7 +485,10 @@ class World:
         with suppress(PowerCut):
             self.work(5)
         self.disk.faults = lambda call: None
-        self.disk.crash(self.random)
+        if self.random.random() < 0.3:
+            self.disk.kill()  # the process alone: what it wrote and never fsynced is read, and must be durable from then on
+        else:
+            self.disk.crash(self.random)
 
     def recover(self) -> None:
         size = self.log.file_bytes_max
