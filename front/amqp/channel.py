@@ -31,7 +31,7 @@ from front.amqp.replies import (
     Reply,
     reply_to,
 )
-from front.amqp.values import MalformedArguments
+from front.amqp.values import MalformedArguments, MalformedText
 from native.deliver import content_frames, deliveries
 from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
 
@@ -121,6 +121,9 @@ class Channel:
             arguments = spec.decode(method, payload)
         except spec.UnknownMethod as error:
             raise ProtocolError(COMMAND_INVALID, str(error)) from error
+        except MalformedText as error:
+            self._method = None
+            raise ProtocolError(FRAME_ERROR, str(error)) from error
         except MalformedArguments as error:
             raise ProtocolError(FRAME_ERROR, f"cannot decode {self._method or 'a method'}: {error}") from error
         if method is _PUBLISH_METHOD:

@@ -25,6 +25,10 @@ class MalformedArguments(ValueError):
     """Raised when a payload does not hold what its method says it holds."""
 
 
+class MalformedText(MalformedArguments):
+    """Raised when a name is not UTF-8."""
+
+
 def _number(layout: str) -> tuple[Reader, Writer]:
     packed = struct.Struct(layout)
 
@@ -47,7 +51,7 @@ def read_shortstr(payload: bytes, position: int) -> tuple[str, int]:
     try:
         return payload[start:end].decode(), end
     except UnicodeDecodeError as error:
-        raise MalformedArguments("Malformed UTF-8 in shortstr") from error
+        raise MalformedText("Malformed UTF-8 in shortstr") from error
 
 
 def write_shortstr(text: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pika
 import pytest
+import trustme
 import uvloop
 from pamqp import commands, frame
 
@@ -34,14 +36,14 @@ HANDSHAKE = (
 class Running:
     """A server in a thread of its own, with its loop."""
 
-    def __init__(self, *, proxy_protocol: bool = False, **options: Any) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None, proxy_protocol: bool = False, **options: Any) -> None:
         self.broker = FakeBroker()
         self.loop = uvloop.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.server: AmqpServer = self.call(self._start(proxy_protocol, options))
+        self.server: AmqpServer = self.call(self._start(tls, proxy_protocol, options))
 
-    async def _start(self, proxy_protocol: bool, options: dict[str, Any]) -> AmqpServer:
+    async def _start(self, tls: ssl.SSLContext | None, proxy_protocol: bool, options: dict[str, Any]) -> AmqpServer:
         server = AmqpServer(
             self.broker,  # type: ignore[arg-type]
             IDENTITY,
@@ -50,7 +52,7 @@ class Running:
             logger=logging.getLogger("test.amqp"),
             **options,
         )
-        self.port = await server.listen("127.0.0.1", 0, proxy_protocol=proxy_protocol)
+        self.port = await server.listen("127.0.0.1", 0, tls, proxy_protocol=proxy_protocol)
         return server
 
     def call(self, coroutine: Any) -> Any:
@@ -137,6 +139,31 @@ def test_a_body_larger_than_all_buffers_goes_and_comes(start: Callable[..., Runn
     while len(received) < 3:
         connection.process_data_events(time_limit=1)
     assert received == [True, True, True]
+    connection.close()
+
+
+def test_a_certificate_logs_in(start: Callable[..., Running]) -> None:
+    authority = trustme.CA()
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(server_side)
+    authority.configure_trust(server_side)
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    client_side = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    authority.issue_cert("ann@example.org", common_name="ann").configure_cert(client_side)
+    authority.configure_trust(client_side)
+    running = start(tls=server_side)
+    connection = pika.BlockingConnection(
+        pika.ConnectionParameters(
+            "localhost",
+            running.port,
+            credentials=pika.credentials.ExternalCredentials(),
+            ssl_options=pika.SSLOptions(client_side, "localhost"),
+        )
+    )
+    (client,) = running.broker.connections
+    assert client.user == "ann"
+    assert client.statistics()["tls"] is True
+    connection.channel().queue_declare("q")
     connection.close()
 
 

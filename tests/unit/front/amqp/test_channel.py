@@ -1,0 +1,114 @@
+"""The channel as a session's sink: deliveries, returns, confirms, and errors that come later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from pamqp import commands
+
+from broker.errors import AccessRefused, NotAllowed, NotFound
+from broker.message import Run
+from broker.queue_type import Slice
+from native.content import encode
+from tests.unit.front.amqp.client import Client, close_of, names, publish, shown
+
+
+def piece(count: int, position: int = 0, **more: Any) -> Slice:
+    return Slice(None, None, 0, count, position, "ex", "key", **more)  # type: ignore[arg-type]
+
+
+CONSUMER: Any = SimpleNamespace(tag="täg")
+
+
+def test_a_slice_is_delivered_from_its_position_with_rising_tags() -> None:
+    client = Client().connect()
+    content = b"".join(encode(b"\x10\x00\x02", bytes([65 + number])) for number in range(4))
+    client.core.channels[1].deliver(CONSUMER, 7, piece(2, len(content) // 4, redelivered=True), content)
+    said = shown(client.take())
+    expected = {"consumer_tag": "täg", "redelivered": True, "exchange": "ex", "routing_key": "key"}
+    assert said == [
+        (1, ("Basic.Deliver", {**expected, "delivery_tag": 7})), (1, ("header", 1)), (1, ("body", b"B")),
+        (1, ("Basic.Deliver", {**expected, "delivery_tag": 8})), (1, ("header", 1)), (1, ("body", b"C")),
+    ]  # fmt: skip
+
+
+def test_headers_of_the_queue_are_delivered() -> None:
+    client = Client().connect()
+    content = encode(b"\x00\x00", b"x")
+    client.core.channels[1].deliver(CONSUMER, 1, piece(1, headers={"x-stream-offset": 2**40}), content)
+    said = client.take()
+    assert said[1][1].properties.headers == {"x-stream-offset": 2**40}
+
+
+def test_every_message_of_a_run_is_returned() -> None:
+    client = Client().connect()
+    run = Run("ex", "key", encode(b"\x00\x00", b"one") + encode(b"\x00\x00", b"two"), 2, 6)
+    client.core.channels[1].returned(run, 312, "NO_ROUTE")
+    said = shown(client.take())
+    returned = ("Basic.Return", {"reply_code": 312, "reply_text": "NO_ROUTE", "exchange": "ex", "routing_key": "key"})
+    assert said == [
+        (1, returned), (1, ("header", 3)), (1, ("body", b"one")),
+        (1, returned), (1, ("header", 3)), (1, ("body", b"two")),
+    ]  # fmt: skip
+
+
+def test_an_error_that_comes_later_closes_the_channel_or_the_connection() -> None:
+    client = Client().connect()
+    channel = client.core.channels[1]
+    channel.failed(AccessRefused("no longer"))
+    channel.failed(AccessRefused("said already"))
+    assert shown(client.take()) == [
+        (
+            1,
+            (
+                "Channel.Close",
+                {"reply_code": 403, "reply_text": "ACCESS_REFUSED - no longer", "class_id": 0, "method_id": 0},
+            ),
+        )
+    ]
+    client.say(2, commands.Channel.Open())
+    client.core.channels[2].failed(NotAllowed("ever"))
+    assert close_of(client.take()) == (530, "NOT_ALLOWED - ever", 0, 0)
+
+
+def test_a_closing_channel_is_silent() -> None:
+    client = Client().connect()
+    channel = client.core.channels[1]
+    channel.failed(NotFound("gone"))
+    client.take()
+    channel.confirm(1, 5, True, True)
+    channel.cancelled("t")
+    channel.resume(0)
+    channel.permissions_changed()
+    assert client.take() == []
+
+
+def test_a_late_error_answers_the_method_that_asked_and_what_was_held_is_ignored() -> None:
+    client = Client().connect()
+    client.broker.answers_later = True
+    client.say(1, commands.Queue.Declare(queue="q"), commands.Basic.Qos(prefetch_count=1))
+    (pending, _), *_ = client.broker.pending
+    client.broker.pending.clear()
+    pending.fail(NotFound("no majority"))
+    said = client.take()
+    assert names(said) == ["Channel.Close"]
+    assert (said[0][1].class_id, said[0][1].method_id) == (50, 10)
+    assert names(client.say(1, commands.Channel.CloseOk(), commands.Channel.Open())) == ["Channel.OpenOk"]
+
+
+def test_runs_waiting_behind_an_answer_keep_their_order() -> None:
+    client = Client().connect()
+    client.broker.answers_later = True
+    client.say(1, commands.Tx.Select(), commands.Tx.Commit())
+    client.give(publish("q", b"1") + publish("r", b"2"))
+    client.say(1, commands.Tx.Commit())
+    client.give(publish("q", b"3"))
+    calls = client.broker.calls
+    assert [call[0] for call in calls] == ["select_transactions", "commit"]
+    client.broker.answer_all()
+    assert names(client.take()) == ["Tx.CommitOk"]
+    assert [call[0] for call in calls][2:] == ["publish_raw", "publish_raw", "commit"]
+    client.broker.answer_all()
+    client.take()
+    assert [call[2] for call in calls if call[0] == "publish_raw"] == ["q", "r", "q"]

@@ -1,0 +1,45 @@
+"""Login responses, well-formed and not; what is wrong is said without saying what was sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.tables import encode_table
+from front.amqp import sasl
+
+
+def test_plain() -> None:
+    assert sasl.credentials("PLAIN", b"\x00ann\x00s\xffcret") == ("ann", b"s\xffcret")
+    assert sasl.credentials("PLAIN", b"authorization\x00ann\x00") == ("ann", b"")
+
+
+def test_amqplain() -> None:
+    response = encode_table({"LOGIN": "ann", "PASSWORD": "secret"})[4:]
+    assert sasl.credentials("AMQPLAIN", response) == ("ann", b"secret")
+    binary = encode_table({"LOGIN": "ann", "PASSWORD": b"\xff\xfe"})[4:]
+    assert sasl.credentials("AMQPLAIN", binary) == ("ann", b"\xff\xfe")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response"),
+    [
+        ("PLAIN", b""),
+        ("PLAIN", b"canary"),
+        ("PLAIN", b"\x00canary"),
+        ("PLAIN", b"\x00ann\x00canary\x00"),
+        ("PLAIN", b"\x00\xffcanary\x00x"),
+        ("AMQPLAIN", b"canary"),
+        ("AMQPLAIN", encode_table({"LOGIN": "canary"})[4:]),
+        ("AMQPLAIN", encode_table({"LOGIN": 5, "PASSWORD": "canary"})[4:]),
+        ("PLAIN", b"\x00ann\x00" + b"canary" * 1000),
+    ],
+)
+def test_malformed_responses_are_refused_and_not_repeated(mechanism: str, response: bytes) -> None:
+    with pytest.raises(sasl.MalformedResponse) as refused:
+        sasl.credentials(mechanism, response)
+    assert "canary" not in str(refused.value)
+
+
+def test_external_is_offered_to_certified_users_only() -> None:
+    assert "EXTERNAL" not in sasl.mechanisms(None)
+    assert "EXTERNAL" in sasl.mechanisms("ann")

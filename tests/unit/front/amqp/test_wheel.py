@@ -1,0 +1,49 @@
+"""The wheel of timers: never early, at most a slot late, replaced when armed again."""
+
+from __future__ import annotations
+
+import random
+
+from front.amqp.wheel import SLOT_S, TimerWheel
+
+
+def test_due_after_its_time_and_once() -> None:
+    wheel: TimerWheel[str] = TimerWheel(100.0)
+    wheel.arm("a", 101.0)
+    assert wheel.due(100.99) == []
+    assert wheel.due(101.0 + 2 * SLOT_S) == ["a"]
+    assert wheel.due(200.0) == []
+
+
+def test_armed_again_only_the_new_time_counts() -> None:
+    wheel: TimerWheel[str] = TimerWheel(0.0)
+    wheel.arm("a", 1.0)
+    wheel.arm("a", 5.0)
+    assert wheel.due(4.0) == []
+    assert wheel.due(6.0) == ["a"]
+    wheel.arm("a", 7.0)
+    wheel.disarm("a")
+    wheel.arm("b", 7.0)
+    wheel.forget("b")
+    assert wheel.due(10.0) == []
+
+
+def test_a_time_that_is_over_comes_with_the_next_sweep() -> None:
+    wheel: TimerWheel[str] = TimerWheel(50.0)
+    wheel.arm("late", 1.0)
+    assert wheel.due(50.0 + 2 * SLOT_S) == ["late"]
+
+
+def test_many_keys_armed_at_random_are_due_in_their_slots() -> None:
+    rng = random.Random(1)
+    wheel: TimerWheel[int] = TimerWheel(0.0)
+    times: dict[int, float] = {}
+    for key in list(range(300)) * 3:
+        times[key] = rng.uniform(0, 20)
+        wheel.arm(key, times[key])
+    now = 0.0
+    while times:
+        now += rng.uniform(0, 0.3)
+        for key in wheel.due(now):
+            assert times.pop(key) <= now
+        assert all(now < when + 2 * SLOT_S for when in times.values())
