@@ -23,7 +23,7 @@ from broker.pending import Pending
 from broker.records import UserRecord
 from front.grpc import call
 from front.grpc.caller import Caller, set_caller
-from front.grpc.convert import Unauthenticated
+from front.grpc.convert import InvalidRequest, Unauthenticated
 
 OPEN_SERVICES = (
     "/grpc.health.v1.Health/",
@@ -59,22 +59,30 @@ class Authenticate(grpc.aio.ServerInterceptor):
         return self._guarded(handler)
 
     def _guarded(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-        if handler.request_streaming and handler.response_streaming:
-            make, behaviour = grpc.stream_stream_rpc_method_handler, handler.stream_stream
-        else:
-            assert not handler.request_streaming and not handler.response_streaming, (
-                "a kind of call that we do not have"
-            )
-            make, behaviour = grpc.unary_unary_rpc_method_handler, handler.unary_unary
+        async def guarded_stream(requests: Any, context: call.Context) -> None:
+            await self._admit(context)
+            await handler.stream_stream(requests, context)
 
-        async def guarded(request: Any, context: call.Context) -> Any:
-            try:
-                set_caller(await self._verify(context))
-            except BrokerError as error:
-                await call.abort(context, error)
-            return await behaviour(request, context)
+        async def guarded_call(requests: Any, context: call.Context) -> Any:
+            await self._admit(context)
+            request = await context.read()
+            if request is grpc.aio.EOF:
+                await call.abort(context, InvalidRequest("the call ended without its request"))
+            return await handler.unary_unary(request, context)
 
-        return make(guarded, handler.request_deserializer, handler.response_serializer)
+        codec = (handler.request_deserializer, handler.response_serializer)
+        if handler.request_streaming:
+            assert handler.response_streaming, "a kind of call that we do not have"
+            return grpc.stream_stream_rpc_method_handler(guarded_stream, *codec)
+        # A single request is read as a stream of one, for gRPC would read it, however large, before asking us anything.
+        return grpc.stream_unary_rpc_method_handler(guarded_call, *codec)
+
+    async def _admit(self, context: call.Context) -> None:
+        """Note who calls, or end the call."""
+        try:
+            set_caller(await self._verify(context))
+        except BrokerError as error:
+            await call.abort(context, error)
 
     async def _verify(self, context: call.Context) -> Caller:
         peer = peer_of(context.peer())
@@ -84,7 +92,7 @@ class Authenticate(grpc.aio.ServerInterceptor):
             record = await self._check_password(*credentials, loopback)
         else:
             record = await self._check_certificate(context, loopback)
-        return Caller(record.name, tuple(record.tags), peer)
+        return Caller(record.name, tuple(record.tags), peer, _is_tls(context))
 
     async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
         try:
@@ -102,6 +110,10 @@ class Authenticate(grpc.aio.ServerInterceptor):
             return await call.answer_of(self._users.authenticate_external(_text(next(iter(names))), loopback))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
+
+
+def _is_tls(context: call.Context) -> bool:
+    return b"ssl" in context.auth_context().get("transport_security_type", ())
 
 
 def _certificate_verified(context: call.Context) -> bool:

@@ -23,6 +23,7 @@ class Caller:
     user: str
     tags: tuple[str, ...]
     peer: str  # ip:port
+    tls: bool
 
     def has_tag(self, tag: str) -> bool:
         return any(tag in _INCLUDED.get(own, ()) for own in self.tags)

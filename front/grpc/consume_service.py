@@ -94,10 +94,9 @@ class ConsumeStream(Stream):
 
     async def read_requests(self) -> None:
         while True:
-            request = await self.context.read()
+            request = await self.read()
             if request is grpc.aio.EOF:
                 return
-            self.requests += 1
             self._handle(request)
             self.front.broker.turn_ended(self.front.now)
 
@@ -209,7 +208,7 @@ class ConsumeStream(Stream):
                 self.front.broker.turn_ended(self.front.now)
 
     def statistics(self) -> dict[str, Any]:
-        return {**super().statistics(), "waiting_bytes": self._outbox_bytes}
+        return {**super().statistics(), "pending_out_bytes": self._outbox_bytes}
 
 
 def _empty_batch(consumer: Consumer, first_tag: int, piece: Slice) -> consume_pb2.DeliveryBatch:

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import grpc.aio
 
@@ -70,12 +71,11 @@ class PublishStream(Stream):
     async def read_requests(self) -> None:
         while True:
             await self._may_read.wait()
-            request = await self.context.read()
+            request = await self.read()
             if request is grpc.aio.EOF:
                 return
             if request.WhichOneof("kind") != "batch":
                 raise InvalidRequest(f"after `open` a publisher sends `batch`, not `{request.WhichOneof('kind')}`")
-            self.requests += 1
             self._publish(request.batch)
             self.front.broker.turn_ended(self.front.now)
 
@@ -144,6 +144,10 @@ class PublishStream(Stream):
         self._blocked_reason = reason
         self._blocked.append(reason or "")
         self._something_waits()
+
+    def statistics(self) -> dict[str, Any]:
+        state = "running" if self._blocked_reason is None else "blocked"
+        return {**super().statistics(), "state": state, "unconfirmed": self._numbers.unanswered}
 
     def _something_waits(self) -> None:
         self.wake_writer()

@@ -15,9 +15,10 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from broker.errors import ConnectionForced
 from front.grpc.admin_service import AdminPort, AdminService
 from front.grpc.auth import Authenticate
-from front.grpc.call import Clock, Front
+from front.grpc.call import PROTOCOL, Clock, Front
 from front.grpc.consume_service import ConsumeService
 from front.grpc.publish_service import PublishService
 from front.grpc.topology_service import TopologyService
@@ -36,7 +37,7 @@ SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology"
 # A batch may be a little larger than the largest message, whose properties and framing come on top.
 MESSAGE_SLACK_BYTES = 1_048_576
 
-# How long calls may go on when the server stops. Streams never end by themselves, so this is their time to settle.
+# How long single calls may go on when the server stops; streams are ended at once, for they never end by themselves.
 STOP_GRACE_S = 2.0
 
 
@@ -67,17 +68,20 @@ class CannotListen(Exception):
 class Server:
     """A listening gRPC server."""
 
-    def __init__(self, server: grpc.aio.Server, checks: health.aio.HealthServicer, port: int, logger: Logger) -> None:
+    def __init__(self, server: grpc.aio.Server, checks: health.aio.HealthServicer, front: Front, port: int) -> None:
         self._server = server
         self._checks = checks
-        self._logger = logger
+        self._front = front
         self.port = port
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
-        """Take no new calls, give the running ones `grace_s`, then cut them off."""
+        """Take no new calls, end the streams with a reason, give single calls `grace_s`, then cut them off."""
         await self._checks.enter_graceful_shutdown()
+        for connection in list(self._front.broker.connections()):
+            if connection.protocol == PROTOCOL:
+                connection.close(ConnectionForced(f"node {self._front.node} is stopping"))
         await self._server.stop(grace_s)
-        self._logger.info("gRPC on port %d stopped", self.port)
+        self._front.logger.info("gRPC on port %d stopped", self.port)
 
 
 async def serve(
@@ -109,7 +113,7 @@ async def serve(
     for service in ("", *SERVICES):
         await checks.set(service, health_pb2.HealthCheckResponse.SERVING)
     logger.info("gRPC listens on %s%s", bind, " with TLS" if tls else "")
-    return Server(server, checks, port, logger)
+    return Server(server, checks, front, port)
 
 
 def _listen(server: grpc.aio.Server, bind: str, tls: Tls | None) -> int:

@@ -16,6 +16,7 @@ import grpc.aio
 from broker.errors import BrokerError
 from front.grpc import convert
 from front.grpc.call import Context, Front
+from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
 from leveret.v1 import message_pb2 as pb
 
@@ -36,8 +37,9 @@ class Stream:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._something_to_write = asyncio.Event()
         self._no_more_requests = False
-        self.requests = 0
-        self.responses = 0
+        self._peer, self._tls = caller().peer, caller().tls
+        self.bytes_in = 0  # of messages; what HTTP/2 adds is not counted
+        self.bytes_out = 0
 
     # What a subclass defines.
 
@@ -56,7 +58,7 @@ class Stream:
     # The life of a stream.
 
     async def serve(self) -> None:
-        opening = await self.context.read()
+        opening = await self.read()
         if opening is grpc.aio.EOF:
             return
         if opening.WhichOneof("kind") != "open":
@@ -65,7 +67,7 @@ class Stream:
         with self.front.session(self.connection, self) as session:
             self.session = session
             self.opened()
-            await self.context.write(self.opened_response())
+            await self.write(self.opened_response())
             await self._run()
 
     def opened(self) -> None:
@@ -93,11 +95,15 @@ class Stream:
         """Only streams that publish are ever told."""
 
     def statistics(self) -> dict[str, Any]:
+        host, _, port = self._peer.rpartition(":")
         return {
             "state": "running",
-            "peer": self.connection.name,
-            "received_batches": self.requests,
-            "sent_batches": self.responses,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "channels": 1,
+            "peer_host": host.strip("[]"),
+            "peer_port": int(port) if port.isdecimal() else 0,
+            "tls": self._tls,
         }
 
     async def _run(self) -> None:
@@ -149,6 +155,13 @@ class Stream:
     def failed(self, error: BrokerError) -> None:
         self.fail(error)
 
+    async def read(self) -> Any:
+        """The next request, or grpc.aio.EOF after the client's last one."""
+        request = await self.context.read()
+        if request is not grpc.aio.EOF:
+            self.bytes_in += request.ByteSize()
+        return request
+
     async def write(self, response: Any) -> None:
-        self.responses += 1
+        self.bytes_out += response.ByteSize()
         await self.context.write(response)

@@ -65,6 +65,29 @@ def test_every_method_of_every_service_refuses_bad_credentials() -> None:
     bounded(run(), 60)
 
 
+def test_a_call_without_its_request_is_refused() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            call: Any = channel.stream_unary("/leveret.v1.Admin/WhoAmI")(
+                metadata=(("authorization", basic("guest:guest")),)
+            )
+            await call.done_writing()
+            assert (await call.code(), await call.details()) == (
+                grpc.StatusCode.INVALID_ARGUMENT, "the call ended without its request",
+            )  # fmt: skip
+
+    bounded(run())
+
+
+def test_a_large_request_of_a_stranger_is_not_even_read() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            call: Any = channel.stream_unary("/leveret.v1.Admin/PutUser")()
+            assert await call.code() is grpc.StatusCode.UNAUTHENTICATED, "answered before any request was sent"
+
+    bounded(run())
+
+
 def test_health_is_open_to_everybody() -> None:
     async def run() -> None:
         async with running() as server, grpc.aio.insecure_channel(server.target) as channel:

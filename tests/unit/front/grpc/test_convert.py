@@ -114,6 +114,12 @@ def test_a_priority_beyond_a_byte_is_refused() -> None:
         convert.shape_of(pb.Properties(priority=256))
 
 
+def test_a_time_to_live_beyond_what_amqp_clients_may_ask_is_refused() -> None:
+    assert convert.shape_of(pb.Properties(expiration_ms=2**32 - 1)).expiration_ms == 2**32 - 1
+    with pytest.raises(convert.InvalidRequest, match="at most 4294967295"):
+        convert.shape_of(pb.Properties(expiration_ms=2**32))
+
+
 def test_headers_that_nobody_can_read_are_left_out_and_the_rest_delivered() -> None:
     whole = encode_properties({"headers": {"a": "b"}, "message_id": "m"})
     broken = whole.replace(b"S\0\0\0\1b", b"?\0\0\0\1b")

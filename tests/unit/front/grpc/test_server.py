@@ -108,8 +108,8 @@ def test_stopping_ends_streams_and_closes_their_sessions() -> None:
         async with running() as server, leveret.connect(server.target) as node:
             await node.topology.declare_queue("q")
             consumer = await node.consume("q").start()
-            await server.server.stop(grace_s=0)
-            with pytest.raises(leveret.ConnectionLost):
+            await server.server.stop(grace_s=5)
+            with pytest.raises(leveret.ConnectionLost, match="node n1 is stopping"):
                 await anext(consumer)
             assert server.broker.open_sessions == []
 
