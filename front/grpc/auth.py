@@ -65,9 +65,7 @@ class Authenticate(grpc.aio.ServerInterceptor):
 
         async def guarded_call(requests: Any, context: call.Context) -> Any:
             await self._admit(context)
-            request = await context.read()
-            if request is grpc.aio.EOF:
-                await call.abort(context, InvalidRequest("the call ended without its request"))
+            request = await _only_request(context)
             return await handler.unary_unary(request, context)
 
         codec = (handler.request_deserializer, handler.response_serializer)
@@ -110,6 +108,16 @@ class Authenticate(grpc.aio.ServerInterceptor):
             return await call.answer_of(self._users.authenticate_external(_text(next(iter(names))), loopback))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
+
+
+async def _only_request(context: call.Context) -> Any:
+    try:
+        request = await call.next_request(context)
+        if request is grpc.aio.EOF:
+            raise InvalidRequest("the call ended without its request")
+    except InvalidRequest as error:
+        await call.abort(context, error)
+    return request
 
 
 def _is_tls(context: call.Context) -> bool:

@@ -16,8 +16,9 @@ from logging import Logger
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import grpc.aio
-from broker.broker import Connection
+from google.protobuf.message import DecodeError
 
+from broker.broker import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError, InternalError
 from broker.message import Run
@@ -147,6 +148,14 @@ async def answer_of(pending: Pending[T]) -> T:
 
     pending.then(resolve, fail)
     return await future
+
+
+async def next_request(context: Context) -> Any:
+    """The next message of the client, or grpc.aio.EOF after its last one. Raises InvalidRequest."""
+    try:
+        return await context.read()
+    except DecodeError as error:
+        raise convert.InvalidRequest(f"a request that is no protobuf message of its kind: {error}") from error
 
 
 def answers_errors(handler: Handler) -> Handler:

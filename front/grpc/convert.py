@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from broker import errors
+from broker.arguments import TEN_YEARS_MS
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
 from broker.names import DIRECT_REPLY_TO
 from broker.tables import (
@@ -153,7 +154,6 @@ class Shape:
 
 
 _PERSISTENT = 2
-EXPIRATION_MS_MAX = 2**32 - 1  # as for AMQP clients
 DEFAULT_SHAPE = Shape(encode_properties({"delivery_mode": _PERSISTENT}), True, 0, None, None, 0)
 
 _TEXT_PROPERTIES = (
@@ -184,8 +184,8 @@ def shape_of(properties: pb.Properties) -> Shape:
         look |= LOOK_REPLY_TO
     expiration_ms = properties.expiration_ms if properties.HasField("expiration_ms") else None
     if expiration_ms is not None:
-        if expiration_ms > EXPIRATION_MS_MAX:
-            raise InvalidRequest(f"expiration_ms is at most {EXPIRATION_MS_MAX} (about 49 days), not {expiration_ms}")
+        if expiration_ms > TEN_YEARS_MS:
+            raise InvalidRequest(f"expiration_ms is at most {TEN_YEARS_MS} (ten years), not {expiration_ms}")
         values["expiration"] = str(expiration_ms)
     if properties.HasField("timestamp_s"):
         values["timestamp"] = properties.timestamp_s

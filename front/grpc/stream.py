@@ -15,7 +15,7 @@ import grpc.aio
 
 from broker.errors import BrokerError
 from front.grpc import convert
-from front.grpc.call import Context, Front
+from front.grpc.call import Context, Front, next_request
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
 from leveret.v1 import message_pb2 as pb
@@ -157,7 +157,7 @@ class Stream:
 
     async def read(self) -> Any:
         """The next request, or grpc.aio.EOF after the client's last one."""
-        request = await self.context.read()
+        request = await next_request(self.context)
         if request is not grpc.aio.EOF:
             self.bytes_in += request.ByteSize()
         return request

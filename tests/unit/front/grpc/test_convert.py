@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import errors
+from broker.arguments import TEN_YEARS_MS
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
 from broker.tables import Timestamp, decode_properties, encode_properties
 from front.grpc import convert
@@ -114,10 +115,10 @@ def test_a_priority_beyond_a_byte_is_refused() -> None:
         convert.shape_of(pb.Properties(priority=256))
 
 
-def test_a_time_to_live_beyond_what_amqp_clients_may_ask_is_refused() -> None:
-    assert convert.shape_of(pb.Properties(expiration_ms=2**32 - 1)).expiration_ms == 2**32 - 1
-    with pytest.raises(convert.InvalidRequest, match="at most 4294967295"):
-        convert.shape_of(pb.Properties(expiration_ms=2**32))
+def test_a_message_lives_ten_years_at_most() -> None:
+    assert convert.shape_of(pb.Properties(expiration_ms=TEN_YEARS_MS)).expiration_ms == TEN_YEARS_MS
+    with pytest.raises(convert.InvalidRequest, match="at most 315360000000"):
+        convert.shape_of(pb.Properties(expiration_ms=TEN_YEARS_MS + 1))
 
 
 def test_headers_that_nobody_can_read_are_left_out_and_the_rest_delivered() -> None:

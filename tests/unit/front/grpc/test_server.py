@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 import leveret
 from front.grpc.server import SERVICES, CannotListen, GrpcLimits, Tls
 from leveret import errors
-from leveret.v1 import admin_pb2, admin_pb2_grpc
+from leveret.v1 import admin_pb2, admin_pb2_grpc, consume_pb2, publish_pb2, topology_pb2
 from tests.unit.front.grpc.fakes import bounded, running
 
 
@@ -112,5 +112,22 @@ def test_stopping_ends_streams_and_closes_their_sessions() -> None:
             with pytest.raises(leveret.ConnectionLost, match="node n1 is stopping"):
                 await anext(consumer)
             assert server.broker.open_sessions == []
+
+    bounded(run())
+
+
+def test_bytes_that_are_no_request_are_refused_by_every_method_and_break_nothing() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            metadata = (("authorization", "Basic " + base64.b64encode(b"guest:guest").decode()),)
+            for file in (admin_pb2, consume_pb2, publish_pb2, topology_pb2):
+                for service in file.DESCRIPTOR.services_by_name.values():
+                    for method in service.methods:
+                        call = channel.stream_stream(f"/{service.full_name}/{method.name}")(metadata=metadata)
+                        await call.write(b"\xff\xff\xff")
+                        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT, method.full_name
+            assert server.broker.open_connections == []
+            async with leveret.connect(server.target) as node:
+                assert await node.topology.queues() == []
 
     bounded(run())
