@@ -6,6 +6,14 @@
 - Damage is told apart from a torn tail, and is reported with file, offset and length. Nothing damaged is deleted here.
 - After a write or an fsync has failed, the log writes nothing more. The node says so and stops promising.
 
+A node opens its log like this:
+
+    facts = load_or_create(disk, random.random_bytes(LOG_ID_BYTES))                    # wal_facts.py
+    replay = Replay(disk, facts, salvage=True)                                         # wal_replay.py
+    for chunk in replay.chunks(): ...                                                  # each owner takes its records
+    core = LogCore(facts.log_id, replay.finish(), config.log.file_bytes_max)           # wal.py
+    log = LogWriter(core, disk, loop, facts, on_failed=process.stop)                   # wal_writer.py
+
 Read in this order: `disk.py` (the port), `record.py` (the bytes), `wal.py` (the log's core), `wal_writer.py` (what writes
 it), `wal_replay.py` (what a crash leaves, and what we make of it). `names.py` has every file name.
 """

@@ -10,9 +10,10 @@ marks (see storage/record.py) decide what that means:
 - No mark says so: then this is the *torn tail*. The crash came before its fsync had returned, nobody was promised it, and
   `finish` cuts it off. Whole records before that point are kept: they were written by us, at this place.
 
-Two limits of what can be known. The last commit before a crash has no later mark, so its damage looks torn; the writer
-therefore adds a mark soon after it falls idle, and when it closes. And files that are missing at the end of the log leave
-no trace in it.
+Three limits of what can be known. The last commit before a crash has no later mark, so its damage looks torn; the writer
+therefore adds a mark soon after it falls idle, and when it closes. Files that are missing at the end of the log leave no
+trace in it. And a whole record that the device wrote in the place of others, ending where they do, is still a record:
+whoever replays checks that the indexes of each writer go on as they should.
 
 After `finish` the last file ends exactly behind its last record, durably, and the log goes on in a new file. So old bytes
 never stand behind new ones, and a crash during any of this changes nothing: replay again gives the same.

