@@ -105,6 +105,10 @@ class Channel:
             if self._held is not None:  # one of them waits again: the rest stays behind it
                 self._held.extend(held)
                 return
+            if self.connection.congested:
+                self._held = held
+                self.connection.can_continue(self)
+                return
             item = held.popleft()
             self.connection.held_bytes -= held_size(item)
             self.take(item, now)

@@ -158,19 +158,18 @@ class Connection:
     def proceed(self, now: int) -> bool:
         """Go on with what was held back, input or deliveries, where the reason is gone. True if there was any."""
         self.now = now
-        moved = bool(self._continuing) or self.can_resume
-        if self._held is not None and self.state is not State.AUTHENTICATING:
-            moved = True
+        moved = self.can_proceed
+        if self._held is not None and not self.awaits_login and not self.congested:
             held, self._held = self._held, None
             self._take_all(held)
             carry, self._carry = self._carry, None
             if carry is not None:
                 self._keep_rest(carry, self._consume(carry, 0))
-        while self._continuing:
+        while self._continuing and not self.congested:
             channel = self._continuing.pop()
             if self.channels.get(channel.number) is channel:
                 channel.take_held(now)
-        if self.can_resume:
+        if self._starved and self._roomy:
             self._starved = False
             for channel in list(self.channels.values()):
                 channel.resume(now)
@@ -179,7 +178,7 @@ class Connection:
     @property
     def reads(self) -> bool:
         """False while nothing more should be read from the socket."""
-        return self._blocked is None and self.held_bytes <= HELD_BYTES_MAX and self.out_bytes <= UNREAD_BYTES_MAX
+        return self._blocked is None and self.held_bytes <= HELD_BYTES_MAX and not self.congested
 
     @property
     def kept_bytes(self) -> int:
@@ -194,14 +193,14 @@ class Connection:
             self._carry = data
         else:
             self._carry = bytearray(memoryview(data)[consumed:])
-        if self._held is not None:
+        if self.awaits_login:
             self._limit_unauthenticated(len(self._carry))
 
     def _hold(self, items: list[Item]) -> None:
-        """What a client sent without waiting for the answer to its login."""
-        assert self._held is not None, "nothing is waited for"
-        self._held.extend(items)
-        self._limit_unauthenticated(sum(map(held_size, items)))
+        """What a client sent behind its login, or behind methods whose answers it does not read."""
+        self._held = items
+        if self.awaits_login:
+            self._limit_unauthenticated(sum(map(held_size, items)))
 
     def _limit_unauthenticated(self, kept_bytes: int) -> None:
         if kept_bytes > UNAUTHENTICATED_BYTES_MAX:
@@ -238,14 +237,14 @@ class Connection:
         return len(data)
 
     def _take_all(self, items: list[Item]) -> None:
-        """The splitter's items in order; those behind an unanswered login are held back."""
+        """The splitter's items in order, until something makes the rest wait."""
         channels, now = self.channels, self.now
         for place, item in enumerate(items):
             if item[0] != FRAME and (channel := channels.get(item[1])) is not None:
                 channel.take(item, now)
                 continue
             self._take(item)
-            if self._held is not None:
+            if self._held is not None or self.congested:
                 self._hold(items[place + 1 :])
                 return
 
@@ -401,13 +400,21 @@ class Connection:
         return self.transport_writable and self.out_bytes < self.limits.write_buffer_high_bytes
 
     @property
-    def can_resume(self) -> bool:
-        """Deliveries were held back and need not be any more: `proceed` goes on with them."""
-        return self._starved and self._roomy
+    def congested(self) -> bool:
+        """So many answers wait to be written that no further method is worked on."""
+        return self.out_bytes > UNREAD_BYTES_MAX
+
+    @property
+    def can_proceed(self) -> bool:
+        """There is work that was held back and need not be any more: `proceed` goes on with it."""
+        if self._starved and self._roomy:
+            return True
+        input_waits = bool(self._continuing) or (self._held is not None and not self.awaits_login)
+        return input_waits and not self.congested
 
     def set_transport_writable(self, writable: bool) -> None:
         self.transport_writable = writable
-        if writable and self._starved:
+        if writable and (self._starved or self._out):
             self.outside.wake()
 
     # ------------------------------------------------------------------------- alarms, heartbeats, deadlines

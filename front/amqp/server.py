@@ -27,8 +27,7 @@ from front.amqp.wheel import SLOT_S, TimerWheel
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-# How long a closed connection may take to send what it still has.
-FLUSH_TIMEOUT_S = 3.0
+# How long clients may take to go when the node stops.
 STOP_TIMEOUT_S = 3.0
 
 
@@ -238,6 +237,7 @@ class AmqpSocket(asyncio.Protocol):
             except Exception:
                 self._crashed()
         server.end_turn()
+        self.update_reading()
 
     def pause_writing(self) -> None:
         if self._core is not None:
@@ -291,21 +291,24 @@ class AmqpSocket(asyncio.Protocol):
             return False
 
     def flush(self) -> bool:
-        """Write what there is. True if there is room for deliveries that were held back."""
+        """Write what there is, unless the client is far behind: then it waits in the core, which stops reading at a limit.
+
+        True if there is room for deliveries that were held back.
+        """
         core, transport = self._core, self._transport
         if core is None or transport is None:
             return False
-        if core.out_bytes:
+        if core.out_bytes and (core.transport_writable or core.state is State.CLOSED):
             transport.writelines(core.data_to_send())
         if core.state is State.RUNNING and not self._logged_in:
             self._log_in(core)
         if core.state is State.CLOSED:
             if not transport.is_closing():
                 transport.close()
-                self.arm(FLUSH_TIMEOUT_S)
+                self.arm(self._server.limits.close_timeout_s)
             return False
         self.update_reading()
-        return core.can_resume
+        return core.can_proceed
 
     def update_reading(self) -> None:
         core, transport = self._core, self._transport

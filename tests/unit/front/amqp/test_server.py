@@ -18,8 +18,9 @@ import trustme
 import uvloop
 from pamqp import commands, frame
 
+from native.content import encode
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
-from tests.unit.front.amqp.fakes import SECRET, FakeBroker
+from tests.unit.front.amqp.fakes import SECRET, FakeBroker, FakeQueue
 
 from front.amqp.terms import Limits  # isort: skip
 from front.amqp.server import AmqpServer, ServerLimits, printable  # isort: skip
@@ -140,6 +141,46 @@ def test_a_body_larger_than_all_buffers_goes_and_comes(start: Callable[..., Runn
         connection.process_data_events(time_limit=1)
     assert received == [True, True, True]
     connection.close()
+
+
+def test_a_client_that_asks_and_never_reads_is_not_read_from_either(start: Callable[..., Running]) -> None:
+    running = start()
+    one = encode(b"\x00\x00", bytes(1_000_000))
+    queue = running.broker.queues["q"] = FakeQueue("q")
+    queue.ready.extend([("", "q", one, False)] * 100)
+    sock = running.socket()
+    sock.sendall(HANDSHAKE + frame.marshal(commands.Channel.Open(), 1))
+    for _ in range(100):
+        sock.sendall(frame.marshal(commands.Basic.Get(queue="q", no_ack=True), 1))
+    while not running.run(lambda: running.server.sockets):
+        pass
+    (held,) = running.run(lambda: list(running.server.sockets))
+    deadline = time.monotonic() + 10
+    while running.run(lambda: held._reading and queue.ready) and time.monotonic() < deadline:
+        pass
+    sizes = running.run(lambda: (held._transport.get_write_buffer_size(), held._core.out_bytes))
+    assert sum(sizes) < 40_000_000, "twice what may wait, and a message"
+    assert queue.ready, "some are not even fetched"
+    received = 0
+    while received < 100_000_000:
+        received += len(sock.recv(1 << 20))
+    assert not queue.ready
+    sock.close()
+
+
+def test_publishers_are_held_while_the_node_asks_for_it(start: Callable[..., Running]) -> None:
+    running = start()
+    publisher, consumer = running.pika(), running.pika()
+    channel = publisher.channel()
+    channel.basic_publish("", "nowhere", b"now it is a publisher")
+    channel.basic_qos()
+    running.run(lambda: running.server.hold_publishers(True))
+    assert sorted(one._reading for one in running.server.sockets) == [False, True]
+    consumer.channel().basic_qos()
+    running.run(lambda: running.server.hold_publishers(False))
+    channel.basic_qos()
+    publisher.close()
+    consumer.close()
 
 
 def test_a_certificate_logs_in(start: Callable[..., Running]) -> None:
