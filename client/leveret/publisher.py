@@ -12,9 +12,8 @@ sends them again in their order: at least once, so consumers may see duplicates.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -29,61 +28,17 @@ from leveret.errors import (
     Unroutable,
     from_rpc,
 )
-from leveret.message import Message, to_wire
+from leveret.message import Message
+from leveret.parcels import Parcel, Route, Sent, parts
 from leveret.retry import Backoff
-from leveret.v1 import message_pb2, publish_pb2
+from leveret.v1 import publish_pb2
 
 if TYPE_CHECKING:
     from leveret.connection import Node
 
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1_048_576
-PARCEL_MESSAGES_MAX = 1024
 MAX_UNCONFIRMED = 16_384
-
-Route = tuple[str, str, bool]  # exchange, routing key, mandatory
-
-
-class _Parcel:
-    """Messages given by one call, which wait together for their confirms."""
-
-    __slots__ = ("answered", "done", "first_sequence", "indexes", "messages", "problems", "route", "sent", "waiting")
-
-    def __init__(self, route: Route, messages: list[message_pb2.Message], first_index: int) -> None:
-        self.route = route
-        self.messages = messages
-        self.indexes = list(range(first_index, first_index + len(messages)))  # within the call
-        self.done: asyncio.Future[list[NotConfirmed]] = asyncio.get_running_loop().create_future()
-        self.problems: list[NotConfirmed] = []
-        self.begin_again()
-
-    def begin_again(self) -> None:
-        """Everything that `messages` still holds is to be sent, and answered."""
-        self.first_sequence = 0  # numbers begin with 1: not sent on this stream yet
-        self.sent = 0
-        self.waiting = len(self.messages)
-        self.answered = bytearray(len(self.messages))
-
-    def drop_answered(self) -> None:
-        still_open = [place for place, answered in enumerate(self.answered) if not answered]
-        self.messages = [self.messages[place] for place in still_open]
-        self.indexes = [self.indexes[place] for place in still_open]
-
-    def answer(self, start: int, end: int, problem: NotConfirmed | None) -> int:
-        """Messages from `start` to before `end` are answered; returns how many were not before."""
-        new = self.answered.count(0, start, end)
-        self.answered[start:end] = b"\1" * (end - start)
-        self.waiting -= new
-        if problem is not None:
-            self.problems.append(problem)
-        if self.waiting == 0 and not self.done.done():
-            self.done.set_result(self.problems)
-        return new
-
-    def fail(self, error: LeveretError) -> None:
-        if not self.done.done():
-            self.done.set_exception(error)
-            self.done.exception()  # whoever published may have stopped waiting; that is no news for the log
 
 
 class Publisher:
@@ -98,8 +53,8 @@ class Publisher:
         self._name = name
         self._resend = resend
         self._max_unconfirmed = max_unconfirmed
-        self._to_send: deque[_Parcel] = deque()
-        self._sent = _Sent()
+        self._to_send: deque[Parcel] = deque()
+        self._sent = Sent()
         self._unconfirmed = 0  # messages given and not answered
         self._room = asyncio.Event()
         self._wake = asyncio.Event()
@@ -132,8 +87,8 @@ class Publisher:
         """Publish in this order, and return when all are confirmed. Raises as `publish`; `indexes` says which ones."""
         route = (exchange, routing_key, mandatory)
         waiting: list[asyncio.Future[list[NotConfirmed]]] = []
-        for first_index, part in _parts(messages):
-            waiting.append(await self._hand_over(_Parcel(route, part, first_index)))
+        for first_index, part in parts(messages):
+            waiting.append(await self._hand_over(Parcel(route, part, first_index)))
         problems: list[NotConfirmed] = []
         for done in waiting:
             # Shielded: a caller that stops waiting takes nothing back, the messages are on their way.
@@ -188,7 +143,7 @@ class Publisher:
 
     # ------------------------------------------------------------------ parcels
 
-    async def _hand_over(self, parcel: _Parcel) -> asyncio.Future[list[NotConfirmed]]:
+    async def _hand_over(self, parcel: Parcel) -> asyncio.Future[list[NotConfirmed]]:
         while self._unconfirmed >= self._max_unconfirmed and not self._closed:
             self._room.clear()
             await self._room.wait()
@@ -344,58 +299,6 @@ class Publisher:
                 parcel.sent += 1
             self._to_send.popleft()
         return batch
-
-
-class _Sent:
-    """Parcels that were sent on this stream, findable by sequence number."""
-
-    def __init__(self) -> None:
-        self._parcels: list[_Parcel] = []
-        self._firsts: list[int] = []
-        self._next_sequence = 1
-
-    def add(self, parcel: _Parcel) -> None:
-        parcel.first_sequence = self._next_sequence
-        self._next_sequence += len(parcel.messages)
-        self._parcels.append(parcel)
-        self._firsts.append(parcel.first_sequence)
-
-    def find(self, first: int, last: int) -> Iterator[tuple[_Parcel, int, int]]:
-        """Each parcel that the numbers touch, with the places of its messages concerned: from, and before which."""
-        place = max(0, bisect_right(self._firsts, first) - 1)
-        while place < len(self._parcels) and self._firsts[place] <= last:
-            parcel = self._parcels[place]
-            place += 1
-            start = max(first - parcel.first_sequence, 0)
-            end = min(last - parcel.first_sequence + 1, len(parcel.messages))
-            if start < end:
-                yield parcel, start, end
-
-    def forget_answered(self) -> None:
-        done = 0
-        while done < len(self._parcels) and self._parcels[done].waiting == 0:
-            done += 1
-        del self._parcels[:done], self._firsts[:done]
-
-    def take(self) -> list[_Parcel]:
-        """All of them; the next stream begins anew."""
-        taken = self._parcels
-        self._parcels, self._firsts, self._next_sequence = [], [], 1
-        return taken
-
-
-def _parts(messages: Iterable[Message | bytes]) -> Iterator[tuple[int, list[message_pb2.Message]]]:
-    """Index of the first, and at most PARCEL_MESSAGES_MAX messages."""
-    part: list[message_pb2.Message] = []
-    index = 0
-    for message in messages:
-        part.append(to_wire(message))
-        if len(part) == PARCEL_MESSAGES_MAX:
-            yield index, part
-            index += len(part)
-            part = []
-    if part:
-        yield index, part
 
 
 def _combined(problems: list[NotConfirmed]) -> NotConfirmed:

@@ -1,1 +1,5 @@
-"""(written with its first module)"""
+"""The services of proto/leveret/v1 on a node: publishing, consuming, topology, administration.
+
+Read server (what listens, and its limits), auth (who is calling, before anything else), call (what every service needs),
+stream (the life of a bidirectional stream), then the four services. convert holds the values, describe what listings show.
+"""

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from broker import catalog_commands as commands
 from broker.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
-from front.grpc import convert
+from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answer_of, answers_errors
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
-from front.grpc.topology_service import check_may_see, may_see, queue_of, vhosts_to_list
+from front.grpc.topology_service import check_may_see, may_see, vhosts_to_list
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
-
-if TYPE_CHECKING:
-    from broker.broker import Connection
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 PASSWORD_BYTES_MAX = 1024
@@ -159,7 +156,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         queue = self._broker.queue(vhost, request.name)
         figures = queue.statistics()
         return pb.GetQueueStatusResponse(
-            queue=queue_of(self.front, queue.record, figures),
+            queue=describe.queue(self.front, queue.record, figures),
             persistent=figures.persistent,
             ram=figures.ram,
             consumer_capacity=figures.consumer_capacity,
@@ -185,7 +182,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def ListConnections(self, request: pb.ListConnectionsRequest, context: Context) -> pb.ListConnectionsResponse:
         caller().require_tag("management")
         return pb.ListConnectionsResponse(
-            connections=[_connection(item) for item in self._broker.connections() if self._visible(item.user)]
+            connections=[describe.connection(item) for item in self._broker.connections() if self._visible(item.user)]
         )
 
     @answers_errors
@@ -226,7 +223,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         vhosts = set(vhosts_to_list(self.front, request.vhost, request.all_vhosts))
         return pb.ListConsumersResponse(
             consumers=[
-                _consumer(item)
+                describe.consumer(item)
                 for item in self._broker.consumers()
                 if item.queue.record.vhost in vhosts and self._visible(getattr(item.sink, "user", ""))
             ]
@@ -238,7 +235,9 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def ListVhosts(self, request: pb.ListVhostsRequest, context: Context) -> pb.ListVhostsResponse:
         caller().require_tag("management")
         return pb.ListVhostsResponse(
-            vhosts=[_vhost(record) for name, record in self._catalog.vhosts.items() if may_see(self.front, name)]
+            vhosts=[
+                describe.vhost(record) for name, record in self._catalog.vhosts.items() if may_see(self.front, name)
+            ]
         )
 
     @answers_errors
@@ -268,7 +267,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     @answers_errors
     async def ListUsers(self, request: pb.ListUsersRequest, context: Context) -> pb.ListUsersResponse:
         caller().require_tag("administrator")
-        return pb.ListUsersResponse(users=[_user(record) for record in self._catalog.users.values()])
+        return pb.ListUsersResponse(users=[describe.user(record) for record in self._catalog.users.values()])
 
     @answers_errors
     async def PutUser(self, request: pb.PutUserRequest, context: Context) -> pb.PutUserResponse:
@@ -306,7 +305,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     async def ListPermissions(self, request: pb.ListPermissionsRequest, context: Context) -> pb.ListPermissionsResponse:
         caller().require_tag("administrator")
         return pb.ListPermissionsResponse(
-            permissions=[_permissions(record) for record in _selected(self._catalog.all_permissions(), request)]
+            permissions=[describe.permissions(record) for record in _selected(self._catalog.all_permissions(), request)]
         )
 
     @answers_errors
@@ -333,7 +332,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
     ) -> pb.ListTopicPermissionsResponse:
         caller().require_tag("administrator")
         found = _selected(self._catalog.all_topic_permissions(), request)
-        return pb.ListTopicPermissionsResponse(permissions=[_topic_permissions(record) for record in found])
+        return pb.ListTopicPermissionsResponse(permissions=[describe.topic_permissions(record) for record in found])
 
     @answers_errors
     async def SetTopicPermissions(
@@ -368,7 +367,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         )  # reading an operator policy explains a queue; changing it is another thing
         return pb.ListPoliciesResponse(
             policies=[
-                _policy(record)
+                describe.policy(record)
                 for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
                 for record in self._catalog.policies(vhost, request.operator)
             ]
@@ -406,9 +405,6 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return vhost
 
 
-# ----------------------------------------------------------------------------- to stubs
-
-
 def _named(what: str, name: str) -> str:
     if not name:
         raise InvalidRequest(f"the name of the {what} is missing")
@@ -427,83 +423,3 @@ def _selected(records: Iterable[Any], request: Any) -> list[Any]:
         for record in records
         if (request.all_vhosts or record.vhost == vhost) and (not request.user or record.user == request.user)
     ]
-
-
-def _connection(item: Connection) -> pb.Connection:
-    return pb.Connection(
-        id=item.id,
-        name=convert.text(item.name),
-        user=convert.text(item.user),
-        vhost=convert.text(item.vhost),
-        protocol=item.protocol,
-        connected_at_ms=item.connected_at,
-        client_properties=convert.table(item.client_properties),
-        statistics=convert.table(item.statistics()),
-    )
-
-
-def _consumer(item: Any) -> pb.ConsumerInfo:
-    connection = getattr(item.sink, "connection", None)
-    return pb.ConsumerInfo(
-        vhost=convert.text(item.queue.record.vhost),
-        queue=convert.text(item.queue.record.name),
-        consumer_tag=convert.text(item.tag),
-        connection=convert.text(connection.name) if connection else "",
-        channel=getattr(item.sink, "number", 0),
-        no_ack=item.no_ack,
-        exclusive=item.exclusive,
-        prefetch=item.prefetch,
-        outstanding=item.outstanding,
-        priority=item.priority,
-        active=item.active,
-        arguments=convert.table(item.arguments),
-    )
-
-
-def _vhost(record: VhostRecord) -> pb.Vhost:
-    return pb.Vhost(
-        name=convert.text(record.name),
-        description=convert.text(record.description),
-        tags=record.tags,
-        default_queue_type=record.default_queue_type,
-        protected_from_deletion=record.protected_from_deletion,
-        limits=record.limits,
-    )
-
-
-def _user(record: UserRecord) -> pb.User:
-    """Never the hash."""
-    has_password = record.password_hash is not None
-    return pb.User(name=convert.text(record.name), tags=record.tags, has_password=has_password, limits=record.limits)
-
-
-def _permissions(record: PermissionRecord) -> pb.Permissions:
-    return pb.Permissions(
-        user=convert.text(record.user),
-        vhost=convert.text(record.vhost),
-        configure=record.configure,
-        write=record.write,
-        read=record.read,
-    )
-
-
-def _topic_permissions(record: TopicPermissionRecord) -> pb.TopicPermissions:
-    return pb.TopicPermissions(
-        user=convert.text(record.user),
-        vhost=convert.text(record.vhost),
-        exchange=convert.text(record.exchange),
-        write=record.write,
-        read=record.read,
-    )
-
-
-def _policy(record: PolicyRecord) -> pb.Policy:
-    return pb.Policy(
-        vhost=convert.text(record.vhost),
-        name=convert.text(record.name),
-        pattern=record.pattern,
-        apply_to=record.apply_to,
-        priority=record.priority,
-        definition=convert.table(record.definition),
-        operator=record.operator,
-    )

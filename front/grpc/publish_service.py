@@ -1,6 +1,5 @@
 """Publishing streams: batches become runs, the broker's answers become confirms.
 
-A batch is put into the broker's form here and nowhere else; a batch whose messages agree on all that matters is one run.
 What the broker cannot take (an exchange that does not exist, no permission) refuses the messages concerned and leaves the
 stream open: other publishers of the same program share it. Confirms wait merged into ranges, so a client that reads
 slowly costs little, and one that does not read at all is not read from.
@@ -10,24 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import grpc.aio
 
 from broker.confirms import Answer, merged
 from broker.consumer import Consumer
-from broker.errors import BrokerError, PreconditionFailed
+from broker.errors import BrokerError
 from broker.message import Run
 from broker.queue_type import Slice
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
-from front.grpc.convert import DEFAULT_SHAPE, InvalidRequest, Shape
+from front.grpc.convert import InvalidRequest
+from front.grpc.numbers import Numbers
+from front.grpc.runs import pieces_of
 from front.grpc.stream import Stream
 from leveret.v1 import message_pb2, publish_pb2, publish_pb2_grpc
-from native import content
-from native.frame_split import RUN_CONTENT_BYTES_MAX, RUN_MESSAGES_MAX
 
 # Answers that may wait for a client that does not read them before it is not read from either.
 WAITING_ANSWERS_MAX = 10_000
@@ -185,143 +183,3 @@ class PublishStream(Stream):
         self._returns, self._answers, self._refusals = [], [], []
         self._decide_reading()
         return responses
-
-
-@dataclass(slots=True)
-class _Stretch:
-    """Tags of the session that differ from the client's numbers by the same amount."""
-
-    first_tag: int
-    count: int
-    distance: int
-    unanswered: int
-
-
-class Numbers:
-    """From the session's tags to the client's numbers. They differ by what was refused on the way in, so mostly by nothing."""
-
-    def __init__(self) -> None:
-        self._next_tag = 1
-        self._stretches: deque[_Stretch] = deque()
-        self.unanswered = 0
-
-    def expect(self, sequence: int, count: int) -> None:
-        """The session is about to take `count` messages, which the client numbers from `sequence`."""
-        distance = sequence - self._next_tag
-        if not self._stretches or self._stretches[-1].distance != distance:
-            self._stretches.append(_Stretch(self._next_tag, 0, distance, 0))
-        self._stretches[-1].count += count
-        self._stretches[-1].unanswered += count
-        self._next_tag += count
-        self.unanswered += count
-
-    def take_back(self, count: int) -> None:
-        """The session did not take the last `count` after all."""
-        last = self._stretches[-1]
-        last.count -= count
-        last.unanswered -= count
-        self._next_tag -= count
-        self.unanswered -= count
-        if last.count == 0:
-            self._stretches.pop()
-
-    def answered(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The client's numbers for these tags, which count as answered."""
-        found = []
-        for stretch in self._stretches:
-            start = max(first, stretch.first_tag)
-            end = min(last, stretch.first_tag + stretch.count - 1)
-            if start <= end:
-                stretch.unanswered -= end - start + 1
-                assert stretch.unanswered >= 0, f"tags {first} to {last} were answered twice"
-                found.append((start + stretch.distance, end + stretch.distance))
-        count = sum(end - start + 1 for start, end in found)
-        assert count == last - first + 1, f"tags {first} to {last} answered, but only {count} of them are known"
-        self.unanswered -= count
-        while len(self._stretches) > 1 and self._stretches[0].unanswered == 0:
-            self._stretches.popleft()
-        return iter(found)
-
-
-# ----------------------------------------------------------------------------- batch to runs
-
-
-def pieces_of(batch: publish_pb2.PublishBatch, message_bytes_max: int) -> Iterator[Run | BrokerError]:
-    """The batch as runs, in order; an error stands for one message that cannot be taken."""
-    gathered = _Gathered(batch)
-    shapes = _Shapes()
-    for message in batch.messages:
-        try:
-            shape = shapes.of(message)
-            if len(message.body) > message_bytes_max:
-                raise PreconditionFailed(f"a message of {len(message.body)} bytes is larger than {message_bytes_max}")
-        except BrokerError as error:
-            yield from gathered.take()
-            yield error
-            continue
-        if not gathered.has_room_for(shape, len(message.body)):
-            yield from gathered.take()
-        gathered.add(shape, message.body)
-    yield from gathered.take()
-
-
-class _Shapes:
-    """The shapes of one batch: messages mostly share their properties, which are then encoded once."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Shape] = {}
-
-    def of(self, message: message_pb2.Message) -> Shape:
-        if not message.HasField("properties"):
-            return DEFAULT_SHAPE
-        raw = message.properties.SerializeToString()
-        shape = self._known.get(raw)
-        if shape is None:
-            shape = self._known[raw] = convert.shape_of(message.properties)
-        return shape
-
-
-class _Gathered:
-    """Messages of one batch that will be the next run."""
-
-    def __init__(self, batch: publish_pb2.PublishBatch) -> None:
-        self._batch = batch
-        self._shape = DEFAULT_SHAPE  # of the last one, whose limits of travel hold for all
-        self._look = 0
-        self._contents: list[bytes] = []
-        self._content_bytes = 0
-        self._body_bytes = 0
-
-    def has_room_for(self, shape: Shape, body_bytes: int) -> bool:
-        return not self._contents or (
-            self._shape.travels_with(shape)
-            and len(self._contents) < RUN_MESSAGES_MAX
-            and self._content_bytes + body_bytes <= RUN_CONTENT_BYTES_MAX
-        )
-
-    def add(self, shape: Shape, body: bytes) -> None:
-        encoded = content.encode(shape.props, body)
-        self._contents.append(encoded)
-        self._content_bytes += len(encoded)
-        self._body_bytes += len(body)
-        self._look |= shape.look
-        self._shape = shape
-
-    def take(self) -> Iterator[Run]:
-        if not self._contents:
-            return
-        run = Run(
-            exchange=self._batch.exchange,
-            routing_key=self._batch.routing_key,
-            content=b"".join(self._contents),
-            count=len(self._contents),
-            body_bytes=self._body_bytes,
-            persistent=self._shape.persistent,
-            mandatory=self._batch.mandatory,
-            priority=self._shape.priority,
-            expiration_ms=self._shape.expiration_ms,
-            user_id=self._shape.user_id,
-            look=self._look,
-        )
-        self._contents, self._content_bytes, self._body_bytes, self._look = [], 0, 0, 0
-        yield run

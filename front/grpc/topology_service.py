@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from broker import permissions
 from broker.errors import AccessRefused, NotFound
-from broker.queue_type import QueueStatistics
-from broker.records import BindingRecord, ExchangeRecord, QueueRecord
-from front.grpc import convert
+from broker.records import BindingRecord
+from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
@@ -57,7 +55,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
         catalog = self.front.broker.catalog
         return pb.ListExchangesResponse(
             exchanges=[
-                _exchange(record)
+                describe.exchange(record)
                 for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
                 for record in catalog.exchanges(vhost)
             ]
@@ -105,7 +103,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
         catalog = self.front.broker.catalog
         return pb.ListQueuesResponse(
             queues=[
-                queue_of(self.front, record)
+                describe.queue(self.front, record)
                 for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
                 for record in catalog.queues(vhost)
             ]
@@ -138,7 +136,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     async def ListBindings(self, request: pb.ListBindingsRequest, context: Context) -> pb.ListBindingsResponse:
         return pb.ListBindingsResponse(
             bindings=[
-                _binding(record)
+                describe.binding(record)
                 for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
                 for record in self._bindings(vhost, request)
             ]
@@ -187,67 +185,3 @@ def may_see(front: Front, vhost: str) -> bool:
     """Monitoring sees every vhost, others those that they may enter."""
     who = caller()
     return who.has_tag("monitoring") or permissions.may_enter(front.broker.catalog, who.user, vhost)
-
-
-def _exchange(record: ExchangeRecord) -> pb.Exchange:
-    return pb.Exchange(
-        vhost=convert.text(record.vhost),
-        name=convert.text(record.name),
-        kind=record.kind,
-        durable=record.durable,
-        auto_delete=record.auto_delete,
-        internal=record.internal,
-        arguments=convert.table(record.arguments),
-    )
-
-
-def _binding(record: BindingRecord) -> pb.Binding:
-    is_queue = record.destination_kind == "queue"
-    return pb.Binding(
-        vhost=convert.text(record.vhost),
-        source=convert.text(record.source),
-        destination=convert.text(record.destination),
-        destination_kind=pb.DESTINATION_KIND_QUEUE if is_queue else pb.DESTINATION_KIND_EXCHANGE,
-        routing_key=convert.text(record.routing_key),
-        arguments=convert.table(record.arguments),
-    )
-
-
-def queue_of(front: Front, record: QueueRecord, statistics: QueueStatistics | None = None) -> pb.Queue:
-    """A queue as it is declared and how it is; `statistics` spares asking the queue."""
-    effective = front.broker.catalog.effective(record)
-    figures = statistics or _statistics(front, record)
-    counted: dict[str, Any] = {}
-    if figures is not None:
-        counted = {
-            "state": figures.state,
-            "ready": figures.ready,
-            "unacknowledged": figures.unacknowledged,
-            "ready_bytes": figures.ready_bytes,
-            "unacknowledged_bytes": figures.unacknowledged_bytes,
-            "consumers": figures.consumers,
-            "memory_bytes": figures.memory_bytes,
-        }
-    return pb.Queue(
-        vhost=convert.text(record.vhost),
-        name=convert.text(record.name),
-        kind=record.kind,
-        durable=record.durable,
-        exclusive=record.exclusive,
-        auto_delete=record.auto_delete,
-        arguments=convert.table(record.arguments),
-        home=record.home,
-        policy=effective.policy or "",
-        operator_policy=effective.operator_policy or "",
-        **counted,
-    )
-
-
-def _statistics(front: Front, record: QueueRecord) -> QueueStatistics | None:
-    """None while the queue is being opened or deleted."""
-    try:
-        queue = front.broker.queue(record.vhost, record.name)
-    except NotFound:
-        return None
-    figures: QueueStatistics = queue.statistics()
-    return figures

@@ -11,6 +11,7 @@ import pytest
 import leveret
 from broker.errors import ConnectionForced
 from leveret import errors, publisher
+from leveret.parcels import PARCEL_MESSAGES_MAX
 from native import content
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
 
@@ -64,7 +65,7 @@ def test_order_holds_across_calls_and_batches() -> None:
 def test_batches_that_end_where_a_parcel_does_keep_their_numbers() -> None:
     async def work(server: Running, node: leveret.Node) -> None:
         count = 3 * publisher.BATCH_MESSAGES_MAX
-        assert publisher.BATCH_MESSAGES_MAX % publisher.PARCEL_MESSAGES_MAX == 0
+        assert publisher.BATCH_MESSAGES_MAX % PARCEL_MESSAGES_MAX == 0
         async with await node.publisher() as one:
             await one.publish_many([b"%d" % number for number in range(count)], routing_key="q")
         assert stored(server) == [b"%d" % number for number in range(count)]
