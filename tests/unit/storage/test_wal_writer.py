@@ -15,7 +15,7 @@ from storage.wal import LogCore, LogEnd
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
-from tests.sim.disk import Fault, SimDisk, fault_on
+from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, log_files, open_log, recover
 
 
@@ -208,6 +208,55 @@ def test_on_a_real_disk_with_a_real_loop_records_come_back_in_order(tmp_path: Pa
     indexes = [record[4] for chunk in replay.chunks() for record in chunk.records]
     assert indexes == list(range(200))
     assert replay.finish().file_number >= 2
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # the thread dies aloud, as it should
+@pytest.mark.parametrize("mistake", [None, ZeroDivisionError("ours")])
+def test_a_failure_in_the_thread_is_told_on_the_loop_and_nobody_waits_for_ever(mistake: Exception | None) -> None:
+    async def run() -> None:
+        disk = SimDisk()
+        failed = asyncio.Event()
+        reasons: list[str] = []
+
+        def on_failed(reason: str) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            reasons.append(reason)
+            failed.set()
+
+        facts = load_or_create(disk, LOG_ID)
+        core = LogCore(LOG_ID, LogEnd(0, 0, 0), 1000)
+        loop = asyncio.get_running_loop()
+        writer = LogWriter(core, disk, loop, facts, on_failed=on_failed, commit_inline_bytes_max=0)
+
+        def fault(call: Call) -> Fault | None:
+            if call.operation == "sync" and mistake is not None:
+                raise mistake
+            return Fault.EIO if call.operation == "sync" else None
+
+        disk.faults = fault
+        writer.append(KIND, 1, 1, [b"lost"])
+        await asyncio.wait_for(failed.wait(), 10)
+        assert len(reasons) == 1 and ("ours" in reasons[0] if mistake else "fsync" in reasons[0])
+        with pytest.raises(DiskFailed):
+            writer.append(KIND, 1, 2, [b"refused"])
+        writer.close()
+        assert writer.durable == 0
+
+    asyncio.run(run())
+
+
+def test_what_waits_for_the_disk_is_counted() -> None:
+    log = open_log()
+    assert log.writer.gathering_bytes == 0
+    log.append(1, bytes(500))
+    assert 500 < log.writer.gathering_bytes < 800
+    log.loop.run_soon()
+    assert log.writer.gathering_bytes == 0
+    statistics = log.writer.statistics()
+    assert (statistics["commits"], statistics["files"], statistics["failed"]) == (1, 1, None)
+    assert 500 < statistics["bytes"] < 800
 
 
 def test_closing_twice_and_closing_an_unused_log_is_fine() -> None:
