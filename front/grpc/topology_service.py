@@ -129,7 +129,13 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
             change = getattr(session, f"{verb}_{kind}")
             arguments = convert.plain_table(binding.arguments)
             await self.front.answer(
-                change(_named(binding.destination), binding.source, binding.routing_key, arguments, self.front.now)
+                change(
+                    _named(binding.destination, "destination"),
+                    binding.source,
+                    binding.routing_key,
+                    arguments,
+                    self.front.now,
+                )
             )
 
     @answers_errors
@@ -153,10 +159,10 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
         return [record for record in found if not wanted.source or record.source == wanted.source]
 
 
-def _named(name: str) -> str:
+def _named(name: str, what: str = "queue") -> str:
     """The session would take an empty name for the queue declared last, which a single call does not have."""
     if not name:
-        raise InvalidRequest("the name of the queue is missing")
+        raise InvalidRequest(f"the name of the {what} is missing")
     return name
 
 

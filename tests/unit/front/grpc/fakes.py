@@ -22,7 +22,7 @@ from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFaile
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
-from broker.records import UserRecord
+from broker.records import BindingRecord, ExchangeRecord, UserRecord
 from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from native import content
@@ -237,6 +237,36 @@ class FakeSession:
         count = len(queue.ready)
         queue.ready.clear()
         return Pending.of(count)
+
+    def declare_exchange(self, name: str, kind: str, *, passive: bool, now: int, **how: Any) -> Pending[None]:
+        if passive and self.broker.catalog.exchange(self.vhost, name) is None:
+            raise NotFound(f"no exchange '{name}' in vhost '{self.vhost}'")
+        if not passive:
+            self.broker.catalog.apply(commands.DeclareExchange(ExchangeRecord(self.vhost, name, kind, **how)))
+        return Pending.of(None)
+
+    def delete_exchange(self, name: str, *, if_unused: bool, now: int) -> Pending[None]:
+        self.broker.catalog.apply(commands.DeleteExchange(self.vhost, name, if_unused))
+        return Pending.of(None)
+
+    def _binding(self, source: str, destination: str, kind: str, key: str, arguments: Any) -> BindingRecord:
+        return BindingRecord(self.vhost, source, destination, kind, key, arguments)
+
+    def bind_queue(self, queue: str, exchange: str, key: str, arguments: Any, now: int) -> Pending[None]:
+        self.broker.catalog.apply(commands.Bind(self._binding(exchange, queue, "queue", key, arguments)))
+        return Pending.of(None)
+
+    def unbind_queue(self, queue: str, exchange: str, key: str, arguments: Any, now: int) -> Pending[None]:
+        self.broker.catalog.apply(commands.Unbind(self._binding(exchange, queue, "queue", key, arguments)))
+        return Pending.of(None)
+
+    def bind_exchange(self, destination: str, source: str, key: str, arguments: Any, now: int) -> Pending[None]:
+        self.broker.catalog.apply(commands.Bind(self._binding(source, destination, "exchange", key, arguments)))
+        return Pending.of(None)
+
+    def unbind_exchange(self, destination: str, source: str, key: str, arguments: Any, now: int) -> Pending[None]:
+        self.broker.catalog.apply(commands.Unbind(self._binding(source, destination, "exchange", key, arguments)))
+        return Pending.of(None)
 
     def close(self, now: int) -> None:
         for tag in list(self.consumers):
