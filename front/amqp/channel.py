@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.consumer import Consumer
 from broker.errors import BrokerError
@@ -37,7 +37,6 @@ from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
 
 if TYPE_CHECKING:
     from broker.session import GotMessage, Session
-
     from front.amqp.connection import Connection
 
 T = TypeVar("T")
@@ -315,9 +314,6 @@ class Channel:
     def failed(self, error: BrokerError) -> None:
         if self.state is ChannelState.OPEN:
             self._refuse(error, None)
-
-    def statistics(self) -> dict[str, Any]:
-        return {"number": self.number, "state": self.state.value, "waiting": self._held is not None}
 
 
 def held_size(item: Item) -> int:

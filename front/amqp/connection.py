@@ -329,13 +329,19 @@ class Connection:
         elif self.state is State.CLOSING:
             return
         elif self.state is not State.RUNNING or number == 0:
-            raise ProtocolError(CHANNEL_ERROR, f"unexpected method in connection state {self.state.value}")
-        elif (class_id, method_id) != (20, 10):
+            text = f"unexpected method in connection state {self.state.value}"
+            self.fail(reply_to(ProtocolError(CHANNEL_ERROR, text), class_id, method_id))
+        elif (class_id, method_id) != (_CHANNEL_OPEN.class_id, _CHANNEL_OPEN.method_id):
             self.fail(reply_to(ProtocolError(CHANNEL_ERROR, "expected 'channel.open'"), class_id, method_id))
         else:
-            self._open_channel(number)
+            assert item[0] == FRAME, "only a frame can be channel.open"
+            self._open_channel(number, item[3])
 
-    def _open_channel(self, number: int) -> None:
+    def _open_channel(self, number: int, payload: bytes) -> None:
+        try:
+            spec.decode(_CHANNEL_OPEN, payload)
+        except MalformedArguments as error:
+            raise ProtocolError(FRAME_ERROR, f"cannot decode channel.open: {error}") from error
         if number > self.channel_max:
             raise ProtocolError(
                 NOT_ALLOWED, f"channel {number} is above the negotiated channel_max ({self.channel_max})"
@@ -536,6 +542,7 @@ class Connection:
         }
 
 
+_CHANNEL_OPEN = spec.METHODS["channel.open"]
 _NOT_LISTENING = (State.EXPECTING_HEADER, State.REFUSED, State.CLOSED)
 
 _HANDLERS: dict[str, Callable[[Connection, spec.Arguments], None]] = {

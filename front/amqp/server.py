@@ -138,8 +138,16 @@ class AmqpServer:
         self.request_turn()
 
     def end_turn(self) -> None:
-        now = self.wall_ms()
         self._turn_is_near = True
+        try:
+            again = self._end_turn(self.wall_ms())
+        finally:
+            self._turn_is_near = False
+        for one in again:  # what was written at once made room for more: other sockets come first
+            one.wake()
+
+    def _end_turn(self, now: int) -> list[AmqpSocket]:
+        """Returns the sockets that could take more work at once."""
         self.broker.turn_ended(now)
         again: list[AmqpSocket] = []
         while self._woken:
@@ -149,12 +157,8 @@ class AmqpServer:
                 moved |= one.proceed(now)
             if moved:
                 self.broker.turn_ended(now)
-            for one in woken:
-                if one.flush():
-                    again.append(one)
-        self._turn_is_near = False
-        for one in again:  # what was written at once made room for more: other sockets come first
-            one.wake()
+            again += [one for one in woken if one.flush()]
+        return again
 
     # ------------------------------------------------------------------------- sockets
 
@@ -346,6 +350,9 @@ class AmqpSocket(asyncio.Protocol):
         """Who is there is known: the protocol begins."""
         server = self._server
         assert self._transport is not None, "a connection without its transport"
+        if self._transport.get_extra_info("peername") is None:  # it is gone already
+            self.abort()
+            return
         peer = _peer(self._transport, server.next_id(), proxied, server.tls_username_from)
         self._name = peer.name
         self._core = Connection(server.broker, self, peer, server.limits, server.identity, server.wall_ms())
@@ -400,19 +407,27 @@ def printable(text: str) -> str:
 
 def _peer(transport: asyncio.Transport, id_: str, proxied: Proxied | None, username_from: str) -> Peer:
     source, target = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+    loopback = _is_loopback(str(source[0]))
     if proxied is not None and proxied.source is not None and proxied.target is not None:
         source, target = proxied.source, proxied.target
+        loopback = loopback and _is_loopback(source[0])  # a header alone makes nobody local
     certificate = transport.get_extra_info("peercert")
     return Peer(
         id=id_,
         name=f"{_endpoint(source)} -> {_endpoint(target)}",
         host=str(source[0]),
         port=int(source[1]),
-        loopback=ipaddress.ip_address(str(source[0]).partition("%")[0]).is_loopback,
+        loopback=loopback,
         tls=transport.get_extra_info("ssl_object") is not None,
         tls_user=_certified_user(certificate, username_from) if certificate else None,
         details={"host": str(target[0]), "port": int(target[1])},
     )
+
+
+def _is_loopback(host: str) -> bool:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _endpoint(address: tuple[Any, ...]) -> str:

@@ -73,7 +73,7 @@ PROPS = [
     b"\x10\x00\x02",
     b"\x90\x00\x05plain\x02",
     b"\x20\x00" + spec.TYPES["table"][1]({"CC": ["a", "b"], "n": 1}),
-    b"\xff\xfc" + b"\x01a\x01b" + b"\x00\x00\x00\x00" + b"\x02\x09" + b"\x01c\x01d\x03100\x01e" + bytes(8) + b"\x01t\x04fuzz\x01x\x01y",
+    b"\xff\xfc\x01a\x01b\x00\x00\x00\x00\x02\x09\x01c\x01d\x03100\x01e" + bytes(8) + b"\x01t\x04fuzz\x01x\x01y",
 ]  # fmt: skip
 NAMES_USED = ("q", "r", "", "amq.direct", "é" * 100)
 

@@ -50,7 +50,7 @@ class TestLimitsBeforeLogin:
         client = Client()
         client.give(PROTOCOL_HEADER)
         said = client.give(publish("q", b"x" * 100)[:60])
-        assert close_of(said) == (504, "CHANNEL_ERROR - unexpected method in connection state starting", 0, 0)
+        assert close_of(said) == (504, "CHANNEL_ERROR - unexpected method in connection state starting", 60, 40)
 
 
 class TestMessages:
@@ -151,6 +151,11 @@ class TestCuts:
 
 
 class TestChannels:
+    def test_channel_open_is_read_like_any_method(self) -> None:
+        client = Client().connect()
+        said = client.give(raw_frame(1, 2, spec.METHODS["channel.open"].head + b"\x05abc"))
+        assert close_of(said)[0] == 501
+
     def test_a_user_at_the_channel_limit_is_sent_away(self) -> None:
         client = Client().connect()
         client.broker.refuse["open_session"] = NotAllowed(

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pika
@@ -23,7 +24,8 @@ from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker, FakeQueue
 
 from front.amqp.terms import Limits  # isort: skip
-from front.amqp.server import AmqpServer, ServerLimits, printable  # isort: skip
+from front.amqp.proxy_protocol import Proxied  # isort: skip
+from front.amqp.server import AmqpServer, ServerLimits, _peer, printable  # isort: skip
 
 # A client that asks for heartbeats every second and waits for nothing.
 HANDSHAKE = (
@@ -314,6 +316,28 @@ def test_a_bug_costs_one_connection_and_not_the_node(start: Callable[..., Runnin
     running.broker.refuse.clear()
     other.channel().queue_declare("q")
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("socket_host", "proxied_host", "loopback"),
+    [
+        ("127.0.0.1", None, True),
+        ("::1", None, True),
+        ("::ffff:127.0.0.1", None, True),
+        ("192.0.2.7", None, False),
+        ("::ffff:192.0.2.7", None, False),
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "203.0.113.9", False),
+        ("192.0.2.7", "127.0.0.1", False),
+    ],
+)
+def test_who_is_local_is_decided_by_the_socket_and_the_header(
+    socket_host: str, proxied_host: str | None, loopback: bool
+) -> None:
+    extra = {"peername": (socket_host, 50000), "sockname": ("192.0.2.1", 5672)}
+    transport: Any = SimpleNamespace(get_extra_info=extra.get)
+    proxied = Proxied(0, (proxied_host, 41000), ("192.0.2.1", 5672)) if proxied_host else None
+    assert _peer(transport, "id", proxied, "common-name").loopback is loopback
 
 
 def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
