@@ -66,6 +66,8 @@ class AmqpServer:
         self.tls_username_from = tls_username_from
         self.sockets: set[AmqpSocket] = set()
         self.unauthenticated_count = 0
+        self.opened_total = 0
+        self.refused_total = 0
         self.held = False
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
         self.monotonic = monotonic
@@ -121,6 +123,15 @@ class AmqpServer:
         self.held = held
         for one in self.sockets:
             one.update_reading()
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "connections": len(self.sockets),
+            "unauthenticated": self.unauthenticated_count,
+            "opened_total": self.opened_total,
+            "closed_total": self.opened_total - len(self.sockets),
+            "refused_total": self.refused_total,
+        }
 
     # ------------------------------------------------------------------------- turns
 
@@ -215,8 +226,10 @@ class AmqpSocket(asyncio.Protocol):
         refusal = server.refusal()
         if refusal is not None:
             server.logger.warning("connection refused: %s", refusal)
+            server.refused_total += 1
             self._transport.abort()
             return
+        server.opened_total += 1
         server.sockets.add(self)
         server.unauthenticated_count += 1
         self._transport.set_write_buffer_limits(
@@ -412,15 +425,19 @@ def _peer(transport: asyncio.Transport, id_: str, proxied: Proxied | None, usern
         source, target = proxied.source, proxied.target
         loopback = loopback and _is_loopback(source[0])  # a header alone makes nobody local
     certificate = transport.get_extra_info("peercert")
+    tls = transport.get_extra_info("ssl_object")
+    details: dict[str, Any] = {"host": str(target[0]), "port": int(target[1])}
+    if tls is not None:
+        details |= {"tls_protocol": tls.version(), "tls_cipher": tls.cipher()[0]}
     return Peer(
         id=id_,
         name=f"{_endpoint(source)} -> {_endpoint(target)}",
         host=str(source[0]),
         port=int(source[1]),
         loopback=loopback,
-        tls=transport.get_extra_info("ssl_object") is not None,
+        tls=tls is not None,
         tls_user=_certified_user(certificate, username_from) if certificate else None,
-        details={"host": str(target[0]), "port": int(target[1])},
+        details=details,
     )
 
 

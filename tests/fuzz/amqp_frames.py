@@ -24,12 +24,11 @@ import time
 import tracemalloc
 from typing import Any
 
+from front.amqp import spec
+from front.amqp.connection import HELD_BYTES_MAX, Connection, State
+from front.amqp.replies import NAMES
+from front.amqp.terms import Identity, Limits, Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
-
-from front.amqp import spec  # isort: skip
-from front.amqp.connection import HELD_BYTES_MAX, Connection, State  # isort: skip
-from front.amqp.replies import NAMES  # isort: skip
-from front.amqp.terms import Identity, Limits, Peer  # isort: skip
 
 NOW = 1_700_000_000_000
 TURN_S_MAX = 0.5  # of one piece, which may hold hundreds of frames; a busy machine included

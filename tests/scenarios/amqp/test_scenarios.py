@@ -24,10 +24,9 @@ import pytest
 from pamqp import base, body, commands, header, heartbeat
 
 from broker.errors import ConnectionForced
+from front.amqp import spec
 from tests.scenarios.runner import check
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, publish, raw_frame
-
-from front.amqp import spec  # isort: skip
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pamqp import base, body, commands, frame, header, heartbeat
 
-from tests.unit.front.amqp.fakes import SECRET, FakeBroker  # isort: skip
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits, Peer
+from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 
 NOW = 1_700_000_000_000
 IDENTITY = Identity(cluster_name="leveret@test", version="0.1.0", platform="Python 3.11")

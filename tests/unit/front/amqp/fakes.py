@@ -11,30 +11,6 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-try:
-    import broker.broker  # noqa: F401
-except ImportError:  # until the broker's own file is there
-    import sys
-    import types
-
-    @dataclass(slots=True)
-    class _Connection:
-        id: str
-        name: str
-        user: str
-        vhost: str
-        protocol: str
-        client_properties: dict[str, Any]
-        connected_at: int
-        close: Any
-        set_blocked: Any
-        statistics: Any
-        publishes: bool = False
-
-    _module = types.ModuleType("broker.broker")
-    _module.Connection = _Connection  # type: ignore[attr-defined]
-    sys.modules["broker.broker"] = _module
-
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending

@@ -10,6 +10,9 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ConnectionForced, NotAllowed
+from front.amqp import spec
+from front.amqp.connection import TRANSITIONS, State
+from front.amqp.terms import Limits
 from tests.unit.front.amqp.client import (
     NOW,
     PLAIN,
@@ -22,10 +25,6 @@ from tests.unit.front.amqp.client import (
     shown,
     start_ok,
 )
-
-from front.amqp import spec  # isort: skip
-from front.amqp.connection import TRANSITIONS, State  # isort: skip
-from front.amqp.terms import Limits  # isort: skip
 
 
 class TestLimitsBeforeLogin:

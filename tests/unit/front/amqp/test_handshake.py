@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 from pamqp import commands
 
+from front.amqp import spec
+from front.amqp.connection import State
+from front.amqp.terms import Peer
 from tests.unit.front.amqp.client import (
+    CAPABILITIES,
     NOW,
     PLAIN,
     PROTOCOL_HEADER,
@@ -18,13 +22,7 @@ from tests.unit.front.amqp.client import (
     raw_frame,
     start_ok,
 )
-
-from tests.unit.front.amqp.client import CAPABILITIES  # isort: skip
 from tests.unit.front.amqp.fakes import SECRET
-
-from front.amqp import spec  # isort: skip
-from front.amqp.connection import State  # isort: skip
-from front.amqp.terms import Peer  # isort: skip
 
 
 class TestHandshake:
