@@ -12,6 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
+
+
+class AnswersTo(Protocol):
+    """Whoever made a receipt and is to know when it is complete."""
+
+    def answered(self, receipt: Receipt) -> None: ...
 
 
 class Receipt:
@@ -19,7 +26,7 @@ class Receipt:
 
     __slots__ = ("first", "last", "refusals", "tracker", "waiting")
 
-    def __init__(self, tracker: ConfirmTracker, first: int, last: int, waiting: int) -> None:
+    def __init__(self, tracker: AnswersTo, first: int, last: int, waiting: int) -> None:
         assert first <= last, f"a receipt for tags {first} to {last}"
         self.tracker = tracker
         self.first = first
