@@ -103,7 +103,7 @@ class Front:
     @contextmanager
     def brief_session(self, vhost: str) -> Iterator[Session]:
         """A session for one call that neither publishes nor subscribes."""
-        with self.session(self.connection(vhost), _NoStream()) as session:
+        with self.session(self.connection(vhost), SilentSink()) as session:
             yield session
 
     async def answer(self, pending: Pending[T]) -> T:
@@ -112,8 +112,8 @@ class Front:
         return await answer_of(pending)
 
 
-class _NoStream:
-    """The sink of a session that has nothing to hear."""
+class SilentSink:
+    """The sink of a session that has nothing to hear: who expects something overrides it."""
 
     @property
     def writable(self) -> bool:

@@ -13,7 +13,6 @@ import grpc.aio
 
 from broker.consumer import Consumer
 from broker.errors import NotFound
-from broker.message import Run
 from broker.queue_type import Slice
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
@@ -174,12 +173,6 @@ class ConsumeStream(Stream):
 
     def cancelled(self, consumer_tag: str) -> None:
         self._put_cancelled(consumer_tag, by_node=True)
-
-    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        raise AssertionError(f"confirm of {first} to {last} for a consumer")
-
-    def returned(self, run: Run, code: int, text: str) -> None:
-        raise AssertionError(f"return of {run.count} messages to a consumer")
 
     # ------------------------------------------------------------------ responses
 

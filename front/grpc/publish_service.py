@@ -15,10 +15,8 @@ from typing import Any
 import grpc.aio
 
 from broker.confirms import Answer, merged
-from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run
-from broker.queue_type import Slice
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.convert import InvalidRequest
@@ -116,10 +114,6 @@ class PublishStream(Stream):
 
     # ------------------------------------------------------------------ the session's sink
 
-    @property
-    def writable(self) -> bool:
-        return True
-
     def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
         for own_first, own_last in self._numbers.answered(first, last):
             self._answers.append((own_first, own_last, ok))
@@ -131,12 +125,6 @@ class PublishStream(Stream):
             publish_pb2.Returned(first=first, last=first + run.count - 1, code=code, text=convert.text(text))
         )
         self._something_waits()
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        raise AssertionError(f"{piece.count} messages delivered to a publisher")
-
-    def cancelled(self, consumer_tag: str) -> None:
-        raise AssertionError(f"consumer {consumer_tag!r} cancelled on a publisher")
 
     def set_blocked(self, reason: str | None) -> None:
         self._blocked_reason = reason

@@ -15,7 +15,7 @@ import grpc.aio
 
 from broker.errors import BrokerError
 from front.grpc import convert
-from front.grpc.call import Context, Front, next_request
+from front.grpc.call import Context, Front, SilentSink, next_request
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
 from leveret.v1 import message_pb2 as pb
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.session import Session
 
 
-class Stream:
+class Stream(SilentSink):
     """What publishing and consuming streams share. A subclass reads, writes, and is the sink of its session."""
 
     session: Session
