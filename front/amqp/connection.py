@@ -353,6 +353,7 @@ class Connection:
         except BrokerError as error:
             self.fail(reply_to(error)._replace(hard=True))
             return
+        channel.session.number = number
         self.channels[number] = channel
         channel.send(spec.encode("channel.open-ok"))
 
