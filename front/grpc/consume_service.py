@@ -134,7 +134,7 @@ class ConsumeStream(Stream):
         self._put_cancelled(wanted.consumer_tag, by_node=False)
 
     def _credit(self, wanted: consume_pb2.Credit) -> None:
-        consumer = self.session.consumers.get(wanted.consumer_tag)
+        consumer = next((item for item in self.session.consumers() if item.tag == wanted.consumer_tag), None)
         if consumer is None:
             raise NotFound(f"no subscription '{wanted.consumer_tag}' on this stream")
         consumer.prefetch = _window(wanted.prefetch)

@@ -53,6 +53,8 @@ class _Gathered:
 
     def __init__(self, batch: publish_pb2.PublishBatch) -> None:
         self._batch = batch
+        # Behind a headers exchange each message finds its own way, and a return must say which of them found none.
+        self._alone = batch.mandatory and batch.exchange != ""
         self._shape = DEFAULT_SHAPE  # of the last one, whose limits of travel hold for all
         self._look = 0
         self._contents: list[bytes] = []
@@ -61,7 +63,8 @@ class _Gathered:
 
     def has_room_for(self, shape: Shape, body_bytes: int) -> bool:
         return not self._contents or (
-            self._shape.travels_with(shape)
+            not self._alone
+            and self._shape.travels_with(shape)
             and len(self._contents) < RUN_MESSAGES_MAX
             and self._content_bytes + body_bytes <= RUN_CONTENT_BYTES_MAX
         )

@@ -112,19 +112,22 @@ class FakeBroker:
         return self.open_sessions
 
     def consumers(self) -> list[Any]:
-        return [consumer for session in self.open_sessions for consumer in session.consumers.values()]
+        return [consumer for session in self.open_sessions for consumer in session.consumers()]
 
 
 class FakeSession:
     def __init__(self, broker: FakeBroker, connection: Connection, sink: Any) -> None:
         self.broker, self.connection, self.sink = broker, connection, sink
         self.number, self.user, self.vhost = 0, connection.user, connection.vhost
-        self.consumers: dict[str, Any] = {}
+        self.subscriptions: dict[str, Any] = {}
         self.unacknowledged: dict[int, tuple[FakeQueue, Stored]] = {}
         self.next_tag = 1
         self.prefetch = 0
         self.taken = self.confirmed = 0
         self.refused: set[int] = set()
+
+    def consumers(self) -> list[Any]:
+        return list(self.subscriptions.values())
 
     def statistics(self) -> dict[str, Any]:
         return {"unacknowledged": len(self.unacknowledged)}
@@ -156,11 +159,11 @@ class FakeSession:
         self.prefetch = count
 
     def consume(self, queue: str, tag: str, **how: Any) -> Pending[str]:
-        tag = tag or f"ctag-{len(self.consumers) + 1}"
-        if tag in self.consumers:
+        tag = tag or f"ctag-{len(self.subscriptions) + 1}"
+        if tag in self.subscriptions:
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
         found = self.broker.queue(self.vhost, queue)
-        self.consumers[tag] = consumer = SimpleNamespace(
+        self.subscriptions[tag] = consumer = SimpleNamespace(
             tag=tag, queue=found, session=self, sink=self, no_ack=how["no_ack"], exclusive=how["exclusive"],
             prefetch=self.prefetch, outstanding=0, priority=0, active=True, arguments=how["arguments"],
         )  # fmt: skip
@@ -177,7 +180,7 @@ class FakeSession:
         self.sink.deliver(consumer, tag, slice_of(stored), stored.content)
 
     def cancel(self, tag: str, now: int) -> None:
-        consumer = self.consumers.pop(tag, None)
+        consumer = self.subscriptions.pop(tag, None)
         if consumer is not None:
             consumer.queue.consumers.remove(consumer)
 
@@ -269,7 +272,7 @@ class FakeSession:
         return Pending.of(None)
 
     def close(self, now: int) -> None:
-        for tag in list(self.consumers):
+        for tag in list(self.subscriptions):
             self.cancel(tag, now)
         for tag in sorted(self.unacknowledged, reverse=True):
             self.reject(tag, False, True, now)

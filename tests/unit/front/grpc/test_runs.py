@@ -39,6 +39,11 @@ def test_a_uniform_batch_is_one_run() -> None:
     assert [found for _, found in content.messages(run.content, 0, 100)] == [b"%d" % number for number in range(100)]
 
 
+def test_mandatory_messages_for_an_exchange_travel_alone_so_that_a_return_names_one() -> None:
+    given_batch = batch(body(b"1"), body(b"2"), exchange="x", mandatory=True)
+    assert [run.count for run in runs(given_batch)] == [1, 1]
+
+
 def test_different_identifiers_do_not_split_a_run() -> None:
     (run,) = runs(batch(*[body(b"x", message_id=str(number)) for number in range(10)]))
     assert run.count == 10
