@@ -1,0 +1,71 @@
+"""Whose turn it is: the highest priority with room, among equals each in turn; with a single active consumer only that one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.consumer import Consumer
+from broker.errors import AccessRefused
+from broker.names import labelled
+from broker.records import QueueRecord
+
+
+class Consumers:
+    """The consumers of one queue."""
+
+    __slots__ = ("_in_turn", "_record", "_single_active", "active")
+
+    def __init__(self, record: QueueRecord, single_active: bool) -> None:
+        self._record = record
+        self._single_active = single_active
+        self._in_turn: list[Consumer] = []  # highest priority first; within a priority whoever waits longest first
+        self.active: Consumer | None = None  # the single active one, if the queue has one
+
+    def __len__(self) -> int:
+        return len(self._in_turn)
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self._in_turn)
+
+    def add(self, consumer: Consumer) -> None:
+        """Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""
+        if any(other.exclusive for other in self._in_turn) or (
+            consumer.exclusive and (self._in_turn or self._single_active)
+        ):
+            raise AccessRefused(f"{labelled('queue', self._record.name, self._record.vhost)} in exclusive use")
+        self._insert(consumer)
+        if self._single_active:
+            consumer.active = False
+            self._elect()
+
+    def remove(self, consumer: Consumer) -> bool:
+        """False for one that is not here."""
+        if consumer not in self._in_turn:
+            return False
+        self._in_turn.remove(consumer)
+        if self.active is consumer:
+            self.active = None
+            self._elect()
+        return True
+
+    def next(self) -> Consumer | None:
+        """The consumer whose turn it is; it goes behind its equals."""
+        for index, consumer in enumerate(self._in_turn):
+            if consumer.room() > 0:
+                if len(self._in_turn) > 1:
+                    del self._in_turn[index]
+                    self._insert(consumer)
+                return consumer
+        return None
+
+    def _insert(self, consumer: Consumer) -> None:
+        index = len(self._in_turn)
+        while index and self._in_turn[index - 1].priority < consumer.priority:
+            index -= 1
+        self._in_turn.insert(index, consumer)
+
+    def _elect(self) -> None:
+        """The one that has waited longest among the highest priority becomes the active one; nobody is taken over."""
+        if self.active is None and self._in_turn:
+            self.active = self._in_turn[0]
+            self.active.active = True

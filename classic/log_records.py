@@ -1,0 +1,93 @@
+"""What classic queues write to the node's log. All integers are little endian.
+
+    CLASSIC_PUBLISH        one run, in one or more queues; the content follows and is what the record's end leaves
+        head_len u16 | queue_count u16 | flags u8 | priority u8 | count u32 | body_bytes u64 | expires_at i64 (-1: never)
+        per queue: id u64 | first sequence u64
+        exchange_len u8 | exchange | key_len u8 | routing key
+    CLASSIC_SETTLE         messages of one queue that are done with
+        queue id u64 | per range: first u64 | end u64
+    CLASSIC_QUEUE_DELETED  nothing of this queue counts any more
+        queue id u64
+
+`head_len` is the length of everything before the content. The record's index counts the records of classic queues, without
+a gap.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from native.sequence_set import SequenceSet
+
+VERSION_FLAG = 0  # of the record's flags; another layout would carry another
+_FIXED = struct.Struct("<HHBBIQq")
+_QUEUE = struct.Struct("<QQ")
+_ID = struct.Struct("<Q")
+NEVER = -1
+
+
+class Published(NamedTuple):
+    """One CLASSIC_PUBLISH record without its content."""
+
+    head_len: int
+    queues: list[tuple[int, int]]  # (queue id, first sequence)
+    priority: int
+    message_count: int
+    body_bytes: int
+    expires_at: int | None
+    exchange: str
+    routing_key: str
+
+
+def encode_published(
+    queues: Sequence[tuple[int, int]],
+    priority: int,
+    count: int,
+    body_bytes: int,
+    expires_at: int | None,
+    exchange: str,
+    routing_key: str,
+) -> bytes:
+    name, key = exchange.encode(), routing_key.encode("utf-8", "surrogateescape")
+    head_len = _FIXED.size + _QUEUE.size * len(queues) + 2 + len(name) + len(key)
+    expires = NEVER if expires_at is None else expires_at
+    return b"".join(
+        (
+            _FIXED.pack(head_len, len(queues), 0, priority, count, body_bytes, expires),
+            *(_QUEUE.pack(*queue) for queue in queues),
+            bytes((len(name),)),
+            name,
+            bytes((len(key),)),
+            key,
+        )
+    )
+
+
+def decode_published(payload: memoryview) -> Published:
+    head_len, queue_count, _, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
+    at = _FIXED.size
+    queues = list(_QUEUE.iter_unpack(payload[at : at + _QUEUE.size * queue_count]))
+    at += _QUEUE.size * queue_count
+    name_end = at + 1 + payload[at]
+    name = bytes(payload[at + 1 : name_end]).decode()
+    key_end = name_end + 1 + payload[name_end]
+    key = bytes(payload[name_end + 1 : key_end]).decode("utf-8", "surrogateescape")
+    return Published(head_len, queues, priority, count, body_bytes, None if expires == NEVER else expires, name, key)
+
+
+def encode_settled(queue_id: int, settled: SequenceSet) -> bytes:
+    return _ID.pack(queue_id) + b"".join(_QUEUE.pack(*pair) for pair in settled.ranges())
+
+
+def decode_settled(payload: memoryview) -> tuple[int, list[tuple[int, int]]]:
+    return _ID.unpack_from(payload)[0], list(_QUEUE.iter_unpack(payload[_ID.size :]))
+
+
+def encode_deleted(queue_id: int) -> bytes:
+    return _ID.pack(queue_id)
+
+
+def decode_deleted(payload: memoryview) -> int:
+    return int(_ID.unpack_from(payload)[0])

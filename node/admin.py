@@ -1,0 +1,94 @@
+"""What the fronts ask of the process itself: facts, alarms, the log level, password hashes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import native
+from broker.alarms import Alarms
+from broker.catalog_commands import Command
+from broker.errors import BrokerError, ResourceExhausted
+from broker.metadata import Metadata
+from broker.pending import Pending
+from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
+from node.alarms import Watcher
+from node.auth import Verifier
+from node.background import Background
+from node.config import Config
+
+VERSION = version("leveret-server")
+
+
+class NodeAdmin:
+    """Fulfils front.grpc.admin_service.AdminPort."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        metadata: Metadata,
+        verifier: Verifier,
+        background: Background,
+        alarms: Alarms,
+        watcher: Watcher,
+        listeners: Callable[[], Sequence[ListenerFacts]],
+        started_at_ms: int,
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._verifier = verifier
+        self._background = background
+        self._alarms = alarms
+        self._watcher = watcher
+        self._listeners = listeners
+        self._started_at_ms = started_at_ms
+
+    @property
+    def node_name(self) -> str:
+        return self._config.node_name
+
+    def facts(self) -> NodeFacts:
+        measured = self._watcher.statistics()
+        return NodeFacts(
+            cluster_name=self._config.cluster_name,
+            version=VERSION,
+            python_version=platform.python_version(),
+            kernels=native.backend(),
+            process_id=os.getpid(),
+            started_at_ms=self._started_at_ms,
+            data_dir=os.path.abspath(self._config.node.data_dir),
+            memory_bytes=measured["memory_used"],
+            memory_limit_bytes=measured["memory_limit"],
+            disk_free_bytes=measured["disk_free"],
+            disk_free_limit_bytes=measured["disk_free_limit"],
+            log_level=logging.getLevelName(logging.getLogger("leveret").level).lower(),
+            listeners=self._listeners(),
+        )
+
+    def alarms(self) -> Sequence[AlarmFacts]:
+        return [AlarmFacts(alarm.kind, alarm.reason, alarm.since) for alarm in self._alarms.raised()]
+
+    def set_log_level(self, level: str) -> None:
+        logging.getLogger("leveret").setLevel(level.upper())
+
+    def hash_password(self, password: bytes) -> Pending[str]:
+        pending: Pending[str] = Pending()
+
+        def done(value: str | None, error: Exception | None) -> None:
+            if value is not None:
+                pending.resolve(value)
+            elif isinstance(error, BrokerError):
+                pending.fail(error)
+            else:
+                pending.fail(ResourceExhausted(f"the password could not be hashed: {type(error).__name__}"))
+
+        self._background.run(lambda: self._verifier.hash(password), done)
+        return pending
+
+    def submit(self, command: Command) -> Pending[Any]:
+        return self._metadata.submit(command)

@@ -1,0 +1,137 @@
+"""What Prometheus reads, under RabbitMQ's names so that ready-made dashboards work.
+
+Everything is read when it is asked for, from the statistics that the parts keep anyway. Totals are of the whole node;
+figures per queue would grow with the number of queues, and are left to the management API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from broker.broker import Broker
+from broker.queue_type import QueueStatistics
+from node.admin import VERSION
+from node.alarms import Watcher
+from node.config import Config
+from node.metadata import LocalMetadata
+from storage.wal_writer import LogWriter
+
+QUEUE_GAUGES = {
+    "ready": ("rabbitmq_queue_messages_ready", "Messages ready to be delivered"),
+    "unacknowledged": ("rabbitmq_queue_messages_unacked", "Messages delivered and not acknowledged yet"),
+    "ready_bytes": ("rabbitmq_queue_messages_ready_bytes", "Bytes of ready messages"),
+    "unacknowledged_bytes": ("rabbitmq_queue_messages_unacked_bytes", "Bytes of unacknowledged messages"),
+    "ram": ("rabbitmq_queue_messages_ram", "Messages whose content is in memory"),
+    "persistent": ("rabbitmq_queue_messages_persistent", "Persistent messages"),
+}
+QUEUE_COUNTERS = {
+    "disk_reads": ("rabbitmq_queue_disk_reads", "Reads of messages from disk"),
+    "disk_writes": ("rabbitmq_queue_disk_writes", "Writes of messages to disk"),
+    "published": ("rabbitmq_queue_messages_published", "Messages published to queues"),
+}
+GLOBAL_COUNTERS = {
+    "delivered": ("rabbitmq_global_messages_delivered_consume_manual_ack", "Delivered, to be acknowledged by hand"),
+    "delivered_no_ack": ("rabbitmq_global_messages_delivered_consume_auto_ack", "Delivered, acknowledged by that"),
+    "got": ("rabbitmq_global_messages_delivered_get_manual_ack", "Taken with basic.get"),
+    "redelivered": ("rabbitmq_global_messages_redelivered", "Delivered again"),
+    "acknowledged": ("rabbitmq_global_messages_acknowledged", "Acknowledged"),
+}
+
+
+class Metrics(Collector):
+    """One node's figures."""
+
+    def __init__(
+        self, broker: Broker, log: LogWriter, metadata: LocalMetadata, watcher: Watcher, config: Config
+    ) -> None:
+        self._broker = broker
+        self._log = log
+        self._metadata = metadata
+        self._watcher = watcher
+        self._config = config
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._identity()
+        yield from self._objects()
+        yield from self._queues()
+        yield from self._resources()
+        yield from self._log_and_metadata()
+
+    def _identity(self) -> Iterator[Metric]:
+        names = ["rabbitmq_node", "rabbitmq_cluster"]
+        values = [self._config.node_name, self._config.cluster_name]
+        identity = GaugeMetricFamily("rabbitmq_identity_info", "Who this node is", labels=names)
+        identity.add_metric(values, 1)
+        yield identity
+        build = GaugeMetricFamily(
+            "rabbitmq_build_info", "What this node runs", labels=["product_name", "product_version"]
+        )
+        build.add_metric(["Leveret", VERSION], 1)
+        yield build
+
+    def _objects(self) -> Iterator[Metric]:
+        broker = self._broker
+        yield gauge("rabbitmq_connections", "Open connections", count(broker.connections()))
+        yield gauge("rabbitmq_channels", "Open channels", count(broker.sessions()))
+        yield gauge("rabbitmq_consumers", "Consumers", count(broker.consumers()))
+        yield gauge("rabbitmq_queues", "Queues", count(broker.queues()))
+
+    def _queues(self) -> Iterator[Metric]:
+        totals = QueueStatistics()
+        fields = [*QUEUE_GAUGES, *QUEUE_COUNTERS, *GLOBAL_COUNTERS]
+        for queue in self._broker.queues():
+            statistics = queue.statistics()
+            for field in fields:
+                setattr(totals, field, getattr(totals, field) + getattr(statistics, field))
+        for field, (name, help_text) in QUEUE_GAUGES.items():
+            yield gauge(name, help_text, getattr(totals, field))
+        for field, (name, help_text) in QUEUE_COUNTERS.items():
+            yield counter(name, help_text, getattr(totals, field))
+        yield gauge("rabbitmq_queue_messages", "Messages, ready or not", totals.ready + totals.unacknowledged)
+        for field, (name, help_text) in GLOBAL_COUNTERS.items():
+            family = CounterMetricFamily(name, help_text, labels=["protocol", "queue_type"])
+            family.add_metric(["amqp091", "rabbit_classic_queue"], getattr(totals, field))
+            yield family
+
+    def _resources(self) -> Iterator[Metric]:
+        measured = self._watcher.statistics()
+        yield gauge("rabbitmq_process_resident_memory_bytes", "Memory used", measured["memory_used"])
+        yield gauge("rabbitmq_resident_memory_limit_bytes", "Memory watermark", measured["memory_limit"])
+        yield gauge("rabbitmq_disk_space_available_bytes", "Disk space free", measured["disk_free"])
+        yield gauge("rabbitmq_disk_space_available_limit_bytes", "Disk space to keep free", measured["disk_free_limit"])
+        raised = {alarm.kind for alarm in self._broker.alarms.raised()}
+        yield gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on", "memory" in raised)
+        yield gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on", "disk" in raised)
+
+    def _log_and_metadata(self) -> Iterator[Metric]:
+        log = self._log.statistics()
+        yield counter("leveret_log_commits", "Commits of the node's log: one write and one fsync each", log["commits"])
+        yield counter("leveret_log_bytes", "Bytes written to the node's log", log["bytes"])
+        yield gauge("leveret_log_waiting_bytes", "Bytes appended and not durable yet", log["waiting_bytes"])
+        yield gauge("leveret_log_files", "Files of the node's log", log["files"])
+        yield gauge(
+            "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
+        )
+        yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value=float(value))
+
+
+def counter(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help_text, value=float(value))
+
+
+def count(things: Any) -> int:
+    return sum(1 for _ in things)

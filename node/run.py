@@ -1,0 +1,96 @@
+"""The life of the process: take the directory, start the node, say that it is ready, wait for the end, stop in order.
+
+The line on standard output that begins with `ready` is a promise: everything recovered is served, every address listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+
+import uvloop
+
+import native
+from front.grpc.server import CannotListen
+from node.assemble import Node
+from node.config import Config
+from node.metadata import CatalogDamaged
+from storage.errors import Corrupt, DirectoryInUse, StorageError
+
+EXIT_OK = 0
+EXIT_DATA = 65
+EXIT_UNAVAILABLE = 69
+EXIT_INTERNAL = 70
+EXIT_DISK = 74
+
+logger = logging.getLogger("leveret")
+
+
+def run_node(config: Config) -> int:
+    """Run one node until it is told to stop or must; returns the exit code."""
+    try:
+        return uvloop.run(serve(config))
+    except (DirectoryInUse, CannotListen) as error:
+        logger.error("cannot start: %s", error)
+        return EXIT_UNAVAILABLE
+    except (Corrupt, CatalogDamaged) as error:
+        logger.error("cannot start: %s. Nothing was changed; `leveret doctor` shows more", error)
+        return EXIT_DATA
+    except StorageError as error:
+        logger.error("the disk failed: %s", error)
+        return EXIT_DISK
+    except OSError as error:
+        logger.error("cannot start: %s", error)
+        return EXIT_UNAVAILABLE
+
+
+class Ending:
+    """Why the process ends; the first reason counts. Fulfils the port `Process`."""
+
+    def __init__(self) -> None:
+        self._wanted = asyncio.Event()
+        self.exit_code = EXIT_OK
+
+    def stop(self, reason: str) -> None:
+        """A promise cannot be kept any more: stop, and let whoever watches the process know."""
+        if not self._wanted.is_set():
+            logger.error("stopping: %s", reason)
+            self.exit_code = EXIT_DISK
+            self._wanted.set()
+
+    def stop_by_signal(self, name: str) -> None:
+        if not self._wanted.is_set():
+            logger.info("stopping: %s", name)
+            self._wanted.set()
+
+    def task_ended(self, task: asyncio.Task[None]) -> None:
+        """For tasks that are to run as long as the node does."""
+        if not task.cancelled():
+            self.stop(f"a task of the node ended: {task.exception()!r}")
+
+    async def wait(self) -> None:
+        await self._wanted.wait()
+
+
+async def serve(config: Config) -> int:
+    loop = asyncio.get_running_loop()
+    ending = Ending()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ending.stop_by_signal, signal.Signals(number).name)
+    logger.info("node %s starts in %s, kernels %s", config.node_name, config.node.data_dir, native.backend())
+    if native.backend() != "compiled":
+        logger.warning("the kernels are not compiled: messages move some hundred times slower (see native/README.md)")
+    node = Node(config, ending)
+    try:
+        await node.start()
+        listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
+        print(f"ready: node {config.node_name}, {listening}", flush=True)
+        watching = asyncio.create_task(node.watcher.run())
+        watching.add_done_callback(ending.task_ended)
+        await ending.wait()
+        watching.cancel()
+    finally:
+        await node.stop()
+    logger.info("stopped")
+    return ending.exit_code

@@ -1,0 +1,31 @@
+"""The rig itself: a power cut loses what was not made durable, and only that."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.crash import power
+
+
+@pytest.mark.skipif(power.available() is not None, reason=f"no power cuts here: {power.available()}")
+def test_a_power_cut_keeps_what_was_fsynced_and_loses_the_rest(tmp_path: Path) -> None:
+    with power.power_disk(tmp_path) as disk:
+        kept = os.open(disk.path / "kept", os.O_CREAT | os.O_WRONLY)
+        os.write(kept, b"durable")
+        os.fsync(kept)
+        directory = os.open(disk.path, os.O_RDONLY)
+        os.fsync(directory)
+        os.write(kept, b" and not")
+        lost = os.open(disk.path / "lost", os.O_CREAT | os.O_WRONLY)
+        os.write(lost, b"never synced")
+        disk.cut_power()
+        with pytest.raises(OSError, match="Input/output error"):
+            os.write(lost, b"x")
+        for descriptor in (kept, lost, directory):
+            os.close(descriptor)
+        disk.restore_power()
+        assert (disk.path / "kept").read_bytes() == b"durable"
+        assert not (disk.path / "lost").exists()
