@@ -46,6 +46,10 @@ class Client:
         self.call(0, commands.Connection.Close(200, "done", 0, 0), "Connection.CloseOk")
         self._socket.close()
 
+    def abort(self) -> None:
+        """Go without a word, as a client that crashes."""
+        self._socket.close()
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 
@@ -76,9 +80,15 @@ class Client:
             raise UnexpectedAnswer("the broker closed the connection")
         return data
 
-    def receive_items(self) -> list[tuple[Any, ...]]:
-        """What the splitter makes of the next bytes that come in."""
-        self._buffer += self._receive_bytes()
+    def receive_items(self) -> list[Any]:
+        """What the splitter makes of the bytes that are here, or else of the next that come in."""
+        items = self._split() if self._buffer else []
+        if not items:
+            self._buffer += self._receive_bytes()
+            items = self._split()
+        return items
+
+    def _split(self) -> list[Any]:
         items, used, error = split(self._buffer, 0, 1 << 30, 1 << 40)
         if error:
             raise UnexpectedAnswer(f"not AMQP: {error}")

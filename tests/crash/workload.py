@@ -52,12 +52,12 @@ class Publisher(threading.Thread):
         self._address = address
         self._history = history
         self._random = random.Random(seed)
-        self._stop = threading.Event()
+        self._told_to_stop = threading.Event()
         self.confirmed_now = 0
         self.progress = threading.Event()  # set at each confirm
 
     def stop(self) -> None:
-        self._stop.set()
+        self._told_to_stop.set()
 
     def run(self) -> None:
         try:
@@ -72,8 +72,8 @@ class Publisher(threading.Thread):
         history = self._history
         base = history.sent  # tag 1 is number base + 1
         open_tags: set[int] = set()
-        while not self._stop.is_set() or open_tags:
-            if len(open_tags) < WINDOW and not self._stop.is_set():
+        while not self._told_to_stop.is_set() or open_tags:
+            if len(open_tags) < WINDOW and not self._told_to_stop.is_set():
                 burst = self._random.randint(1, WINDOW - len(open_tags))
                 numbers = range(history.sent + 1, history.sent + burst + 1)
                 data = b"".join(message(1, history.exchange, history.key, self._payload(number)) for number in numbers)
