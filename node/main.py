@@ -1,13 +1,14 @@
 """The command `leveret`: run a node, and look at its files.
 
-Exit codes follow sysexits, as behaviour of such tools is: 0 ok, 64 usage, 65 damaged data, 69 unavailable (an address in use, a
-directory that another node holds), 70 a fault of ours, 74 the disk failed, 78 configuration.
+Exit codes follow sysexits: 0 ok, 64 usage, 65 damaged data, 66 no such file (or none of ours), 69 unavailable (an address in use,
+a directory that another node holds), 70 a fault of ours, 74 the disk failed, 78 configuration.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,13 @@ import native
 from node import config as configuration
 from node import logs
 from node.config import Config, ConfigError
+from node.logs import escaped
 
+EXIT_OK = 0
+EXIT_USAGE = 64
 EXIT_DATA = 65
+EXIT_NO_INPUT = 66
+EXIT_UNAVAILABLE = 69
 EXIT_CONFIG = 78
 
 app = typer.Typer(
@@ -32,8 +38,24 @@ app = typer.Typer(
 Address = Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="May be given more than once.")]
 
 
+# Newer versions of Typer carry click within them, older ones import it: this is the base of its errors in both.
+CommandLineError: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
 def main() -> None:
-    app()
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        result = typer.main.get_command(app).main(list(arguments), prog_name="leveret", standalone_mode=False)
+    except CommandLineError as error:
+        text = error.format_message()
+        # Without text no command was given, and the help has been shown.
+        typer.echo(f"leveret: {text}\nSee `leveret --help`." if text else "", err=True, nl=bool(text))
+        return EXIT_USAGE
+    return result if isinstance(result, int) else EXIT_OK
 
 
 @app.command()
@@ -87,20 +109,34 @@ def doctor(
         show({"kernels": native.backend(), "python": sys.version.split()[0]}, as_json)
         return
     from node.examine import examine
+    from storage.errors import DirectoryInUse
 
     findings = 0
-    for row in examine(paths, dump=dump):
-        findings += row.get("finding") is not None
-        show(row, as_json)
+    try:
+        for row in examine(paths, dump=dump):
+            findings += "finding" in row
+            show(row, as_json)
+    except DirectoryInUse as error:
+        typer.echo(f"leveret: {error}: stop the node first", err=True)
+        raise typer.Exit(EXIT_UNAVAILABLE) from error
+    except OSError as error:
+        typer.echo(f"leveret: {error.filename}: {error.strerror}", err=True)
+        raise typer.Exit(EXIT_NO_INPUT) from error
+    except ValueError as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_NO_INPUT) from error
     if findings:
+        typer.echo(f"leveret: {findings} findings; docs/operations.md says what to do", err=True)
         raise typer.Exit(EXIT_DATA)
+    if not dump and not as_json:
+        typer.echo("nothing is wrong")
 
 
 def show(row: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(row, default=str))
     else:
-        typer.echo("  ".join(f"{key} {value}" for key, value in row.items() if value is not None))
+        typer.echo(escaped("  ".join(f"{key} {value}" for key, value in row.items() if value is not None)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -87,6 +88,22 @@ def key_of(record: Record) -> bytes:
     return _LETTERS[type(record)] + hashlib.blake2b(named, digest_size=16).digest()
 
 
+def stored_of(store: Store, kind: type[Any]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of all stored records of a kind. Raises StorageError."""
+    return store.items(_LETTERS[kind])
+
+
+def decoded(kind: type[Any], key: bytes, value: bytes) -> Record:
+    """The record that is stored so. Raises CatalogDamaged."""
+    try:
+        record: Record = decode_record(kind, value)
+    except (UnknownVersion, BrokerError) as error:
+        raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} cannot be read: {error}") from error
+    if key_of(record) != key:
+        raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} belongs under {key_of(record).hex()}")
+    return record
+
+
 class LocalMetadata:
     """The metadata of a cluster of one node."""
 
@@ -151,24 +168,13 @@ class LocalMetadata:
     def _load(self) -> None:
         for kind in LOAD_ORDER:
             try:
-                stored = list(self._store.items(_LETTERS[kind]))
+                records = [decoded(kind, key, value) for key, value in stored_of(self._store, kind)]
             except StorageError as error:
                 raise CatalogDamaged(f"a {kind.__name__} cannot be read: {error}") from error
-            records = [self._decoded(kind, key, value) for key, value in stored]
             # Keys are hashes; an order that means something makes starts alike, and lists come in the order of declaring.
             records.sort(key=lambda record: record.id if isinstance(record, QueueRecord) else names_of(record))
             for record in records:
                 self.catalog.load(record)
-
-    @staticmethod
-    def _decoded(kind: type[Any], key: bytes, value: bytes) -> Record:
-        try:
-            record: Record = decode_record(kind, value)
-        except (UnknownVersion, BrokerError) as error:
-            raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} cannot be read: {error}") from error
-        if key_of(record) != key:
-            raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} belongs under {key_of(record).hex()}")
-        return record
 
     def _reserve_first_block(self) -> int:
         stored = self._store.get(IDS_KEY)

@@ -98,6 +98,11 @@ def verify(path: str) -> list[Finding]:
     return list(_verify_file(known, path))
 
 
+def is_ours(path: str) -> bool:
+    """Whether a format claims this file, by its name."""
+    return _format_of(path) is not None
+
+
 def _format_of(path: str) -> Format | None:
     name = os.path.basename(path)
     return next((known for known in _formats if known.claims(name)), None)

@@ -24,6 +24,7 @@ Change = tuple[bytes, bytes | None]  # None: the key goes
 
 KEY_BYTES_MAX = 511  # LMDB's own limit; who has longer names hashes them
 CHECKSUM_BYTES = 4
+DATA_FILE = "data.mdb"  # in the store's directory, as LMDB names it
 MAP_BYTES = 16 << 30  # address space, not disk: the file grows as it is needed
 
 
@@ -71,15 +72,29 @@ class MemoryStore:
 class LmdbStore:
     """The store in a directory of its own."""
 
-    def __init__(self, path: str, map_bytes: int = MAP_BYTES) -> None:
-        """`path` is a real path, made when it is missing (see `OsDisk.path`): LMDB opens its files itself."""
+    def __init__(self, path: str, map_bytes: int = MAP_BYTES, read_only: bool = False) -> None:
+        """`path` is a real path, made when it is missing (see `OsDisk.path`): LMDB opens its files itself.
+        `read_only` is for looking at a store that nobody uses: nothing is made or changed. Raises Corrupt."""
         self._path = path
         self._failed: str | None = None
-        directory = OsDisk(os.path.dirname(os.path.abspath(path)))
-        directory.make_dir(os.path.basename(path))  # LMDB would make one that only root can enter
-        with self._as_disk_errors("open"):
-            self._environment = lmdb.open(path, map_size=map_bytes, mode=0o600, max_dbs=0, metasync=True, sync=True)
-        directory.sync_dir(os.path.basename(path))  # LMDB syncs its files, and never that they exist
+        if read_only:
+            with self._as_disk_errors("open"):
+                self._environment = lmdb.open(path, map_size=map_bytes, max_dbs=0, readonly=True, lock=False)
+        else:
+            directory = OsDisk(os.path.dirname(os.path.abspath(path)))
+            directory.make_dir(os.path.basename(path))  # LMDB would make one that only root can enter
+            with self._as_disk_errors("open"):
+                self._environment = lmdb.open(path, map_size=map_bytes, mode=0o600, max_dbs=0, metasync=True, sync=True)
+            directory.sync_dir(os.path.basename(path))  # LMDB syncs its files, and never that they exist
+        self._refuse_missing_pages()
+
+    def _refuse_missing_pages(self) -> None:
+        """LMDB reads through a memory map, and a page that the file does not have would end the process."""
+        size = os.path.getsize(os.path.join(self._path, DATA_FILE))
+        wanted = (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
+        if size < wanted:
+            self._environment.close()
+            raise Corrupt(f"{self._path}/{DATA_FILE}", size, wanted - size, "the end of the file is missing")
 
     def get(self, key: bytes) -> bytes | None:
         with self._as_disk_errors("read"), self._environment.begin() as transaction:

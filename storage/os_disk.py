@@ -122,6 +122,20 @@ class OsDisk:
             self._lock_descriptor = -1
             raise DirectoryInUse(f"the data directory {self.root} is in use by another process") from error
 
+    def lock_to_look(self, name: str) -> None:
+        """Keep nodes away from a directory while its files are read; several may look at once. Nothing is made, so a
+        directory that no node has used is not locked. Raises DirectoryInUse."""
+        try:
+            with _as_disk_errors("open", self.path(name)):
+                self._lock_descriptor = os.open(self.path(name), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(self._lock_descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.unlock()
+            raise DirectoryInUse(f"the data directory {self.root} is in use by another process") from error
+
     def unlock(self) -> None:
         """Let go of the data directory."""
         if self._lock_descriptor >= 0:

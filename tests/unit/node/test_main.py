@@ -1,0 +1,175 @@
+"""The command `leveret`: options over the file, the doctor, and exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from broker.catalog import Catalog, default_commands
+from node.background import Inline
+from node.config import Config
+from node.main import run, with_options
+from node.metadata import LocalMetadata
+from storage import names
+from storage.lmdb_store import DATA_FILE, LmdbStore
+from storage.os_disk import OsDisk
+from storage.wal import LOG_ID_BYTES, LogCore, LogEnd
+from storage.wal_facts import load_or_create
+from storage.wal_writer import LogWriter
+from tests.sim.clock import SimLoop
+
+LOG_ID = bytes(range(LOG_ID_BYTES))
+KIND = 16
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory as a stopped node leaves it: the lock's file, a log with records, a catalog."""
+    directory = tmp_path / "data"
+    disk = OsDisk(str(directory))
+    disk.lock(names.LOCK)
+    facts = load_or_create(disk, LOG_ID)
+    core = LogCore(LOG_ID, LogEnd(0, 0, 0), 1 << 20)
+    log = LogWriter(core, disk, SimLoop(), facts, on_failed=pytest.fail, commit_inline_bytes_max=None)
+    for index in range(1, 6):
+        log.append(KIND, 1, index, [bytes([index]) * 300])
+        log.commit_now()
+    log.close()
+    metadata = LocalMetadata(Catalog(), LmdbStore(disk.path(names.CATALOG_DIRECTORY), 1 << 20), Inline())
+    for command in default_commands("$argon2id$secret"):
+        metadata.submit(command)
+    metadata.close()
+    disk.unlock()
+    return directory
+
+
+def doctor(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = run(["doctor", *map(str, arguments)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def test_options_win_over_the_file_and_leave_the_rest_alone() -> None:
+    config = with_options(Config(), "n1", Path("/d"), "debug", amqp=["127.0.0.1:1", "[::1]:1"], amqps=None, grpc=None)
+    assert (config.node.name, config.node.data_dir, config.logging.level) == ("n1", "/d", "debug")
+    assert config.listen.amqp == ("127.0.0.1:1", "[::1]:1")
+    assert config.listen.grpc == Config().listen.grpc
+    assert with_options(Config(), None, None, None) == Config()
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--nonsense"], ["nonsense"], []])
+def test_a_wrong_command_line_is_64(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 64
+    said = capsys.readouterr()
+    assert "leveret" in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["serve", "--config", "/nonexistent.toml"], "/nonexistent.toml"),
+        (["serve", "--amqp", "5672"], "listen.amqp is '5672'"),
+        (["serve", "--amqps", "127.0.0.1:5671"], "needs tls.certificate"),
+        (["serve", "--log-level", "loud"], "logging.level is 'loud'"),
+    ],
+)
+def test_a_configuration_that_cannot_work_is_78_and_named(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 78
+    assert named in capsys.readouterr().err
+
+
+def test_the_doctor_alone_tells_how_it_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = doctor(capsys, "--json")
+    assert code == 0
+    assert json.loads(said)["kernels"] in ("compiled", "plain")
+
+
+def test_a_healthy_directory_has_no_findings_and_is_not_changed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = snapshot(data)
+    assert doctor(capsys, data) == (0, "nothing is wrong\n", "")
+    assert doctor(capsys, data, "--json") == (0, "", "")
+    assert doctor(capsys, data / names.log_file(1))[0] == 0
+    assert doctor(capsys, data / names.CATALOG_DIRECTORY / DATA_FILE)[0] == 0
+    assert snapshot(data) == before
+
+
+def test_damage_is_65_and_named_with_its_place(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = data / names.log_file(1)
+    flip(log, 700)
+    for path in (data, log):
+        code, said, complaint = doctor(capsys, path, "--json")
+        assert code == 65
+        found = json.loads(said)
+        assert (found["file"], found["finding"]) == (str(log), "damage")
+        assert found["offset"] <= 700 < found["offset"] + found["length"]
+        assert "1 findings" in complaint
+    code, said, _ = doctor(capsys, log)
+    assert code == 65
+    assert f"file {log}" in said and "finding damage" in said
+
+
+def test_a_damaged_or_short_catalog_is_found_and_nobody_crashes(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = data / names.CATALOG_DIRECTORY / DATA_FILE
+    whole = path.read_bytes()
+    at = whole.index(b"$argon2id$secret")
+    flip(path, at)
+    code, said, _ = doctor(capsys, data, "--json")
+    assert (code, json.loads(said)["file"]) == (65, str(path))
+    assert "checksum" in json.loads(said)["reason"]
+    path.write_bytes(whole[: len(whole) // 2])
+    code, said, _ = doctor(capsys, data, "--json")
+    assert (code, json.loads(said)["reason"]) == (65, "the end of the file is missing")
+    path.write_bytes(b"")
+    assert doctor(capsys, data)[0] == 65
+
+
+def test_a_dump_shows_records_and_no_password_hash(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, said, _ = doctor(capsys, data, "--dump", "--json")
+    assert code == 0
+    rows = [json.loads(line) for line in said.splitlines()]
+    assert [row["index"] for row in rows if row.get("kind") == "CLASSIC_PUBLISH"] == [1, 2, 3, 4, 5]
+    assert [row["name"] for row in rows if row.get("record") == "user"] == ["guest"]
+    assert "$argon2id$" not in said
+
+
+def test_a_running_node_is_not_examined(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    disk = OsDisk(str(data))
+    disk.lock(names.LOCK)
+    for path in (data, data / names.log_file(1), data / names.CATALOG_DIRECTORY):
+        code, said, complaint = doctor(capsys, path)
+        assert (code, said) == (69, "")
+        assert f"the data directory {data} is in use by another process: stop the node first" in complaint
+    disk.unlock()
+    assert doctor(capsys, data)[0] == 0
+
+
+def test_a_file_that_is_not_there_or_not_ours_is_66(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = data / "notes.txt"
+    notes.write_text("hello")
+    assert doctor(capsys, notes)[0] == 66
+    code, _, complaint = doctor(capsys, data / "missing")
+    assert (code, complaint) == (66, f"leveret: {data / 'missing'}: No such file or directory\n")
+    assert doctor(capsys, data)[0] == 0
+
+
+def test_what_a_client_named_cannot_colour_the_terminal(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flip(data / names.LOG_FACTS, 30)
+    named = data.parent / "evil\x1b[31m"
+    data.rename(named)
+    code, said, _ = doctor(capsys, named)
+    assert code == 65
+    assert "\x1b" not in said
