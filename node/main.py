@@ -1,7 +1,7 @@
 """The command `leveret`: run a node, and look at its files.
 
-Exit codes follow sysexits: 0 ok, 64 usage, 65 damaged data, 66 no such file (or none of ours), 69 unavailable (an address in use,
-a directory that another node holds), 70 a fault of ours, 74 the disk failed, 78 configuration.
+Exit codes follow sysexits: 0 ok, 64 usage, 65 damaged data, 66 no such file (or none of ours), 69 unavailable (an address in
+use, a directory that another node holds), 70 a fault of ours, 74 the disk failed, 78 configuration.
 """
 
 from __future__ import annotations

@@ -1,0 +1,404 @@
+"""The management API over a real catalog: who may call what, which status, and what JSON comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker import catalog_commands as commands
+from broker.catalog import Catalog, default_commands
+from broker.errors import AccessRefused, BrokerError, ResourceExhausted
+from broker.pending import Pending
+from broker.queue_type import QueueStatistics
+from broker.records import PermissionRecord, UserRecord
+from front.web.api import INCLUDED_TAGS, Api
+from front.web.request import HttpError, Request, Response
+
+NOW = 1_700_000_000_000
+HOME = "leveret@test"
+TAGS = ("", "management", "policymaker", "monitoring", "administrator")
+
+# Every route with the tag that it takes; "" takes none at all, not even a login.
+ROUTES = {
+    ("GET", "/metrics"): "",
+    ("GET", "/api/health/checks/alarms"): "management",
+    ("GET", "/api/overview"): "management",
+    ("GET", "/api/whoami"): "management",
+    ("GET", "/api/vhosts"): "management",
+    ("GET", "/api/vhosts/v"): "management",
+    ("PUT", "/api/vhosts/v"): "administrator",
+    ("DELETE", "/api/vhosts/v"): "administrator",
+    ("GET", "/api/vhosts/v/permissions"): "administrator",
+    ("GET", "/api/users"): "administrator",
+    ("GET", "/api/users/app"): "administrator",
+    ("PUT", "/api/users/app"): "administrator",
+    ("DELETE", "/api/users/app"): "administrator",
+    ("GET", "/api/users/app/permissions"): "administrator",
+    ("GET", "/api/permissions"): "administrator",
+    ("GET", "/api/permissions/v/app"): "administrator",
+    ("PUT", "/api/permissions/v/app"): "administrator",
+    ("DELETE", "/api/permissions/v/app"): "administrator",
+    ("GET", "/api/topic-permissions/v/app"): "administrator",
+    ("PUT", "/api/topic-permissions/v/app"): "administrator",
+    ("DELETE", "/api/topic-permissions/v/app"): "administrator",
+    ("GET", "/api/exchanges/v"): "management",
+    ("GET", "/api/bindings/v"): "management",
+    ("GET", "/api/queues"): "management",
+    ("GET", "/api/queues/v"): "management",
+    ("GET", "/api/queues/v/orders"): "management",
+}
+# What a request needs so that nothing but the caller decides about it.
+BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("PUT", "/api/users/app"): {"tags": ""},
+    ("PUT", "/api/permissions/v/app"): {"configure": "", "write": "", "read": ""},
+    ("PUT", "/api/topic-permissions/v/app"): {"exchange": "amq.topic", "write": "", "read": ""},
+}
+
+
+class Applied:
+    """Metadata that is durable at once, or refuses when it is told to."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.refusal: BrokerError | None = None
+
+    def submit(self, command: commands.Command) -> Pending[Any]:
+        if self.refusal is not None:
+            return Pending.failed(self.refusal)
+        try:
+            return Pending.of(self._catalog.apply(command))
+        except BrokerError as error:
+            return Pending.failed(error)
+
+    def subscribe(self, on_applied: Callable[[commands.Command, Any], None]) -> None:
+        """Nobody asks to be told here."""
+
+
+class FakeBroker:
+    """The catalog's users with the password `pw`; queues with three messages, one of them out."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self.metadata = Applied(self.catalog)
+        self.loopback_seen: list[bool] = []
+
+    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
+        self.loopback_seen.append(peer_is_loopback)
+        record = self.catalog.users.get(user)
+        if record is None or password != b"pw":
+            return Pending.failed(AccessRefused("Login was refused"))
+        return Pending.of(record)
+
+    def queue(self, vhost: str, name: str) -> Any:
+        return SimpleNamespace(statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, details={"q4": 2}))
+
+    def turn_ended(self, now: int) -> None:
+        assert now == NOW
+
+
+class World:
+    """The API with its broker, asked as a client would."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self.broker = broker
+        self.alarm: str | None = None
+        self.api = Api(
+            broker,
+            hash_password=self._hash,
+            metrics=lambda: b"figures 1\n",
+            health=lambda: self.alarm,
+            identity={"product_name": "Leveret", "node": HOME},
+        )
+
+    @staticmethod
+    async def _hash(password: str) -> str:
+        return f"hash of {password}"
+
+    def request(
+        self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b""
+    ) -> Response:
+        """The answer to one request; `user` None sends no credentials."""
+        headers = {}
+        if user is not None:
+            headers[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
+        data = json.dumps(body).encode() if body is not None else raw
+        request = Request(method, path, headers, data, peer_is_loopback=True, now=NOW)
+
+        async def answer() -> Response:
+            return await self.api.answer(request)
+
+        return asyncio.run(answer())
+
+    def get(self, path: str, user: str = "root") -> Any:
+        response = self.request("GET", path, user=user)
+        assert (response.status, response.content_type) == (200, "application/json")
+        return json.loads(response.body)
+
+    def refused(
+        self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b""
+    ) -> HttpError:
+        with pytest.raises(HttpError) as caught:
+            self.request(method, path, body, user, raw)
+        return caught.value
+
+
+@pytest.fixture
+def world() -> World:
+    """Vhosts / and v, a queue `orders` in v; users root (administrator), app (may use v) and one for each tag."""
+    broker = FakeBroker()
+    apply = broker.catalog.apply
+    for command in default_commands("hash"):
+        apply(command)
+    apply(commands.PutVhost(commands.VhostRecord("v", description="for tests", tags=("a", "b"))))
+    apply(commands.PutUser(UserRecord("root", "hash", ("administrator",))))
+    apply(commands.PutUser(UserRecord("app", "secret hash", ())))
+    for tag in TAGS:
+        apply(commands.PutUser(UserRecord(f"user-{tag}", "hash", (tag,) if tag else ())))
+        apply(commands.PutPermission(PermissionRecord(f"user-{tag}", "v", ".*", ".*", ".*")))
+    apply(commands.PutPermission(PermissionRecord("app", "v", "^c", "^w", "^r")))
+    apply(commands.DeclareQueue("v", "orders", home=HOME, arguments={"x-max-length": 5}))
+    return World(broker)
+
+
+# Who may call what.
+
+
+def test_the_table_above_has_every_route(world: World) -> None:
+    known = {(route.method, len(route.pattern)) for route in world.api._router._routes}
+    listed = {(method, len(path.strip("/").split("/"))) for method, path in ROUTES}
+    assert len(ROUTES) == len(world.api._router._routes)
+    assert listed == known
+
+
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_a_caller_needs_the_routes_tag_or_one_that_includes_it(world: World, method: str, path: str, tag: str) -> None:
+    wanted = ROUTES[method, path]
+    allowed = not wanted or wanted in INCLUDED_TAGS.get(tag, ())
+    try:
+        status = world.request(method, path, BODIES.get((method, path)), f"user-{tag}").status
+    except HttpError as error:
+        status = error.status
+    # Nothing about topic permissions is there to be found yet, and that is an empty list.
+    assert status in ((200, 201, 204) if allowed else (401,)), (method, path, tag)
+
+
+@pytest.mark.parametrize(("method", "path"), [route for route, tag in ROUTES.items() if tag])
+def test_without_a_login_nothing_is_shown_or_changed(world: World, method: str, path: str) -> None:
+    version = world.broker.catalog.version
+    assert world.refused(method, path, user=None).status == 401
+    assert world.refused(method, path, user="nobody").status == 401
+    assert world.broker.catalog.version == version
+
+
+def test_metrics_need_no_login(world: World) -> None:
+    response = world.request("GET", "/metrics", user=None)
+    assert (response.status, response.body) == (200, b"figures 1\n")
+    assert response.content_type.startswith("text/plain; version=0.0.4")
+
+
+def test_the_broker_is_told_where_the_peer_is(world: World) -> None:
+    world.get("/api/whoami")
+    assert world.broker.loopback_seen == [True]
+
+
+# Wrong requests.
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/nothing", "/api/vhosts/v/x/y", "/api/queues/v/orders/x"])
+def test_a_path_that_is_none_is_404(world: World, path: str) -> None:
+    error = world.refused("GET", path)
+    assert (error.status, error.error) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "possible"),
+    [("POST", "/api/vhosts/v", "GET, PUT, DELETE"), ("DELETE", "/api/overview", "GET"), ("PUT", "/api/queues", "GET")],
+)
+def test_a_method_that_is_not_there_is_405_with_those_that_are(
+    world: World, method: str, path: str, possible: str
+) -> None:
+    error = world.refused(method, path)
+    assert error.status == 405
+    assert error.reason == f"{method} is not possible here, {possible} is"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/vhosts/none",
+        "/api/vhosts/none/permissions",
+        "/api/users/none",
+        "/api/users/none/permissions",
+        "/api/permissions/v/root",
+        "/api/permissions/none/app",
+        "/api/exchanges/none",
+        "/api/bindings/none",
+        "/api/queues/none",
+        "/api/queues/none/orders",
+        "/api/queues/v/none",
+    ],
+)
+def test_what_is_not_there_is_404_and_named(world: World, path: str) -> None:
+    error = world.refused("GET", path)
+    assert error.status == 404
+    assert "none" in error.reason or "root" in error.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("/api/users/new", {}, "'tags' is missing"),
+        ("/api/users/new", {"tags": 5}, "'tags' is 5"),
+        ("/api/users/new", {"tags": [1]}, r"'tags' is \[1\]"),
+        ("/api/users/new", {"tags": "", "password": 7}, "'password' is 7"),
+        ("/api/users/new", {"tags": "", "password_hash": "x", "hashing_algorithm": "md5"}, "'md5' is not known"),
+        ("/api/vhosts/new", {"description": []}, "'description'"),
+        ("/api/vhosts/new", {"default_queue_type": "fast"}, "'fast'"),
+        ("/api/permissions/v/app", {"configure": "", "write": ""}, "'read' is missing"),
+        ("/api/permissions/v/app", {"configure": "(", "write": "", "read": ""}, r"\("),
+        ("/api/topic-permissions/v/app", {"write": "", "read": ""}, "'exchange' is missing"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_400_and_says_what(
+    world: World, path: str, body: dict[str, Any], named: str
+) -> None:
+    version = world.broker.catalog.version
+    error = world.refused("PUT", path, body)
+    assert error.status == 400
+    assert re.search(named, error.reason), error.reason
+    assert world.broker.catalog.version == version
+
+
+def test_a_body_that_is_no_object_is_400(world: World) -> None:
+    for raw in (b"{", b"[]", b"5", b"\xff"):
+        assert world.refused("PUT", "/api/users/new", raw=raw).status == 400
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/permissions/none/app", {}), ("/api/permissions/v/none", {})])
+def test_permissions_for_nobody_or_nowhere_are_404(world: World, path: str, body: dict[str, Any]) -> None:
+    assert world.refused("PUT", path, {"configure": "", "write": "", "read": "", **body}).status == 404
+
+
+def test_a_node_that_can_keep_nothing_says_503(world: World) -> None:
+    world.broker.metadata.refusal = ResourceExhausted("the disk is full")
+    error = world.refused("PUT", "/api/vhosts/new")
+    assert (error.status, error.reason) == (503, "the disk is full")
+
+
+# Vhosts.
+
+
+def test_a_vhost_from_put_to_delete(world: World) -> None:
+    body = {"description": "d", "tags": "x, y", "default_queue_type": "classic"}
+    assert world.request("PUT", "/api/vhosts/a%2Fb", body).status == 201
+    assert world.request("PUT", "/api/vhosts/a%2Fb", {"description": "d2"}).status == 204
+    view = world.get("/api/vhosts/a%2Fb")
+    assert (view["name"], view["description"], view["default_queue_type"]) == ("a/b", "d2", "classic")
+    assert view in world.get("/api/vhosts")
+    # Whoever makes a vhost may use it at once.
+    own = {"user": "root", "vhost": "a/b", "configure": ".*", "write": ".*", "read": ".*"}
+    assert world.get("/api/vhosts/a%2Fb/permissions") == [own]
+    assert world.request("DELETE", "/api/vhosts/a%2Fb").status == 204
+    assert world.refused("DELETE", "/api/vhosts/a%2Fb").status == 404
+    assert world.refused("GET", "/api/vhosts/a%2Fb").status == 404
+
+
+def test_a_vhost_protected_from_deletion_stays(world: World) -> None:
+    world.request("PUT", "/api/vhosts/kept", {"protected_from_deletion": True})
+    assert world.refused("DELETE", "/api/vhosts/kept").status == 400
+    assert world.get("/api/vhosts/kept")["protected_from_deletion"] is True
+
+
+def test_only_who_has_permissions_or_monitors_sees_a_vhost(world: World) -> None:
+    assert [vhost["name"] for vhost in world.get("/api/vhosts", "user-management")] == ["v"]
+    assert {vhost["name"] for vhost in world.get("/api/vhosts", "user-monitoring")} == {"/", "v"}
+    assert world.refused("GET", "/api/vhosts/%2F", user="user-management").status == 404
+    assert world.refused("GET", "/api/queues/%2F", user="user-management").status == 404
+    world.broker.catalog.apply(commands.DeletePermission("user-management", "v"))
+    assert world.get("/api/queues", "user-management") == []
+
+
+# Users and permissions.
+
+
+def test_a_user_from_put_to_delete(world: World) -> None:
+    assert world.request("PUT", "/api/users/new", {"password": "p", "tags": "monitoring,management"}).status == 201
+    assert world.broker.catalog.users["new"].password_hash == "hash of p"
+    assert world.get("/api/users/new") == {"name": "new", "tags": ["monitoring", "management"], "limits": {}}
+    assert world.request("PUT", "/api/users/new", {"tags": []}).status == 204
+    assert world.broker.catalog.users["new"].password_hash is None
+    assert world.request("DELETE", "/api/users/new").status == 204
+    assert world.refused("DELETE", "/api/users/new").status == 404
+
+
+def test_a_hash_of_rabbitmq_is_kept_as_one(world: World) -> None:
+    world.request("PUT", "/api/users/new", {"password_hash": "c2FsdA==", "tags": ""})
+    assert world.broker.catalog.users["new"].password_hash == "$rabbit-sha256$c2FsdA=="
+
+
+def test_no_answer_holds_a_password_hash(world: World) -> None:
+    for path in ("/api/users", "/api/users/app", "/api/whoami"):
+        assert b"hash" not in world.request("GET", path).body
+
+
+def test_permissions_from_put_to_delete(world: World) -> None:
+    body = {"configure": "^a", "write": "^b", "read": "^c"}
+    assert world.request("PUT", "/api/permissions/%2F/app", body).status == 201
+    assert world.request("PUT", "/api/permissions/%2F/app", body).status == 204
+    view = {"user": "app", "vhost": "/", **body}
+    assert world.get("/api/permissions/%2F/app") == view
+    assert view in world.get("/api/permissions")
+    assert view in world.get("/api/users/app/permissions")
+    assert world.request("DELETE", "/api/permissions/%2F/app").status == 204
+    assert world.refused("GET", "/api/permissions/%2F/app").status == 404
+
+
+def test_topic_permissions_from_put_to_delete(world: World) -> None:
+    body = {"exchange": "amq.topic", "write": "^a", "read": "^b"}
+    assert world.request("PUT", "/api/topic-permissions/v/app", body).status == 201
+    assert world.get("/api/topic-permissions/v/app") == [{"user": "app", "vhost": "v", **body}]
+    assert world.request("DELETE", "/api/topic-permissions/v/app").status == 204
+    assert world.get("/api/topic-permissions/v/app") == []
+
+
+# Looking.
+
+
+def test_queues_show_counts_and_what_their_kind_tells(world: World) -> None:
+    view = world.get("/api/queues/v/orders")
+    assert (view["name"], view["vhost"], view["node"], view["type"]) == ("orders", "v", HOME, "classic")
+    assert (view["messages"], view["messages_ready"], view["messages_unacknowledged"]) == (3, 2, 1)
+    assert view["arguments"]["x-max-length"] == 5
+    assert view["backing_queue_status"] == {"q4": 2}
+    assert world.get("/api/queues/v") == world.get("/api/queues") == [view]
+
+
+def test_exchanges_and_bindings_are_listed(world: World) -> None:
+    world.broker.catalog.apply(commands.Bind(commands.BindingRecord("v", "amq.topic", "orders", "queue", "a.*")))
+    names = {exchange["name"]: exchange["type"] for exchange in world.get("/api/exchanges/v")}
+    assert names["amq.topic"] == "topic"
+    bindings = [binding for binding in world.get("/api/bindings/v") if binding["source"] == "amq.topic"]
+    assert [(one["destination"], one["destination_type"], one["routing_key"]) for one in bindings] == [
+        ("orders", "queue", "a.*")
+    ]
+
+
+def test_the_overview_names_the_node(world: World) -> None:
+    overview = world.get("/api/overview")
+    assert (overview["product_name"], overview["node"], overview["object_totals"]["queues"]) == ("Leveret", HOME, 1)
+    assert world.get("/api/whoami") == {"name": "root", "tags": ["administrator"], "limits": {}}
+
+
+def test_health_is_503_with_the_reason_while_an_alarm_is_on(world: World) -> None:
+    assert world.get("/api/health/checks/alarms") == {"status": "ok"}
+    world.alarm = "low on disk"
+    response = world.request("GET", "/api/health/checks/alarms")
+    assert (response.status, json.loads(response.body)) == (503, {"status": "failed", "reason": "low on disk"})
