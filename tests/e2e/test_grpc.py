@@ -1,13 +1,9 @@
-"""The Python client, leveretctl and AMQP clients side by side on a real node."""
+"""The Python client and AMQP clients side by side on a real node."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pika
 import pytest
@@ -160,20 +156,3 @@ def test_topology_and_users_from_declaring_to_deleting(node: RunningNode) -> Non
         await topology.delete_queue("e2e.grpc.bound")
 
     with_client(node, work)
-
-
-def leveretctl(node: RunningNode, *arguments: str, code: int = 0) -> Any:
-    command = [sys.executable, "-m", "leveret.ctl", "--node", target(node), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout if code == 0 else done.stderr)
-
-
-def test_leveretctl_as_a_program(node: RunningNode) -> None:
-    leveretctl(node, "queue", "declare", "e2e.ctl")
-    assert leveretctl(node, "publish", "hello", "--key", "e2e.ctl")["confirmed"] == 1
-    assert leveretctl(node, "queue", "get", "e2e.ctl")[0]["body"] == "hello"
-    assert leveretctl(node, "queue", "status", "e2e.ctl")["queue"]["ready"] == 1
-    assert leveretctl(node, "status")["queues"] >= 1
-    leveretctl(node, "queue", "delete", "e2e.ctl")
-    assert leveretctl(node, "queue", "status", "e2e.ctl", code=65)["error"] == "NotFound"

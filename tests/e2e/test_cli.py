@@ -1,0 +1,135 @@
+"""`leveretctl` and `leveret` as programs against a real node: what scripts rely on is JSON and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from tests.running_node import RunningNode, start_node
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        capture_output=True, text=True, timeout=60, input=stdin, env=environment, cwd=ROOT,
+    )  # fmt: skip
+
+
+def ctl(node: RunningNode, *arguments: str, code: int = 0, stdin: str = "") -> str:
+    """What it prints for people."""
+    done = run("leveret.ctl", "--node", f"{node.grpc[0]}:{node.grpc[1]}", *arguments, stdin=stdin)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def ctl_json(node: RunningNode, *arguments: str, code: int = 0, stdin: str = "") -> Any:
+    return json.loads(ctl(node, "--json", *arguments, code=code, stdin=stdin))
+
+
+def test_a_queue_from_declare_to_delete(node: RunningNode) -> None:
+    declared = ctl_json(node, "queue", "declare", "e2e.ctl", "--argument", "x-max-length=10")
+    assert declared == {"name": "e2e.ctl", "ready": 0, "consumers": 0}
+    assert ctl_json(node, "publish", "hello", "--key", "e2e.ctl")["confirmed"] == 1
+    assert ctl_json(node, "queue", "get", "e2e.ctl")[0]["body"] == "hello"
+    listed = {queue["name"]: queue for queue in ctl_json(node, "queue", "list")}
+    assert (listed["e2e.ctl"]["ready"], listed["e2e.ctl"]["kind"]) == (1, "classic")
+    status = ctl_json(node, "queue", "status", "e2e.ctl")
+    assert (status["queue"]["ready"], status["published"]) == (1, 1)
+    assert ctl_json(node, "queue", "purge", "e2e.ctl")["messages"] == 1
+    assert ctl_json(node, "queue", "delete", "e2e.ctl") == {"name": "e2e.ctl", "messages": 0}
+    assert "e2e.ctl" not in {queue["name"] for queue in ctl_json(node, "queue", "list")}
+
+
+def test_people_read_a_table_and_a_sentence(node: RunningNode) -> None:
+    assert "queue 'e2e.people' is declared" in ctl(node, "queue", "declare", "e2e.people")
+    assert "e2e.people" in ctl(node, "queue", "list")
+    assert "ready" in ctl(node, "queue", "status", "e2e.people")
+    ctl(node, "queue", "delete", "e2e.people")
+    assert "no alarms" in ctl(node, "alarm", "list")
+    status = ctl(node, "status")
+    assert f"amqp {node.amqp[0]}:{node.amqp[1]}" in status.replace("\n", " ")
+
+
+def test_status_tells_the_node_as_it_is(node: RunningNode) -> None:
+    status = ctl_json(node, "status")
+    assert status["process_id"] == node.process.pid
+    assert status["data_dir"] == str(node.data_dir)
+    assert {listener["protocol"] for listener in status["listeners"]} == {"amqp", "grpc", "http"}
+
+
+def test_a_user_added_here_logs_in_over_amqp(node: RunningNode) -> None:
+    assert ctl_json(node, "user", "add", "e2e-ctl", "--tag", "monitoring", stdin="se cret\n")["name"] == "e2e-ctl"
+    ctl(node, "permission", "set", "e2e-ctl", ".*", ".*", ".*")
+    credentials = pika.PlainCredentials("e2e-ctl", "se cret")
+    pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, "/", credentials)).close()
+    users = {user["name"]: user for user in ctl_json(node, "user", "list")}
+    assert (users["e2e-ctl"]["tags"], users["e2e-ctl"]["has_password"]) == (["monitoring"], True)
+    ctl(node, "user", "delete", "e2e-ctl")
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, "/", credentials))
+
+
+def test_exit_codes_tell_what_to_do(node: RunningNode) -> None:
+    missing = ctl_json(node, "queue", "status", "e2e.missing", code=65)
+    assert (missing["error"], missing["exit_code"]) == ("NotFound", 65)
+    assert "e2e.missing" in missing["text"]
+    ctl(node, "queue", "declare", "e2e.codes")
+    other = ("queue", "declare", "e2e.codes", "--argument", "x-max-length=1")
+    assert ctl_json(node, *other, code=65)["error"] == "PreconditionFailed"
+    ctl(node, "queue", "delete", "e2e.codes")
+    assert ctl_json(node, "status", "--password", "wrong", code=67)["error"] == "Unauthenticated"
+    assert ctl_json(node, "queue", "nonsense", code=64)["exit_code"] == 64
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nobody = f"127.0.0.1:{unused.getsockname()[1]}"
+    done = run("leveret.ctl", "--json", "--timeout", "2", "--node", nobody, "status")
+    assert done.returncode in (69, 75), done.stderr
+    ctl(node, "user", "add", "e2e-plain", stdin="pw\n")
+    refused = ctl_json(node, "user", "list", "--user", "e2e-plain", "--password", "pw", code=77)
+    assert refused["error"] in ("AccessRefused", "NotAllowed")
+    ctl(node, "user", "delete", "e2e-plain")
+
+
+def test_the_doctor_refuses_a_running_node_and_finds_nothing_after_its_stop(tmp_path: Path) -> None:
+    node = start_node(tmp_path / "data")
+    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", "q", b"kept", pika.BasicProperties(delivery_mode=2))
+    done = run("node.main", "doctor", str(node.data_dir))
+    assert done.returncode == 69
+    assert "stop the node first" in done.stderr
+    connection.close()
+    assert node.stop() == 0
+    done = run("node.main", "doctor", str(node.data_dir))
+    assert (done.returncode, done.stdout) == (0, "nothing is wrong\n"), done.stderr
+    dump = run("node.main", "doctor", "--dump", "--json", str(node.data_dir))
+    rows = [json.loads(line) for line in dump.stdout.splitlines()]
+    assert "q" in [row["name"] for row in rows if row.get("record") == "queue"]
+
+
+def test_a_second_node_in_the_same_directory_is_refused(node: RunningNode) -> None:
+    address = "127.0.0.1:0"
+    options = ["--data-dir", str(node.data_dir), "--amqp", address, "--grpc", address, "--http", address]
+    done = run("node.main", "serve", *options)
+    assert done.returncode == 69
+    assert "in use by another process" in done.stderr
+
+
+def test_an_address_in_use_is_69_and_named(node: RunningNode, tmp_path: Path) -> None:
+    taken = f"{node.amqp[0]}:{node.amqp[1]}"
+    done = run("node.main", "serve", "--data-dir", str(tmp_path / "data"), "--amqp", taken)
+    assert done.returncode == 69
+    assert "cannot start" in done.stderr
+    assert str(node.amqp[1]) in done.stderr
