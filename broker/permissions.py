@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from broker.catalog import Catalog
 
 Access = Literal["configure", "write", "read"]
+ACCESSES: tuple[Access, ...] = ("configure", "write", "read")
 ResourceKind = Literal["queue", "exchange"]
 
 
@@ -45,6 +46,15 @@ def check(catalog: Catalog, user: str, vhost: str, access: Access, kind: Resourc
         name = DEFAULT_EXCHANGE_ALIAS
     if not allowed(catalog, user, vhost, access, name):
         raise AccessRefused(f"{access} access to {labelled(kind, name, vhost)} refused for user '{user}'")
+
+
+def check_any(catalog: Catalog, user: str, vhost: str, kind: ResourceKind, name: str) -> None:
+    """Raises AccessRefused when the user may do nothing at all with this name: then even whether it exists is not told.
+
+    Who only publishes or only consumes may ask whether what it uses is there, as many clients do when they start.
+    """
+    if not any(allowed(catalog, user, vhost, access, name) for access in ACCESSES):
+        raise AccessRefused(f"access to {labelled(kind, name, vhost)} refused for user '{user}'")
 
 
 def check_topic(

@@ -1,0 +1,105 @@
+"""A kind of queue that keeps messages in a list: what the matrix needs of one, and nothing that could fail on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.message import Run
+from broker.pending import Pending
+from broker.policy import EffectiveArguments
+from broker.queue_type import Got, Outcome, Queue, QueueStatistics, Slice
+from broker.records import QueueRecord
+
+
+class MemoryQueue:
+    """Hands out whole runs of one message; everything settled is forgotten or put back in front."""
+
+    def __init__(self, record: QueueRecord) -> None:
+        self.record = record
+        self.ready: list[tuple[Run, int]] = []
+        self.consumers: list[Consumer] = []
+        self.out: dict[int, Run] = {}
+        self._next = 1
+
+    @property
+    def ready_count(self) -> int:
+        return len(self.ready)
+
+    @property
+    def consumer_count(self) -> int:
+        return len(self.consumers)
+
+    def take(self, run: Run) -> None:
+        self.ready.append((run, self._next))
+        self._next += 1
+
+    def consume(self, consumer: Consumer, now: int) -> None:
+        self.consumers.append(consumer)
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+
+    def _pop(self, no_ack: bool) -> tuple[Slice, bytes]:
+        run, sequence = self.ready.pop(0)
+        if not no_ack:
+            self.out[sequence] = run
+        return Slice(self, sequence, sequence, 1, 0, run.exchange, run.routing_key), run.content
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        if not self.ready:
+            return Pending.of(None)
+        piece, content = self._pop(no_ack)
+        return Pending.of(Got(piece, content, len(self.ready)))
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        run = self.out.pop(piece.sequence)
+        if outcome in (Outcome.REQUEUED, Outcome.RETURNED):
+            self.ready.insert(0, (run, piece.sequence))
+
+    def pump(self, now: int) -> None:
+        for consumer in self.consumers:
+            while self.ready and consumer.room():
+                consumer.deliver(*self._pop(consumer.no_ack))
+
+    def used(self, now: int) -> None:
+        pass
+
+    def purge(self, now: int) -> Pending[int]:
+        count, self.ready = len(self.ready), []
+        return Pending.of(count)
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        pass
+
+    def statistics(self) -> QueueStatistics:
+        return QueueStatistics(ready=len(self.ready), consumers=len(self.consumers))
+
+
+class MemoryQueues:
+    """Fulfils broker.queue_type.QueueType under the name of the everyday kind."""
+
+    name = "classic"
+
+    def __init__(self) -> None:
+        self.host: Any = None
+
+    def check(self, record: QueueRecord) -> None:
+        pass
+
+    def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> MemoryQueue:
+        return MemoryQueue(record)
+
+    def delete(self, queue: Queue, now: int) -> int:
+        return queue.ready_count
+
+    def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
+        for queue in queues:
+            assert isinstance(queue, MemoryQueue), f"{queue!r} is of another kind"
+            queue.take(run)
+            self.host.wake(queue)
+            if receipt is not None:
+                receipt.accepted()
