@@ -1,4 +1,7 @@
-"""Alarms hold publishers: while one is raised, whoever publishes is told and no longer read from. Consumers go on."""
+"""Alarms hold publishers: who publishes while one is raised is told, once, and no longer read from. Consumers go on.
+
+A connection that only consumed since, or publishes nothing now, stays free: its acknowledgements are what makes room.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,12 @@ class Alarm:
 
 
 class Alarms:
-    """`on_change` is called with the reason of the oldest alarm, or None, whenever publishers are to be held or let go."""
+    """`on_cleared` is called when the last alarm is gone."""
 
-    def __init__(self, on_change: Callable[[str | None], None]) -> None:
-        self._on_change = on_change
+    def __init__(self, on_cleared: Callable[[], None]) -> None:
+        self.blocked_reason: str | None = None  # of the oldest alarm; read for every run that is published
+        self._on_cleared = on_cleared
         self._raised: dict[str, Alarm] = {}
-
-    @property
-    def blocked_reason(self) -> str | None:
-        return next((alarm.reason for alarm in self._raised.values()), None)
 
     def raised(self) -> list[Alarm]:
         return list(self._raised.values())
@@ -31,9 +31,13 @@ class Alarms:
         """Raising again what is raised changes nothing."""
         if kind not in self._raised:
             self._raised[kind] = Alarm(kind, reason, now)
-            if len(self._raised) == 1:
-                self._on_change(reason)
+            self._note()
 
     def clear_alarm(self, kind: str) -> None:
-        if self._raised.pop(kind, None) is not None and not self._raised:
-            self._on_change(None)
+        if self._raised.pop(kind, None) is not None:
+            self._note()
+            if not self._raised:
+                self._on_cleared()
+
+    def _note(self) -> None:
+        self.blocked_reason = next((alarm.reason for alarm in self._raised.values()), None)

@@ -16,10 +16,14 @@ from broker import names, permissions
 from broker.alarms import Alarms
 from broker.catalog import Catalog
 from broker.consumer import Consumer
-from broker.dead_letter import dead_lettered
-from broker.errors import AccessRefused, BrokerError, ConnectionForced, NotAllowed
+from broker.counters import Counters
+from broker.dead_letter import REASON_WORDS, dead_lettered
+from broker.errors import AccessRefused, BrokerError, ConnectionForced, InternalError, NotAllowed, PreconditionFailed
+from broker.limits import Limits
 from broker.metadata import Metadata
+from broker.open_queue import OpenQueue
 from broker.pending import Pending
+from broker.publish import Publishing
 from broker.queue_type import DeathReason, Queue, QueueType
 from broker.records import QueueRecord, UserRecord
 from broker.reply_to import Replies
@@ -27,29 +31,47 @@ from broker.session import Session, SessionSink
 from broker.timers import Timers
 
 LOGIN_REFUSED = "Login was refused"
+# Everybody knows its password, so it opens from this machine only.
+LOOPBACK_USER = "guest"
 
 
 class Authenticator(Protocol):
     """Checks passwords, slowly and elsewhere."""
 
-    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]: ...
+    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]:
+        """Takes as long for a user that does not exist, so that nobody learns which do."""
 
 
 @dataclass(slots=True)
 class Connection:
-    """A client's connection as the broker sees it."""
+    """A client's connection as the broker sees it, whatever protocol it speaks. Made by the front."""
 
-    id: str
+    id: str  # unique on this node
     name: str
     user: str
     vhost: str
     protocol: str
     client_properties: dict[str, Any]
     connected_at: int
-    close: Callable[[BrokerError], None]
-    set_blocked: Callable[[str | None], None]
+    close: Callable[[BrokerError], None]  # the broker ends it: its vhost or user went, an operator wants it
+    set_blocked: Callable[[str | None], None]  # it published during an alarm: why, or None when that is over
     statistics: Callable[[], dict[str, Any]]
-    publishes: bool = False
+    login: UserRecord | None = None  # the user as it was when it was verified; None: verified just now
+    publishes: bool = False  # ever
+    blocked: bool = False
+
+
+@dataclass(slots=True)
+class Totals:
+    """What came and went since the node was started."""
+
+    connections_opened: int = 0
+    connections_closed: int = 0
+    channels_opened: int = 0
+    channels_closed: int = 0
+    queues_declared: int = 0
+    queues_created: int = 0
+    queues_deleted: int = 0
 
 
 class Broker:
@@ -64,28 +86,36 @@ class Broker:
         authenticator: Authenticator,
         request_turn: Callable[[], None],
         random_bytes: Callable[[int], bytes],
+        limits: Limits | None = None,
     ) -> None:
         self.node = node
         self.catalog = catalog
         self.metadata = metadata
         self.random_bytes = random_bytes
-        self.alarms = Alarms(self._alarms_changed)
-        self.now = 0
+        self.limits = limits or Limits()
+        self.alarms = Alarms(self._alarms_cleared)
+        self.replies = Replies(random_bytes)
+        self.totals = Totals()
+        self.now = 0  # of the newest thing that happened
         self._authenticator = authenticator
         self._request_turn = request_turn
-        self.replies = Replies(random_bytes)
         self._timers = Timers()
         self._kinds: dict[str, QueueType] = {}
-        self._queues: dict[tuple[str, str], tuple[QueueType, Queue]] = {}
+        self._queues: dict[tuple[str, str], OpenQueue] = {}
+        self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # by connection and name
         self._connections: dict[str, Connection] = {}
-        self._sessions: dict[str, list[Session]] = {}
+        self._sessions: dict[str, dict[Session, None]] = {}  # by connection
         self._woken: dict[Queue, None] = {}
-        self._confirming: dict[Session, None] = {}
+        self._confirming: dict[Publishing, None] = {}
+        self._counted: dict[str, Counters] = {}  # of sessions that have ended, by protocol
+        self._dead_lettered: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)
         metadata.subscribe(self._applied)
 
-    # what queues ask (QueueHost)
+    # ------------------------------------------------------------------------- what queues ask (QueueHost)
 
     def wake(self, queue: Queue) -> None:
+        if not self._woken:
+            self._request_turn()  # it may come from a timer or from the disk, when no batch of input is under way
         self._woken[queue] = None
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
@@ -94,54 +124,87 @@ class Broker:
     def dead_letter(
         self, queue: Queue, reason: DeathReason, messages: Sequence[tuple[str, str, bytes, bool]], now: int
     ) -> None:
-        effective = self.catalog.effective(queue.record)
+        record = queue.record
+        effective = self.catalog.effective(record)
         exchange = effective.dead_letter_exchange
-        if exchange is None or (exchange and self.catalog.exchange(queue.record.vhost, exchange) is None):
+        if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
             return
+        self._dead_lettered[reason] += len(messages)
         for message in messages:
-            for run, target in dead_lettered(self.catalog, queue.record, effective, reason, message, now):
-                found = self.find_queue(queue.record.vhost, target)
+            run, targets = dead_lettered(self.catalog, record, effective, reason, message, now)
+            for name in targets:
+                found = self._queues.get((record.vhost, name))
                 if found is not None:
-                    kind, destination = found
-                    kind.publish((destination,), run, None, now)
-                    self.wake(destination)
+                    found.kind.publish((found.queue,), run, None, now)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         record = queue.record
-        self.metadata.submit(commands.DeleteQueue(record.vhost, record.name, record.id)).then(ignore, ignore)
+        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.now).then(ignore, ignore)
 
-    # queues
+    # ------------------------------------------------------------------------- queues
 
     def add_kind(self, kind: QueueType) -> None:
         self._kinds[kind.name] = kind
 
+    def check_kind(self, record: QueueRecord) -> None:
+        """Raises PreconditionFailed when this node cannot have such a queue."""
+        kind = self._kinds.get(record.kind)
+        if kind is None:
+            what = names.labelled("queue", record.name, record.vhost)
+            raise PreconditionFailed(
+                f"invalid arg 'x-queue-type' for {what}: \"unsupported queue type '{record.kind}'\""
+            )
+        kind.check(record)
+
     def recover(self, now: int) -> None:
         """Open every queue that is declared."""
+        self.now = now
         for vhost in self.catalog.vhosts:
             for record in self.catalog.queues(vhost):
-                self._open(record, now)
+                self._open(record)
 
-    def _open(self, record: QueueRecord, now: int) -> None:
-        kind = self._kinds[record.kind]
-        self._queues[record.vhost, record.name] = kind, kind.open(record, self.catalog.effective(record), now)
-
-    def find_queue(self, vhost: str, name: str) -> tuple[QueueType, Queue] | None:
+    def find_queue(self, vhost: str, name: str) -> OpenQueue | None:
         return self._queues.get((vhost, name))
 
     def queue(self, vhost: str, name: str) -> Queue:
         found = self._queues.get((vhost, name))
         if found is None:
             raise names.not_found("queue", name, vhost)
-        return found[1]
+        return found.queue
 
     def queues(self) -> Iterable[Queue]:
-        return (queue for _, queue in self._queues.values())
+        return (found.queue for found in self._queues.values())
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        found = self._found(consumer.queue)
+        if found is not None:
+            found.consumers[consumer] = None
+
+    def consumer_removed(self, consumer: Consumer) -> None:
+        found = self._found(consumer.queue)
+        if found is not None:
+            found.consumers.pop(consumer, None)
+
+    def _found(self, queue: Queue) -> OpenQueue | None:
+        """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
+        found = self._queues.get((queue.record.vhost, queue.record.name))
+        return found if found is not None and found.queue is queue else None
+
+    # ------------------------------------------------------------------------- what is declared
+
+    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
+        """A change of what is declared, asked for at this time."""
+        self.now = now
+        return self.metadata.submit(command)
 
     def _applied(self, command: commands.Command, result: Any) -> None:
+        """Follow a command that was applied, whoever submitted it."""
         match command:
             case commands.DeclareQueue():
+                self.totals.queues_declared += 1
                 if (result.vhost, result.name) not in self._queues:
-                    self._open(result, self.now)
+                    self.totals.queues_created += 1
+                    self._open(result)
             case commands.DeleteQueue():
                 if result is not None:
                     self._deleted(result)
@@ -151,25 +214,55 @@ class Broker:
                 self._close_connections(lambda one: one.vhost == command.name, f"vhost '{command.name}' is deleted")
             case commands.DeleteUser():
                 self._close_connections(lambda one: one.user == command.name, f"user '{command.name}' is deleted")
-            case commands.PutPolicy() | commands.DeletePolicy():
-                for _, queue in list(self._queues.values()):
-                    queue.policy_changed(self.catalog.effective(queue.record), self.now)
+            case commands.PutUser():
+                self._user_changed(result)
+            case commands.PutPermission():
+                self._permission_changed(command.record.user, command.record.vhost)
+            case commands.DeletePermission():
+                self._permission_changed(command.user, command.vhost)
+            case commands.PutPolicy():
+                self._policies_changed(command.record.vhost)
+            case commands.DeletePolicy():
+                self._policies_changed(command.vhost)
+
+    def _open(self, record: QueueRecord) -> None:
+        kind = self._kinds.get(record.kind)
+        if kind is None:
+            what = names.labelled("queue", record.name, record.vhost)
+            raise InternalError(f"{what} is declared as a {record.kind} queue, a kind that this node does not have")
+        effective = self.catalog.effective(record)
+        self._queues[record.vhost, record.name] = OpenQueue(kind, kind.open(record, effective, self.now), effective)
+        if record.owner is not None:
+            self._exclusive.setdefault(record.owner, {})[record.name] = record
 
     def _deleted(self, record: QueueRecord) -> None:
-        kind, queue = self._queues.pop((record.vhost, record.name))
-        self._woken.pop(queue, None)
-        for consumer in [one for one in self.consumers() if one.queue is queue]:
+        found = self._queues.pop((record.vhost, record.name))
+        self.totals.queues_deleted += 1
+        self._woken.pop(found.queue, None)
+        if record.owner in self._exclusive:
+            del self._exclusive[record.owner][record.name]
+        for consumer in list(found.consumers):
             consumer.sink.consumer_cancelled(consumer)
-        kind.delete(queue, self.now)
+        found.kind.delete(found.queue, self.now)
 
-    # clients
+    def _policies_changed(self, vhost: str) -> None:
+        for (of_vhost, _), found in list(self._queues.items()):
+            if of_vhost == vhost:
+                effective = self.catalog.effective(found.queue.record)
+                if effective != found.effective:
+                    found.effective = effective
+                    found.queue.policy_changed(effective, self.now)
+
+    # ------------------------------------------------------------------------- clients
 
     def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
+        """Answers the user's record, or AccessRefused, which does not say what was wrong."""
         record = self.catalog.users.get(user)
         answer: Pending[UserRecord] = Pending()
 
         def verified(right: bool) -> None:
-            if right and record is not None and (peer_is_loopback or user != "guest"):
+            may = record is not None and self._still_valid(record) and (peer_is_loopback or user != LOOPBACK_USER)
+            if right and may and record is not None:
                 answer.resolve(record)
             else:
                 answer.fail(AccessRefused(LOGIN_REFUSED))
@@ -178,37 +271,110 @@ class Broker:
         return answer
 
     def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]:
+        """Somebody else vouches for the user: the certificate of a TLS connection."""
         record = self.catalog.users.get(user)
-        if record is None or (user == "guest" and not peer_is_loopback):
+        if record is None or (user == LOOPBACK_USER and not peer_is_loopback):
             return Pending.failed(AccessRefused(LOGIN_REFUSED))
         return Pending.of(record)
 
     def open_connection(self, connection: Connection, now: int) -> None:
-        if connection.vhost not in self.catalog.vhosts:
-            raise NotAllowed(f"vhost {connection.vhost} not found")
-        if not permissions.may_enter(self.catalog, connection.user, connection.vhost):
-            raise NotAllowed(f"access to vhost '{connection.vhost}' refused for user '{connection.user}'")
+        """Raises NotAllowed: no such vhost, no permission for it, or a limit."""
+        self.now = now
+        vhost, user = connection.vhost, connection.user
+        if vhost not in self.catalog.vhosts:
+            raise NotAllowed(f"vhost {vhost} not found")
+        refused = f"access to vhost '{vhost}' refused for user '{user}'"
+        if not permissions.may_enter(self.catalog, user, vhost):
+            raise NotAllowed(refused)
+        connection.login = connection.login or self.catalog.users[user]
+        if not self._still_valid(connection.login):
+            raise NotAllowed(f"{refused}: its password was changed")
+        if self.limits.connections and len(self._connections) >= self.limits.connections:
+            raise NotAllowed(
+                f"{refused}: connection limit ({self.limits.connections}) of node '{self.node}' is reached"
+            )
+        limit = self.catalog.vhosts[vhost].limits.get("max-connections")
+        if limit is not None and self._count(lambda one: one.vhost == vhost) >= limit:
+            raise NotAllowed(f"{refused}: connection limit ({limit}) is reached")
+        limit = self.catalog.users[user].limits.get("max-connections")
+        if limit is not None and self._count(lambda one: one.user == user) >= limit:
+            raise NotAllowed(f"connection refused for user '{user}': user connection limit ({limit}) is reached")
+        self.totals.connections_opened += 1
         self._connections[connection.id] = connection
-        self._sessions[connection.id] = []
+        self._sessions[connection.id] = {}
 
     def connection_closed(self, connection: Connection, now: int) -> None:
+        """Also for a connection that was refused, or is closed already."""
         self.now = now
-        self._connections.pop(connection.id, None)
-        for session in list(self._sessions.pop(connection.id, ())):
+        if self._connections.pop(connection.id, None) is None:
+            return
+        self.totals.connections_closed += 1
+        for session in list(self._sessions[connection.id]):
             session.close(now)
-        for record in [one for one in self.catalog.queues(connection.vhost) if one.owner == connection.id]:
-            self.metadata.submit(commands.DeleteQueue(record.vhost, record.name, record.id)).then(ignore, ignore)
+        del self._sessions[connection.id]
+        for record in list(self._exclusive.get(connection.id, {}).values()):
+            self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now).then(ignore, ignore)
+        self._exclusive.pop(connection.id, None)
 
     def open_session(self, connection: Connection, sink: SessionSink, now: int) -> Session:
+        """Raises NotAllowed when a limit is reached."""
+        self.now = now
         sessions = self._sessions[connection.id]
+        self._check_channels(connection)
         session = Session(self, connection, sink, len(sessions) + 1)
-        sessions.append(session)
+        sessions[session] = None
+        self.totals.channels_opened += 1
         return session
 
+    def _check_channels(self, connection: Connection) -> None:
+        record = self.catalog.users.get(connection.user)
+        limit = record.limits.get("max-channels") if record is not None else None
+        if limit is not None:
+            mine = [one for one in self._connections.values() if one.user == connection.user]
+            if sum([len(self._sessions[one.id]) for one in mine]) >= limit:
+                raise NotAllowed(
+                    f"number of channels opened for user '{connection.user}' has reached the maximum allowed user "
+                    f"limit of {limit}"
+                )
+        limit = self.limits.channels_per_node
+        if limit and self.totals.channels_opened - self.totals.channels_closed >= limit:
+            raise NotAllowed(
+                f"number of channels opened on node '{self.node}' has reached the maximum allowed limit of {limit}"
+            )
+
     def session_closed(self, session: Session) -> None:
-        sessions = self._sessions.get(session.connection.id)
-        if sessions is not None:
-            sessions.remove(session)
+        """Called by the session itself, at its end."""
+        self._sessions[session.connection.id].pop(session)
+        self._confirming.pop(session, None)
+        self.totals.channels_closed += 1
+        self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
+
+    # ------------------------------------------------------------------------- rights that are taken away
+
+    def _still_valid(self, login: UserRecord) -> bool:
+        """Whether who logged in as this user could do so with the same password now."""
+        record = self.catalog.users.get(login.name)
+        return record is not None and record.password_hash == login.password_hash
+
+    def _user_changed(self, record: UserRecord) -> None:
+        def has_old_password(one: Connection) -> bool:
+            return one.user == record.name and one.login is not None and not self._still_valid(one.login)
+
+        self._close_connections(has_old_password, f"the password of user '{record.name}' was changed")
+
+    def _permission_changed(self, user: str, vhost: str) -> None:
+        """Requests ask for their permission each time; what was once allowed and goes on by itself is stopped here."""
+        concerned = [one for one in self._connections.values() if one.user == user and one.vhost == vhost]
+        if not permissions.may_enter(self.catalog, user, vhost):
+            for connection in concerned:
+                connection.close(ConnectionForced(f"access to vhost '{vhost}' was taken from user '{user}'"))
+            return
+        for connection in concerned:
+            for session in list(self._sessions[connection.id]):
+                session.permissions_changed()
+
+    def _count(self, concerned: Callable[[Connection], bool]) -> int:
+        return sum(1 for one in self._connections.values() if concerned(one))
 
     def _close_connections(self, concerned: Callable[[Connection], bool], why: str) -> None:
         for connection in [one for one in self._connections.values() if concerned(one)]:
@@ -223,24 +389,30 @@ class Broker:
     def consumers(self) -> Iterable[Consumer]:
         return (consumer for session in self.sessions() for consumer in session.consumers())
 
+    # ------------------------------------------------------------------------- alarms
+
     def note_publishing(self, connection: Connection) -> None:
-        if not connection.publishes:
-            connection.publishes = True
-            if self.alarms.blocked_reason is not None:
-                connection.set_blocked(self.alarms.blocked_reason)
+        """Called when a connection publishes for the first time, and whenever it does so during an alarm."""
+        connection.publishes = True
+        reason = self.alarms.blocked_reason
+        if reason is not None and not connection.blocked:
+            connection.blocked = True
+            connection.set_blocked(reason)
 
-    def _alarms_changed(self, reason: str | None) -> None:
-        for connection in list(self._connections.values()):
-            if connection.publishes:
-                connection.set_blocked(reason)
+    def _alarms_cleared(self) -> None:
+        for connection in [one for one in self._connections.values() if one.blocked]:
+            connection.blocked = False
+            connection.set_blocked(None)
 
-    # turns
+    # ------------------------------------------------------------------------- turns
 
-    def confirms_ready(self, session: Session) -> None:
+    def confirms_ready(self, session: Publishing) -> None:
+        if not self._confirming:
+            self._request_turn()
         self._confirming[session] = None
-        self._request_turn()
 
     def turn_ended(self, now: int) -> None:
+        """Deliver what can be delivered, then tell publishers what was answered."""
         self.now = now
         while self._woken:
             woken, self._woken = self._woken, {}
@@ -252,8 +424,24 @@ class Broker:
                 session.flush_confirms()
 
     def tick(self, now: int) -> None:
+        """Whatever is due by now."""
         self.now = now
         self._timers.tick(now)
+
+    # ------------------------------------------------------------------------- figures
+
+    def counters(self) -> dict[str, Counters]:
+        """Messages since the start of the node, by protocol."""
+        counted: dict[str, Counters] = {}
+        for protocol, ended in self._counted.items():
+            counted.setdefault(protocol, Counters()).add(ended)
+        for session in self.sessions():
+            counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
+        return counted
+
+    def dead_lettered(self) -> dict[str, int]:
+        """Messages that were given to a dead-letter exchange, by reason."""
+        return {REASON_WORDS[reason]: count for reason, count in self._dead_lettered.items()}
 
 
 def ignore(_: Any) -> None:

@@ -2,26 +2,43 @@
 
 The history is the header x-death: newest first, one entry for each queue and reason, with a count. A message that would
 come back to a queue it has already died in is dropped, unless somebody rejected it on the way round: then it is the
-consumers' loop, and theirs to end. What a client writes into x-death itself was removed when it published (rewriting starts
-from what we wrote).
+consumers' loop, and theirs to end.
+
+Only the broker writes the history. A client that publishes a message with x-death (it took one from a queue and sends it
+again, or lies) publishes it without: `without_history` is asked for every run with headers. So what a queue holds is true.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from broker.message import LOOK_HEADERS, Run
 from broker.queue_type import DeathReason
 from broker.route import route_many
-from broker.tables import Timestamp, decode_table, encode_table, join_properties, split_properties
-from native.content import encode, one
+from broker.sender_selected import without_header
+from broker.tables import (
+    MalformedTable,
+    Timestamp,
+    decode_table,
+    decode_value,
+    encode_value,
+    join_properties,
+    join_table,
+    split_properties,
+    split_table,
+)
+from native.content import body_bytes, encode, messages, one
 
 if TYPE_CHECKING:
     from broker.catalog import Catalog
     from broker.policy import EffectiveArguments
     from broker.records import QueueRecord
 
-_REASON_WORDS = {
+HISTORY = "x-death"
+_HISTORY_FIELD = bytes((len(HISTORY),)) + HISTORY.encode()  # as the name stands in a table
+REASON_WORDS = {
     DeathReason.REJECTED: "rejected",
     DeathReason.EXPIRED: "expired",
     DeathReason.MAXLEN: "maxlen",
@@ -29,6 +46,18 @@ _REASON_WORDS = {
 }
 # (exchange, routing key, content of one message, persistent)
 DeadMessage = tuple[str, str, bytes, bool]
+# An entry of the history: count, reason, queue, time, exchange, routing-keys and perhaps original-expiration.
+Death = dict[str, Any]
+
+
+def without_history(run: Run) -> Run:
+    """The run as it may be published: no message claims to have died before."""
+    if _HISTORY_FIELD not in run.content:
+        return run
+    content = b"".join(
+        [encode(without_header(props, HISTORY), body) for props, body in messages(run.content, 0, run.count)]
+    )
+    return replace(run, content=content)
 
 
 def dead_lettered(
@@ -38,70 +67,78 @@ def dead_lettered(
     reason: DeathReason,
     message: DeadMessage,
     now: int,
-) -> list[tuple[Run, str]]:
-    """The message as it goes on, with the name of each queue that gets it."""
+) -> tuple[Run, list[str]]:
+    """The message as it goes on, and the names of the queues that get it."""
+    dead_letter_exchange = effective.dead_letter_exchange
+    assert dead_letter_exchange is not None, f"queue {source.name!r} has no dead-letter exchange"
     exchange, routing_key, content, persistent = message
     props, body, _ = one(content, 0)
     fields = split_properties(props)
-    headers = decode_table(fields["headers"])[0] if "headers" in fields else {}
-    keys = [routing_key, *(key for key in headers.get("CC", []) if isinstance(key, str))]
-    deaths = remembered(headers.get("x-death"))
+    headers = _readable_headers(fields.get("headers"))
+    keys = [routing_key, *_copied_to(headers.get("CC"))]
+    deaths = _remembered(headers.get(HISTORY))
     expiration = fields.pop("expiration", None)
-    note_death(
-        headers,
-        deaths,
-        source.name,
-        _REASON_WORDS[reason],
-        exchange,
-        keys,
-        expiration[1:].decode() if expiration else None,
-        now,
-    )
-    fields["headers"] = encode_table(dict(sorted(headers.items())))
+    _note_death(headers, deaths, source.name, REASON_WORDS[reason], exchange, keys, expiration, now)
+    fields["headers"] = raw = join_table(dict(sorted(headers.items())))
     if effective.dead_letter_routing_key is not None:
         keys = [effective.dead_letter_routing_key]
-    assert effective.dead_letter_exchange is not None, f"queue {source.name!r} has no dead-letter exchange"
     rewritten = encode(join_properties(fields), body)
     run = Run(
-        effective.dead_letter_exchange,
+        dead_letter_exchange,
         keys[0],
         rewritten,
         1,
-        len(body),
+        body_bytes(rewritten, 0, 1),
         persistent,
-        look=LOOK_HEADERS,
         priority=fields["priority"][0] if "priority" in fields else 0,
+        look=LOOK_HEADERS,
     )
-    targets = route_many(catalog, source.vhost, effective.dead_letter_exchange, keys, lambda: headers)
-    return [(run, target) for target in targets if not is_idle_cycle(deaths, target)]
+    found = route_many(catalog, source.vhost, dead_letter_exchange, keys, lambda: decode_table(raw)[0])
+    return run, [name for name in found if not is_idle_cycle(deaths, name)]
 
 
-def remembered(value: Any) -> list[dict[str, Any]]:
-    """The history so far, as far as it is one of ours."""
-    if not isinstance(value, list):
-        return []
-    return [entry for entry in value if isinstance(entry, dict) and {"queue", "reason", "count"} <= entry.keys()]
+def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
+    """The headers, values as they came. What a protocol let pass and nobody can read is left behind, not the message."""
+    if raw is None:
+        return {}
+    try:
+        return split_table(raw)
+    except MalformedTable:
+        return {}
 
 
-def note_death(
-    headers: dict[str, Any],
-    deaths: list[dict[str, Any]],
+def _copied_to(raw: bytes | None) -> Iterable[str]:
+    value = decode_value(raw)[0] if raw is not None else None
+    return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
+
+
+def _remembered(raw: bytes | None) -> list[Death]:
+    deaths: list[Death] = decode_value(raw)[0] if raw is not None else []
+    return deaths
+
+
+def _note_death(
+    headers: dict[str, bytes],
+    deaths: list[Death],
     queue: str,
     reason: str,
     exchange: str,
     keys: list[str],
-    expiration: str | None,
+    expiration: bytes | None,
     now: int,
 ) -> None:
     """Add one death to the history and to the headers."""
-    known = next((entry for entry in deaths if entry["queue"] == queue and entry["reason"] == reason), None)
+    known = next((death for death in deaths if death["queue"] == queue and death["reason"] == reason), None)
+    words = {"exchange": exchange, "queue": queue, "reason": reason}
+    if not deaths:
+        headers |= {f"x-first-death-{name}": encode_value(word) for name, word in words.items()}
+    headers |= {f"x-last-death-{name}": encode_value(word) for name, word in words.items()}
     if known is not None:
         deaths.remove(known)
         known["count"] += 1
-        deaths.insert(0, known)
     else:
-        entry: dict[str, Any] = {} if expiration is None else {"original-expiration": expiration}
-        entry |= {
+        known = {} if expiration is None else {"original-expiration": expiration[1:].decode("utf-8", "replace")}
+        known |= {
             "count": 1,
             "reason": reason,
             "queue": queue,
@@ -109,20 +146,23 @@ def note_death(
             "exchange": exchange,
             "routing-keys": list(keys),
         }
-        deaths.insert(0, entry)
-    headers["x-death"] = deaths
-    for prefix in ("x-first-death", "x-last-death"):
-        if prefix == "x-last-death" or f"{prefix}-queue" not in headers:
-            headers[f"{prefix}-exchange"] = exchange
-            headers[f"{prefix}-queue"] = queue
-            headers[f"{prefix}-reason"] = reason
+    deaths.insert(0, known)
+    entries = b"".join([_encoded(death) for death in deaths])
+    headers[HISTORY] = b"A" + len(entries).to_bytes(4, "big") + entries
 
 
-def is_idle_cycle(deaths: list[dict[str, Any]], target: str) -> bool:
+def _encoded(death: Death) -> bytes:
+    """As clients know it: the count is a 64-bit integer however small it is."""
+    raw = {name: encode_value(value) for name, value in death.items()}
+    raw["count"] = b"l" + death["count"].to_bytes(8, "big")
+    return b"F" + join_table(raw)
+
+
+def is_idle_cycle(deaths: list[Death], target: str) -> bool:
     """Whether the message has been through the target already, and nobody rejected it since."""
-    for entry in deaths:
-        if entry["reason"] == "rejected":
+    for death in deaths:
+        if death["reason"] == "rejected":
             return False
-        if entry["queue"] == target:
+        if death["queue"] == target:
             return True
     return False

@@ -1,8 +1,8 @@
 """What a session holds: messages that were delivered and are not settled yet, as ranges of delivery tags.
 
-A range is one delivery: consecutive tags for consecutive messages of one slice. Ranges are in order of tags and do not overlap.
-Acknowledging in order, one by one or many at once, takes ranges from the left or shortens the first; whatever comes out
-of order splits a range.
+A range is one delivery: consecutive tags for consecutive messages of one slice. Ranges are in order of tags and do not
+overlap. Acknowledging in order, one by one or many at once, takes ranges from the left or shortens the first; whatever
+comes out of order splits a range.
 """
 
 from __future__ import annotations
@@ -10,142 +10,157 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from broker.queue_type import Slice
+from broker.queue_type import POSITION_UNKNOWN, Slice
 
 if TYPE_CHECKING:
     from broker.consumer import Consumer
 
-# Entries in front of this many that are used up are kept until it pays to move the rest.
+# Used-up entries at the front are kept until it pays to move the rest.
 COMPACT_AFTER = 512
-POSITION_UNKNOWN = -1
 
 
 class Held:
-    """One delivery, or what is left of it. A get has no consumer."""
+    """The tags `first` up to, not including, `end` of one delivery. A get has no consumer."""
 
-    __slots__ = ("consumer", "first", "piece")
+    __slots__ = ("consumer", "end", "first", "origin", "piece")
 
-    def __init__(self, first: int, piece: Slice, consumer: Consumer | None) -> None:
-        self.first = first
-        self.piece = piece
+    def __init__(self, piece: Slice, consumer: Consumer | None, origin: int, first: int, end: int) -> None:
+        self.piece = piece  # as it was delivered
         self.consumer = consumer
+        self.origin = origin  # the tag of the piece's first message
+        self.first = first
+        self.end = end
 
     @property
-    def end(self) -> int:
-        return self.first + self.piece.count
+    def count(self) -> int:
+        return self.end - self.first
 
+    def slice(self) -> Slice:
+        """These messages, as their queue wants them back."""
+        piece = self.piece
+        count = self.end - self.first
+        if count == piece.count:
+            return piece
+        return Slice(
+            piece.queue,
+            piece.handle,
+            piece.sequence + self.first - self.origin,
+            count,
+            piece.position if self.first == self.origin else POSITION_UNKNOWN,
+            piece.exchange,
+            piece.routing_key,
+            piece.redelivered,
+            piece.headers,
+        )
 
-def part(held: Held, start: int, end: int) -> Held:
-    """The tags from start up to, not including, end."""
-    piece = held.piece
-    if start == held.first and end == held.end:
-        return held
-    position = piece.position if start == held.first else POSITION_UNKNOWN
-    smaller = Slice(
-        piece.queue,
-        piece.handle,
-        piece.sequence + (start - held.first),
-        end - start,
-        position,
-        piece.exchange,
-        piece.routing_key,
-        piece.redelivered,
-        piece.headers,
-    )
-    return Held(start, smaller, held.consumer)
+    def part(self, first: int, end: int) -> Held:
+        return Held(self.piece, self.consumer, self.origin, first, end)
 
 
 class Unacknowledged:
     """The ranges of one session."""
 
-    __slots__ = ("_entries", "_head", "count")
+    __slots__ = ("_firsts", "_head", "_ranges", "count")
 
     def __init__(self) -> None:
         self.count = 0  # messages
-        self._entries: list[Held] = []
-        self._head = 0  # entries before it are used up
+        self._ranges: list[Held] = []
+        self._firsts: list[int] = []  # of the same ranges, to search in
+        self._head = 0  # ranges before it are used up
 
     def add(self, first: int, piece: Slice, consumer: Consumer | None) -> None:
-        assert not self._entries or self._head == len(self._entries) or self._entries[-1].end <= first
-        self._entries.append(Held(first, piece, consumer))
+        """A delivery whose tags begin at `first`, behind all that were given out before."""
+        self._ranges.append(Held(piece, consumer, first, first, first + piece.count))
+        self._firsts.append(first)
         self.count += piece.count
 
     def holds(self, tag: int) -> bool:
-        index = bisect_right(self._entries, tag, lo=self._head, key=lambda held: held.first) - 1
-        return index >= self._head and tag < self._entries[index].end
+        index = self._find(tag)
+        return index >= self._head and tag < self._ranges[index].end
 
-    def put_back(self, taken: list[Held]) -> None:
-        """What was taken, and is held after all."""
-        self._entries = sorted([*self._entries[self._head :], *taken], key=lambda held: held.first)
-        self._head = 0
-        self.count += sum(held.piece.count for held in taken)
+    def _find(self, tag: int) -> int:
+        """The last range that begins at or before the tag; before the head when there is none."""
+        return bisect_right(self._firsts, tag, lo=self._head) - 1
+
+    def take_all(self) -> list[Held]:
+        taken = self._ranges[self._head :]
+        self._ranges, self._firsts, self._head, self.count = [], [], 0, 0
+        return taken
 
     def take_up_to(self, last: int) -> list[Held] | None:
         """Everything up to and including this tag; None, and nothing is taken, if the tag is not held."""
-        if not self.holds(last):
+        index = self._find(last)
+        if index < self._head or last >= self._ranges[index].end:
             return None
-        taken = []
-        entries, head = self._entries, self._head
-        while head < len(entries):
-            held = entries[head]
-            if held.end <= last + 1:
-                taken.append(held)
-                head += 1
-                continue
-            if held.first <= last:
-                taken.append(part(held, held.first, last + 1))
-                entries[head] = part(held, last + 1, held.end)
-            break
-        self._head = head
-        self.count -= sum(held.piece.count for held in taken)
+        held = self._ranges[index]
+        taken = self._ranges[self._head : index]
+        if last + 1 == held.end:
+            taken.append(held)
+            self._head = index + 1
+        else:
+            taken.append(self._shorten(index, last + 1))
+            self._head = index
+        for one in taken:
+            self.count -= one.end - one.first
         self._compact()
-        return taken
-
-    def take_all(self) -> list[Held]:
-        taken = self._entries[self._head :]
-        self._entries, self._head, self.count = [], 0, 0
         return taken
 
     def take_range(self, first: int, last: int) -> list[Held] | None:
         """These tags; None, and nothing is taken, if one of them is not held."""
-        index = bisect_right(self._entries, first, lo=self._head, key=lambda held: held.first) - 1
+        head = self._head
+        if head < len(self._ranges):  # in order, as almost always
+            held = self._ranges[head]
+            if held.first == first and last < held.end:
+                self.count -= last + 1 - first
+                if last + 1 < held.end:
+                    return [self._shorten(head, last + 1)]
+                self._head = head + 1
+                self._compact()
+                return [held]
+        return self._take_anywhere(first, last)
+
+    def _shorten(self, index: int, first: int) -> Held:
+        """Begin a range later; returns what was cut off."""
+        held = self._ranges[index]
+        cut = held.part(held.first, first)
+        held.first = self._firsts[index] = first
+        return cut
+
+    def _take_anywhere(self, first: int, last: int) -> list[Held] | None:
+        index = at = self._find(first)
+        if index < self._head:
+            return None
         taken: list[Held] = []
-        at, expected = index, first
+        expected = first
         while expected <= last:
-            if (
-                at < self._head
-                or at >= len(self._entries)
-                or not self._entries[at].first <= expected < self._entries[at].end
-            ):
+            if at >= len(self._ranges) or not self._ranges[at].first <= expected < self._ranges[at].end:
                 return None
-            held = self._entries[at]
+            held = self._ranges[at]
             until = min(last + 1, held.end)
-            taken.append(part(held, expected, until))
+            taken.append(held.part(expected, until))
             expected = until
             at += 1
-        before, after = self._entries[index], self._entries[at - 1]
-        left = [part(before, before.first, first)] if before.first < first else []
-        right = [part(after, last + 1, after.end)] if last + 1 < after.end else []
-        if index == self._head and not left and not right:
-            self._head = at
-            self._compact()
-        else:
-            self._entries[index:at] = left + right
-        self.count -= last - first + 1
+        before, after = self._ranges[index], self._ranges[at - 1]
+        left = [before.part(before.first, first)] if before.first < first else []
+        right = [after.part(last + 1, after.end)] if last + 1 < after.end else []
+        self._ranges[index:at] = left + right
+        self._firsts[index:at] = [one.first for one in left + right]
+        self.count -= last + 1 - first
         return taken
 
-    def take_consumer(self, consumer: Consumer) -> list[Held]:
-        """What one consumer holds."""
-        held = self._entries[self._head :]
-        taken = [one for one in held if one.consumer is consumer]
-        self._entries, self._head = [one for one in held if one.consumer is not consumer], 0
-        self.count -= sum(one.piece.count for one in taken)
-        return taken
+    def put_back(self, taken: list[Held]) -> None:
+        """What was taken, and is held after all."""
+        self._ranges = sorted([*self._ranges[self._head :], *taken], key=lambda held: held.first)
+        self._firsts = [held.first for held in self._ranges]
+        self._head = 0
+        self.count += sum(held.count for held in taken)
 
     def _compact(self) -> None:
-        if self._head == len(self._entries):
-            self._entries.clear()
+        if self._head == len(self._ranges):
+            self._ranges.clear()
+            self._firsts.clear()
             self._head = 0
-        elif self._head > COMPACT_AFTER and self._head * 2 > len(self._entries):
-            del self._entries[: self._head]
+        elif self._head > COMPACT_AFTER and self._head * 2 > len(self._ranges):
+            del self._ranges[: self._head]
+            del self._firsts[: self._head]
             self._head = 0

@@ -19,9 +19,13 @@ LOOK_REPLY_TO = 2  # reply-to names the direct reply-to pseudo queue. Such a run
 LOOK_HEADERS = 4  # at least one message carries headers
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Run:
-    """Messages that travel together. Everything said here holds for each of them."""
+    """Messages that travel together. Everything said here holds for each of them.
+
+    Nobody changes a run: whoever needs another one makes it with `dataclasses.replace`. That is not left to
+    `frozen=True` because one is made for each run published, and a frozen one takes 1.2 us instead of 0.3.
+    """
 
     exchange: str
     routing_key: str

@@ -1,91 +1,286 @@
-"""Where a published run goes: the exchange is looked up and permitted once, the queues are found once, and both are remembered.
+"""The publishing half of a session: a run goes to the queues of its target, with a receipt if the client wants confirms.
 
-A target is what a publish method's bytes mean at one version of the catalog. As long as nothing is declared, bound,
-permitted or deleted, publishing costs one look-up for a run. Routes that depend on headers are found for each message.
+    publish_raw     the method's bytes are looked up: one dictionary for exchange, key, permission and queues
+    _publish        alarm, user-id, and what must be looked at: CC and BCC, reply-to, x-death, headers that route
+    _hand_over      to the queues, one call for each kind; or returned, or dropped
+
+Everything refused is refused here and now, before any queue has got anything of that run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from broker import permissions
 from broker.catalog import Catalog
-from broker.errors import AccessRefused, NotSupported
-from broker.names import labelled, not_found
-from broker.queue_type import Queue, QueueType
-from broker.reply_to import REPLY_PREFIX
-from broker.route import route_many
+from broker.confirms import ConfirmTracker, Receipt
+from broker.counters import Counters
+from broker.dead_letter import without_history
+from broker.errors import PreconditionFailed
+from broker.expiration import expiration_ms
+from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
+from broker.pending import Pending
+from broker.reply_to import ReplyQueue, addressed
+from broker.sender_selected import decoded, further_keys, raw_headers, without_header
+from broker.targets import Router, Target
+from broker.transactions import Completion, Transaction
+from native.content import body_bytes, encode, one, skip
+from native.frame_split import parse_publish
 
-# Queues of one kind, which take a run with one call.
-Group = tuple[QueueType, tuple[Queue, ...]]
-FindQueue = Callable[[str, str], tuple[QueueType, Queue] | None]
+if TYPE_CHECKING:
+    from broker.broker import Broker, Connection
+    from broker.session import SessionSink
 
-
-class Target:
-    """What is known of an exchange and a routing key."""
-
-    __slots__ = ("by_headers", "exchange", "groups", "mandatory", "queue_count", "reply_name", "routing_key", "version")
-
-    def __init__(self, exchange: str, routing_key: str, mandatory: bool, version: int) -> None:
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.mandatory = mandatory
-        self.version = version
-        self.reply_name = False  # it leads to a requester that waits for replies
-        self.by_headers = False  # the route has to be found for each message
-        self.groups: tuple[Group, ...] = ()
-        self.queue_count = 0
+NO_ROUTE = 312
+TARGETS_MAX = 4_096  # remembered by one session; keys may be chosen by a hostile client
+TARGETS_BY_HEADERS_MAX = 256  # remembered for one exchange and key
 
 
-class Router:
-    """Finds targets for one user in one vhost."""
+class Publishing:
+    """A session's publishes, confirms, and the publishes of its transaction."""
 
-    def __init__(self, catalog: Catalog, find_queue: FindQueue, user: str, vhost: str) -> None:
-        self._catalog = catalog
-        self._find_queue = find_queue
-        self._user = user
-        self._vhost = vhost
+    def __init__(self, broker: Broker, connection: Connection, sink: SessionSink) -> None:
+        self.connection = connection
+        self.user = connection.user
+        self.vhost = connection.vhost
+        self.closed = False
+        self.counters = Counters()
+        self._broker = broker
+        self._catalog: Catalog = broker.catalog
+        self._sink = sink
+        self._router = Router(broker.catalog, broker.find_queue, self.user, self.vhost)
+        # By the publish method's bytes, or by (exchange, key, mandatory) for protocols without these bytes.
+        self._targets: dict[bytes | tuple[str, str, bool], Target] = {}
+        self._confirms: ConfirmTracker | None = None
+        self._transaction: Transaction | None = None
+        self._reply_queue: ReplyQueue | None = None
 
-    def target(self, exchange: str, routing_key: str, mandatory: bool, immediate: bool) -> Target:
-        """Raises what publishing there would: AccessRefused, NotFound, NotSupported."""
-        if immediate:
-            raise NotSupported("immediate=true")
-        catalog, vhost = self._catalog, self._vhost
-        permissions.check(catalog, self._user, vhost, "write", "exchange", exchange)
-        record = catalog.exchange(vhost, exchange)
-        if exchange and record is None:
-            raise not_found("exchange", exchange, vhost)
-        if record is not None and record.internal:
-            raise AccessRefused(f"cannot publish to internal {labelled('exchange', exchange, vhost)}")
-        permissions.check_topic(catalog, self._user, vhost, "write", exchange, routing_key)
-        target = Target(exchange, routing_key, mandatory, catalog.version)
-        if not exchange and routing_key.startswith(REPLY_PREFIX):
-            target.reply_name = True
-            return target
-        asked: list[bool] = []
+    # publishing
 
-        def headers() -> dict[str, Any] | None:
-            asked.append(True)
-            return None
+    def publish_raw(
+        self,
+        method_payload: bytes,
+        count: int,
+        content: bytes,
+        body_bytes: int,
+        persistent: bool,
+        priority: int,
+        expiration: bytes | None,
+        user_id: bytes | None,
+        look: int,
+        now: int,
+    ) -> None:
+        """What the frame splitter cut out: a run and the bytes of its publish method."""
+        target = self._targets.get(method_payload)
+        if target is None or target.version != self._catalog.version:
+            target = self._remember(method_payload, self._router.target(*parse_publish(method_payload)))
+        run = Run(
+            target.exchange,
+            target.keys[0],
+            content,
+            count,
+            body_bytes,
+            persistent,
+            target.mandatory,
+            priority,
+            None if expiration is None else expiration_ms(expiration),
+            None if user_id is None else user_id.decode("utf-8", "replace"),
+            look,
+        )
+        self._publish(run, target, now)
 
-        names = route_many(catalog, vhost, exchange, (routing_key,), headers)
-        target.by_headers = bool(asked)
-        if not asked:
-            target.groups = self.grouped(names)
-            target.queue_count = sum(len(queues) for _, queues in target.groups)
+    def publish(self, run: Run, now: int) -> None:
+        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published."""
+        key = run.exchange, run.routing_key, run.mandatory
+        target = self._targets.get(key)
+        if target is None or target.version != self._catalog.version:
+            target = self._remember(key, self._router.target(*key, immediate=False))
+        self._publish(run, target, now)
+
+    def _remember(self, key: bytes | tuple[str, str, bool], target: Target) -> Target:
+        if len(self._targets) >= TARGETS_MAX:
+            self._targets.clear()
+        self._targets[key] = target
         return target
 
-    def route(
-        self, exchange: str, keys: Sequence[str], headers: Callable[[], dict[str, Any] | None]
-    ) -> tuple[Group, ...]:
-        return self.grouped(route_many(self._catalog, self._vhost, exchange, keys, headers))
+    def _publish(self, run: Run, target: Target, now: int) -> None:
+        if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
+            self._broker.note_publishing(self.connection)
+        if run.user_id is not None:
+            self._check_user_id(run.user_id)
+        if run.look:
+            for part, own in self._looked_at(run, target):
+                self._pass_on(part, own, now)
+        else:
+            self._pass_on(run, target, now)
 
-    def grouped(self, names: Sequence[str]) -> tuple[Group, ...]:
-        kinds: dict[str, tuple[QueueType, list[Queue]]] = {}
-        for name in names:
-            found = self._find_queue(self._vhost, name)
-            if found is not None:
-                kind, queue = found
-                kinds.setdefault(kind.name, (kind, []))[1].append(queue)
-        return tuple((kind, tuple(queues)) for kind, queues in kinds.values())
+    def _pass_on(self, run: Run, target: Target, now: int) -> None:
+        if self._transaction is None:
+            self._hand_over(run, target, None, now)
+        else:
+            self._transaction.publishes.append((run, target))
+
+    def _hand_over_singly(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
+        """One message that has no room must not keep those out that came with it."""
+        position = 0
+        for _ in range(run.count):
+            end = skip(run.content, position, 1)
+            self._hand_over(_part(run, position, end, 1), target, completion, now)
+            position = end
+
+    def _hand_over(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
+        """To the queues; confirmed when all of them have it."""
+        if target.one_by_one and run.count > 1:
+            self._hand_over_singly(run, target, completion, now)
+            return
+        counters = self.counters
+        counters.published += run.count
+        if target.queue_count == 0:
+            self._finish_unqueued(run, target, now)
+            return
+        counters.routed += run.count
+        receipt: Receipt | None = None
+        if self._confirms is not None:
+            counters.published_confirm += run.count
+            receipt = self._confirms.expect(run.count, target.queue_count)
+        elif completion is not None:
+            receipt = completion.expect(run.count, target.queue_count)
+        for kind, queues in target.groups:
+            kind.publish(queues, run, receipt, now)
+
+    def _finish_unqueued(self, run: Run, target: Target, now: int) -> None:
+        """No queue gets it: it is a reply, or goes back, or is dropped. Whoever waits for a confirm gets it after a return."""
+        counters = self.counters
+        if target.reply_name and self._broker.replies.deliver(self.vhost, run, now):
+            counters.routed += run.count
+        elif run.mandatory:
+            counters.returned += run.count
+            self._sink.returned(run, NO_ROUTE, "NO_ROUTE")
+        else:
+            counters.dropped += run.count
+        if self._confirms is not None:
+            counters.published_confirm += run.count
+            self._confirms.expect(run.count, 0)
+
+    def _check_user_id(self, user_id: str) -> None:
+        if user_id == self.user:
+            return
+        record = self._catalog.users.get(self.user)
+        if record is None or "impersonator" not in record.tags:
+            raise PreconditionFailed(f"user_id property set to '{user_id}' but authenticated user was '{self.user}'")
+
+    # what a run's headers and properties say
+
+    def _looked_at(self, run: Run, target: Target) -> list[tuple[Run, Target]]:
+        """The run as it goes on, in one or more parts, each with its target."""
+        if run.look & LOOK_HEADERS:
+            run = without_history(run)
+        if run.look & (LOOK_CC | LOOK_REPLY_TO):
+            return [self._special(run, target)]
+        if target.by_headers:
+            return list(self._by_headers(run, target))
+        return [(run, target)]
+
+    def _special(self, run: Run, target: Target) -> tuple[Run, Target]:
+        """One message with CC, BCC, or the reply-to that has to be replaced."""
+        assert run.count == 1, f"a run of {run.count} messages with CC, BCC or reply-to: these travel alone"
+        props, body, _ = one(run.content, 0)
+        if run.look & LOOK_REPLY_TO:
+            props = addressed(props, self._reply_queue)
+        headers = raw_headers(props)
+        if headers is not None and (run.look & LOOK_CC or target.by_headers):
+            keys = [run.routing_key, *(further_keys(headers) if run.look & LOOK_CC else ())]
+            target = self._router.with_keys(target, keys, decoded(headers))
+            props = without_header(props, "BCC")
+        return replace(run, content=encode(props, body)), target
+
+    def _by_headers(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
+        """Neighbours that go the same way stay together."""
+        start = position = count = 0
+        way = target
+        for _ in range(run.count):
+            props, _, end = one(run.content, position)
+            own = self._target_for(target, raw_headers(props))
+            if count and own is not way:
+                yield _part(run, start, position, count), way
+                start, count = position, 0
+            way, position, count = own, end, count + 1
+        yield _part(run, start, position, count), way
+
+    def _target_for(self, target: Target, headers: bytes | None) -> Target:
+        if headers is None:
+            return target
+        own = target.remembered.get(headers)
+        if own is None:
+            if len(target.remembered) >= TARGETS_BY_HEADERS_MAX:
+                target.remembered.clear()
+            own = target.remembered[headers] = self._router.with_keys(target, target.keys, decoded(headers))
+        return own
+
+    # confirms
+
+    def select_confirms(self) -> None:
+        if self._transaction is not None:
+            raise PreconditionFailed("cannot switch from tx to confirm mode")
+        if self._confirms is None:
+            self._confirms = ConfirmTracker(self._confirms_ready)
+
+    def _confirms_ready(self) -> None:
+        self._broker.confirms_ready(self)
+
+    def flush_confirms(self) -> None:
+        """Tell the client what was answered. Called by the broker at the end of a turn."""
+        assert self._confirms is not None, "answers without confirms"
+        if self.closed:
+            return
+        counters = self.counters
+        for first, last, multiple, ok in self._confirms.take():
+            if ok:
+                counters.confirmed += last + 1 - first
+            else:
+                counters.refused += last + 1 - first
+            self._sink.confirm(first, last, multiple, ok)
+
+    # the publishes of a transaction
+
+    def select_transactions(self) -> None:
+        if self._confirms is not None:
+            raise PreconditionFailed("cannot switch from confirm to tx mode")
+        if self._transaction is None:
+            self._transaction = Transaction()
+
+    def _end_transaction(self) -> Transaction:
+        """What was gathered; the next transaction begins."""
+        transaction = self._transaction
+        if transaction is None:
+            raise PreconditionFailed("channel is not transactional")
+        self._transaction = Transaction()
+        return transaction
+
+    def _publish_all(self, transaction: Transaction, now: int) -> tuple[Completion, Pending[None]]:
+        """Hand the publishes over; the answer comes when every queue has what it was given and the completion is closed."""
+        answer: Pending[None] = Pending()
+
+        def done(refusals: int) -> None:
+            if refusals:
+                answer.fail(PreconditionFailed("partial tx completion"))
+            else:
+                answer.resolve(None)
+
+        completion = Completion(done)
+        for run, target in transaction.publishes:
+            self._hand_over(run, self._router.again(target), completion, now)
+        return completion, answer
+
+    def permissions_changed(self) -> None:
+        """The user's rights may be others now: whatever was remembered about them is looked up again."""
+        self._targets.clear()
+
+
+def _part(run: Run, start: int, end: int, count: int) -> Run:
+    """The messages between two positions of a run's content, as a run."""
+    if count == run.count:
+        return run
+    content = run.content[start:end]
+    return replace(run, content=content, count=count, body_bytes=body_bytes(content, 0, count))

@@ -47,6 +47,10 @@ class DeathReason(IntEnum):
     DELIVERY_LIMIT = 3
 
 
+# Position of a slice that was cut out of another one: nobody needs it to settle, and finding it takes a walk.
+POSITION_UNKNOWN = -1
+
+
 @dataclass(slots=True)
 class Slice:
     """Consecutive messages of one stored run, as handed out and as given back."""
@@ -115,13 +119,18 @@ class Queue(Protocol):
         """Remove a consumer. What it still holds stays out until it is settled. Unknown consumers are ignored."""
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
-        """Take one message, or None. Raises ResourceLocked with a single active consumer, NotSupported on streams."""
+        """Take one message, or None; a consumer, exclusive or single active, does not stand in the way of a classic
+        queue's get. Raises ResourceLocked on a quorum queue with a single active consumer, NotSupported on streams."""
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
-        """Messages that were out come back. `piece` is a slice given out, or a part of one; each message once."""
+        """Messages that were out come back. `piece` is a slice given out, or a part of one (whose `position` is
+        POSITION_UNKNOWN unless it is the first part); each message once. Ignored once the queue is deleted."""
 
     def pump(self, now: int) -> None:
         """Deliver what consumers have room for. Called by the host after `wake`, and when a sink is writable again."""
+
+    def used(self, now: int) -> None:
+        """Somebody declared the queue again or asked how it is: the time of `x-expires` begins anew."""
 
     def purge(self, now: int) -> Pending[int]:
         """Drop all ready messages; answers how many, once that is durable."""
@@ -165,8 +174,12 @@ class QueueType(Protocol):
         durable when this is called."""
 
     def delete(self, queue: Queue, now: int) -> int:
-        """Forget the queue and its messages; returns how many were ready. Its consumers have been told already."""
+        """Forget the queue and its messages; returns how many were ready. Its consumers have been told already. From
+        now on `pump` and `settle` do nothing. Receipts that it still owes are accepted: what was published to a queue
+        that is gone counts as confirmed."""
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
         """Store the run in each of these queues of this kind, one copy of the bytes for all of them. `receipt` is
-        answered once for each queue: accepted when that queue's promise holds, refused when it would not take it."""
+        answered once for each queue: accepted when that queue's promise holds, refused when it would not take it. A run for a
+        queue that may refuse (a length limit with overflow reject-publish) holds one message. A message with a TTL of 0
+        goes to a consumer that has room at this moment, or to nobody."""

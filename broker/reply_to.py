@@ -1,33 +1,122 @@
 """Direct reply-to: answers that go straight to the requester's session, through no queue.
 
-A requester consumes from the pseudo queue and publishes requests whose reply-to names it; on the way the name is replaced
-by one that only this requester has. Whoever publishes to that name through the default exchange reaches the requester at
-most once, and nobody if it is gone.
+A requester consumes (or gets) from the pseudo queue and publishes requests whose reply-to names it; on the way the name is
+replaced by one that only this requester has. Whoever publishes to that name through the default exchange reaches the
+requester at most once: not at all when it is gone, or has fallen too far behind.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
 
 from broker.consumer import Consumer
-from broker.errors import PreconditionFailed
+from broker.errors import NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.names import DIRECT_REPLY_TO
-from broker.queue_type import Queue, Slice
+from broker.pending import Pending
+from broker.policy import EffectiveArguments
+from broker.queue_type import Got, Outcome, QueueStatistics, Slice
+from broker.records import QueueRecord
 from broker.tables import join_properties, split_properties
+from native.content import skip
 
-if TYPE_CHECKING:
-    from broker.session import Session
-
-# What a consumer of replies consumes from: there is no queue, and nobody may ask it anything.
-NO_QUEUE = cast(Queue, object())
 REPLY_PREFIX = DIRECT_REPLY_TO + "."
+NAME_RANDOM_BYTES = 24
+# Replies kept for a requester that does not read or get them: no promise holds them, so the rest is dropped.
+WAITING_MAX = 1_000
 
 
 def is_reply_name(name: str) -> bool:
     return name == DIRECT_REPLY_TO or name.startswith(REPLY_PREFIX)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    run: Run
+    position: int
+    count: int
+
+
+class ReplyQueue:
+    """What one requester's replies pass through: to its session a queue like any other, in no catalog. Fulfils Queue."""
+
+    def __init__(self, vhost: str, name: str, forget: Callable[[ReplyQueue], None]) -> None:
+        self.record = QueueRecord(
+            vhost, name, "classic", durable=False, exclusive=True, auto_delete=True, arguments={}, id=0
+        )
+        self._forget = forget
+        self._consumer: Consumer | None = None
+        self._waiting: deque[_Waiting] = deque()
+        self._figures = QueueStatistics()
+
+    @property
+    def ready_count(self) -> int:
+        return sum(waiting.count for waiting in self._waiting)
+
+    @property
+    def consumer_count(self) -> int:
+        return 1  # a requester that only gets counts as one: whoever asks wants to know whether replies arrive
+
+    def add(self, run: Run, now: int) -> None:
+        """Replies from their publisher; too many for a requester that does not take them are dropped."""
+        self._figures.published += run.count
+        if self.ready_count + run.count <= WAITING_MAX:
+            self._waiting.append(_Waiting(run, 0, run.count))
+            self.pump(now)
+
+    def consume(self, consumer: Consumer, now: int) -> None:
+        self._consumer = consumer
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        if consumer is self._consumer:
+            self._forget(self)
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        if not no_ack:
+            raise PreconditionFailed("reply consumer cannot acknowledge")
+        if not self._waiting:
+            return Pending.of(None)
+        piece, content = self._take(1)
+        self._figures.got += 1
+        return Pending.of(Got(piece, content, self.ready_count))
+
+    def pump(self, now: int) -> None:
+        consumer = self._consumer
+        while self._waiting and consumer is not None and (room := consumer.room()):
+            piece, content = self._take(room)
+            self._figures.delivered_no_ack += piece.count
+            consumer.deliver(piece, content)
+
+    def _take(self, count_max: int) -> tuple[Slice, bytes]:
+        first = self._waiting[0]
+        run, count = first.run, min(count_max, first.count)
+        piece = Slice(self, None, 0, count, first.position, run.exchange, run.routing_key)
+        if count == first.count:
+            self._waiting.popleft()
+        else:
+            first.position = skip(run.content, first.position, count)
+            first.count -= count
+        return piece, run.content
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        raise AssertionError("replies are never acknowledged, so none can come back")
+
+    def used(self, now: int) -> None:
+        """Lives as long as its session."""
+
+    def purge(self, now: int) -> Pending[int]:
+        raise NotSupported("replies cannot be purged")
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        """No policy applies to what is not declared."""
+
+    def statistics(self) -> QueueStatistics:
+        self._figures.ready = self.ready_count
+        self._figures.consumers = self.consumer_count
+        return self._figures
 
 
 class Replies:
@@ -35,43 +124,39 @@ class Replies:
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
-        self._requesters: dict[str, tuple[Session, Consumer]] = {}
-        self._names: dict[Session, str] = {}
+        self._queues: dict[tuple[str, str], ReplyQueue] = {}
 
-    def subscribe(self, session: Session, consumer: Consumer) -> None:
-        if not consumer.no_ack:
-            raise PreconditionFailed("reply consumer cannot acknowledge")
-        if session in self._names:
-            raise PreconditionFailed("reply consumer already set")
-        token = urlsafe_b64encode(self._random_bytes(24)).decode().rstrip("=")
-        self._names[session] = REPLY_PREFIX + token
-        self._requesters[REPLY_PREFIX + token] = session, consumer
+    def open(self, vhost: str) -> ReplyQueue:
+        token = urlsafe_b64encode(self._random_bytes(NAME_RANDOM_BYTES)).decode().rstrip("=")
+        queue = ReplyQueue(vhost, REPLY_PREFIX + token, self._forget)
+        self._queues[vhost, queue.record.name] = queue
+        return queue
 
-    def unsubscribe(self, session: Session) -> None:
-        name = self._names.pop(session, None)
-        if name is not None:
-            del self._requesters[name]
+    def find(self, vhost: str, name: str) -> ReplyQueue | None:
+        return self._queues.get((vhost, name))
 
-    def knows(self, name: str) -> bool:
-        return name in self._requesters
-
-    def addressed(self, session: Session, props: bytes) -> bytes:
-        """The properties of a request with the name that leads back to this session."""
-        fields = split_properties(props)
-        if fields.get("reply_to", b"")[1:] != DIRECT_REPLY_TO.encode():
-            return props  # a reply name that somebody passes on
-        name = self._names.get(session)
-        if name is None:
-            raise PreconditionFailed("fast reply consumer does not exist")
-        raw = name.encode()
-        return join_properties({**fields, "reply_to": bytes((len(raw),)) + raw})
-
-    def deliver(self, run: Run) -> bool:
+    def deliver(self, vhost: str, run: Run, now: int) -> bool:
         """Hand replies to their requester; False when it is gone."""
-        found = self._requesters.get(run.routing_key)
-        if found is None:
+        queue = self._queues.get((vhost, run.routing_key))
+        if queue is None:
             return False
-        session, consumer = found
-        piece = Slice(consumer.queue, None, 0, run.count, 0, run.exchange, run.routing_key)
-        session.deliver(consumer, piece, run.content)
+        queue.add(run, now)
         return True
+
+    def _forget(self, queue: ReplyQueue) -> None:
+        self._queues.pop((queue.record.vhost, queue.record.name), None)
+
+    def close(self, queue: ReplyQueue) -> None:
+        """The requester's session ends."""
+        self._forget(queue)
+
+
+def addressed(props: bytes, reply_queue: ReplyQueue | None) -> bytes:
+    """The properties of a request with the name that leads back to its requester. Raises PreconditionFailed without one."""
+    fields = split_properties(props)
+    if fields.get("reply_to", b"")[1:] != DIRECT_REPLY_TO.encode():
+        return props  # a reply name that somebody passes on
+    if reply_queue is None:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    raw = reply_queue.record.name.encode()
+    return join_properties({**fields, "reply_to": bytes((len(raw),)) + raw})

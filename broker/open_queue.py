@@ -1,0 +1,24 @@
+"""A queue that is open on this node, with what the broker keeps about it beside its record."""
+
+from __future__ import annotations
+
+from broker.consumer import Consumer
+from broker.policy import DEFAULT_OVERFLOW, EffectiveArguments
+from broker.queue_type import Queue, QueueType
+
+
+class OpenQueue:
+    __slots__ = ("consumers", "effective", "kind", "queue")
+
+    def __init__(self, kind: QueueType, queue: Queue, effective: EffectiveArguments) -> None:
+        self.kind = kind
+        self.queue = queue
+        self.effective = effective  # what the queue was told last
+        self.consumers: dict[Consumer, None] = {}  # in the order they came; told when the queue is deleted
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a length limit may keep messages out, instead of pushing older ones out."""
+        effective = self.effective
+        limited = effective.max_length is not None or effective.max_length_bytes is not None
+        return limited and effective.overflow != DEFAULT_OVERFLOW

@@ -1,0 +1,236 @@
+"""The declaring half of a session: exchanges, queues and bindings, as one client asks for them.
+
+For each request: clean the names, check what nobody may do, check what this user may do (before anything is looked up, so that
+a refusal does not tell what exists), then let the catalog check and change, behind the metadata port. It is answered
+when it is durable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from broker import catalog_commands as commands
+from broker import names, permissions
+from broker.arguments import kind_of_queue
+from broker.catalog import check_exclusive_access
+from broker.errors import NotFound, PreconditionFailed
+from broker.names import DIRECT_REPLY_TO
+from broker.open_queue import OpenQueue
+from broker.pending import Pending
+from broker.permissions import Access, ResourceKind
+from broker.publish import Publishing
+from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
+from broker.reply_to import is_reply_name
+
+
+@dataclass(slots=True)
+class Declared:
+    """The answer to a declaration: the queue's name, its ready messages and its consumers."""
+
+    name: str
+    ready: int
+    consumers: int
+
+
+class Topology(Publishing):
+    """A session's requests about what is declared."""
+
+    _last_declared: str | None = None
+
+    # exchanges
+
+    def declare_exchange(
+        self,
+        name: str,
+        kind: str,
+        *,
+        passive: bool,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Arguments,
+        now: int,
+    ) -> Pending[None]:
+        name = names.clean(name)
+        names.check_not_default_exchange(name)
+        if passive:
+            permissions.check_any(self._catalog, self.user, self.vhost, "exchange", name)
+            if self._catalog.exchange(self.vhost, name) is None:
+                raise names.not_found("exchange", name, self.vhost)
+            return Pending.of(None)
+        self._check("configure", "exchange", name)
+        current = self._catalog.exchange(self.vhost, name)
+        if current is None:
+            names.check_not_reserved("exchange", name)
+            self._check_leads_to("exchange", name, arguments.get("alternate-exchange"))
+        wish = ExchangeRecord(self.vhost, name, kind, durable, auto_delete, internal, arguments)
+        return self._broker.submit(commands.DeclareExchange(wish), now).map(nothing)
+
+    def delete_exchange(self, name: str, *, if_unused: bool, now: int) -> Pending[None]:
+        name = names.clean(name)
+        names.check_deletable_exchange(name, self.vhost)
+        self._check("configure", "exchange", name)
+        return self._broker.submit(commands.DeleteExchange(self.vhost, name, if_unused), now).map(nothing)
+
+    # bindings
+
+    def bind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
+    ) -> Pending[None]:
+        binding = self._binding("exchange", destination, source, routing_key, arguments)
+        return self._broker.submit(commands.Bind(binding, self.connection.id), now).map(nothing)
+
+    def unbind_exchange(
+        self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
+    ) -> Pending[None]:
+        binding = self._binding("exchange", destination, source, routing_key, arguments)
+        return self._broker.submit(commands.Unbind(binding), now).map(nothing)
+
+    def bind_queue(self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int) -> Pending[None]:
+        binding = self._queue_binding(queue, exchange, routing_key, arguments)
+        return self._broker.submit(commands.Bind(binding, self.connection.id), now).map(nothing)
+
+    def unbind_queue(
+        self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int
+    ) -> Pending[None]:
+        binding = self._queue_binding(queue, exchange, routing_key, arguments)
+        return self._broker.submit(commands.Unbind(binding), now).map(nothing)
+
+    def _queue_binding(self, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> BindingRecord:
+        name = self._named(queue)
+        if not queue and not routing_key:
+            routing_key = name
+        return self._binding("queue", name, exchange, routing_key, arguments)
+
+    def _binding(
+        self,
+        kind: Literal["queue", "exchange"],
+        destination: str,
+        source: str,
+        routing_key: str,
+        arguments: Arguments,
+    ) -> BindingRecord:
+        """The binding asked for, if this user may make and break it."""
+        destination, source = names.clean(destination), names.clean(source)
+        names.check_not_default_exchange(source)
+        if kind == "exchange":
+            names.check_not_default_exchange(destination)
+        self._check("write", kind, destination)
+        self._check("read", "exchange", source)
+        permissions.check_topic(self._catalog, self.user, self.vhost, "read", source, routing_key)
+        return BindingRecord(self.vhost, source, destination, kind, routing_key, arguments)
+
+    # queues
+
+    def declare_queue(
+        self,
+        name: str,
+        *,
+        passive: bool,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: Arguments,
+        now: int,
+    ) -> Pending[Declared]:
+        name = names.clean(name)
+        if is_reply_name(name):
+            return self._declare_reply_name(name)
+        if passive:
+            permissions.check_any(self._catalog, self.user, self.vhost, "queue", name)
+            self._existing(name)
+            return Pending.of(self._declared(name, now))
+        is_server_named = not name
+        if is_server_named:
+            name = names.server_named(self._broker.random_bytes(16))
+        else:
+            names.check_not_reserved("queue", name)
+        self._check("configure", "queue", name)
+        wish = commands.DeclareQueue(
+            self.vhost,
+            name,
+            durable=durable,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            arguments=arguments,
+            home=self._broker.node,
+            owner=self.connection.id if exclusive else None,
+        )
+        if self._catalog.declared_queue(wish) is None:
+            self._check_new_queue(wish, is_server_named)
+        return self._broker.submit(wish, now).map(lambda _: self._declared(name, now))
+
+    def _check_new_queue(self, wish: commands.DeclareQueue, is_server_named: bool) -> None:
+        default = self._catalog.vhosts[self.vhost].default_queue_type
+        kind = kind_of_queue(self.vhost, wish.name, wish.arguments, default)
+        if is_server_named and kind != "classic":
+            raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
+        self._check_leads_to("queue", wish.name, wish.arguments.get("x-dead-letter-exchange"))
+        record = QueueRecord(
+            wish.vhost, wish.name, kind, wish.durable, wish.exclusive, wish.auto_delete, wish.arguments, id=0
+        )
+        self._broker.check_kind(record)
+
+    def _declare_reply_name(self, name: str) -> Pending[Declared]:
+        """Nothing to declare: a server asks so whether its requester is still there."""
+        if name != DIRECT_REPLY_TO and self._broker.replies.find(self.vhost, name) is None:
+            raise names.not_found("queue", name, self.vhost)
+        return Pending.of(Declared(name, 0, 1))
+
+    def _declared(self, name: str, now: int) -> Declared:
+        self._last_declared = name
+        queue = self._broker.queue(self.vhost, name)
+        queue.used(now)
+        return Declared(name, queue.ready_count, queue.consumer_count)
+
+    def purge_queue(self, name: str, now: int) -> Pending[int]:
+        name = self._named(name)
+        self._check("read", "queue", name)
+        return self._existing(name).queue.purge(now)
+
+    def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
+        """Answers how many messages were ready; a queue that does not exist is fine."""
+        name = self._named(name)
+        self._check("configure", "queue", name)
+        record = self._catalog.queue(self.vhost, name)
+        if record is None:
+            return Pending.of(0)
+        queue = self._existing(name).queue
+        if if_unused and queue.consumer_count:
+            raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} in use")
+        ready = queue.ready_count
+        if if_empty and ready:
+            raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} not empty")
+        return self._broker.submit(commands.DeleteQueue(self.vhost, name, record.id), now).map(lambda _: ready)
+
+    # what all of them ask
+
+    def _check(self, access: Access, kind: ResourceKind, name: str) -> None:
+        permissions.check(self._catalog, self.user, self.vhost, access, kind, name)
+
+    def _check_leads_to(self, kind: ResourceKind, name: str, exchange: Any) -> None:
+        """Whoever sends a queue's dead letters or an exchange's rest somewhere must be able to read here and write there."""
+        if isinstance(exchange, str):
+            self._check("read", kind, name)
+            self._check("write", "exchange", exchange)
+
+    def _named(self, name: str) -> str:
+        """The queue meant; the empty name is the one declared last on this session."""
+        if name:
+            return names.clean(name)
+        if self._last_declared is None:
+            raise NotFound("no previously declared queue")
+        return self._last_declared
+
+    def _existing(self, name: str) -> OpenQueue:
+        record = self._catalog.queue(self.vhost, name)
+        found = self._broker.find_queue(self.vhost, name)
+        if record is None or found is None:
+            raise names.not_found("queue", name, self.vhost)
+        check_exclusive_access(record, self.connection.id)
+        return found
+
+
+def nothing(_: Any) -> None:
+    """For answers that say no more than that it is done."""

@@ -1,0 +1,49 @@
+"""What a session gathers between tx.select and tx.commit: its publishes and its settlements, in order.
+
+A commit is not atomic across queues: each takes what it is given. The client learns whether all did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.confirms import Receipt
+from broker.deliveries import Held
+from broker.message import Run
+from broker.queue_type import Outcome
+from broker.targets import Target
+
+
+class Transaction:
+    """What waits for commit. Who may publish where was checked when it was published."""
+
+    __slots__ = ("publishes", "settlements")
+
+    def __init__(self) -> None:
+        self.publishes: list[tuple[Run, Target]] = []
+        self.settlements: list[tuple[list[Held], Outcome]] = []
+
+
+class Completion:
+    """Counts the receipts of one commit; calls back once, with the number of refusals, when `close` was called and all
+    receipts are in."""
+
+    __slots__ = ("_done", "_refusals", "_waiting")
+
+    def __init__(self, done: Callable[[int], None]) -> None:
+        self._done = done
+        self._waiting = 1  # the commit itself, until `close`
+        self._refusals = 0
+
+    def expect(self, count: int, queues: int) -> Receipt:
+        self._waiting += 1
+        return Receipt(self, 1, count, queues)
+
+    def answered(self, receipt: Receipt) -> None:
+        self._refusals += receipt.refusals
+        self.close()
+
+    def close(self) -> None:
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._done(self._refusals)

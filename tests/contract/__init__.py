@@ -1,0 +1,1 @@
+"""What every kind of queue must do, tested against all of them alike."""
