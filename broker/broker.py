@@ -33,6 +33,8 @@ from broker.timers import Timers
 LOGIN_REFUSED = "Login was refused"
 # Everybody knows its password, so it opens from this machine only.
 LOOPBACK_USER = "guest"
+# Tags whose users are told that a vhost does not exist; others hear that they may not enter.
+SEES_ALL_VHOSTS = frozenset({"administrator", "monitoring"})
 
 
 class Authenticator(Protocol):
@@ -281,11 +283,12 @@ class Broker:
         """Raises NotAllowed: no such vhost, no permission for it, or a limit."""
         self.now = now
         vhost, user = connection.vhost, connection.user
-        if vhost not in self.catalog.vhosts:
+        exists = vhost in self.catalog.vhosts
+        if not exists and self._sees_all_vhosts(user):
             raise NotAllowed(f"vhost {vhost} not found")
         refused = f"access to vhost '{vhost}' refused for user '{user}'"
-        if not permissions.may_enter(self.catalog, user, vhost):
-            raise NotAllowed(refused)
+        if not exists or not permissions.may_enter(self.catalog, user, vhost):
+            raise NotAllowed(refused)  # the same for both: strangers do not learn what exists
         connection.login = connection.login or self.catalog.users[user]
         if not self._still_valid(connection.login):
             raise NotAllowed(f"{refused}: its password was changed")
@@ -355,6 +358,10 @@ class Broker:
         """Whether who logged in as this user could do so with the same password now."""
         record = self.catalog.users.get(login.name)
         return record is not None and record.password_hash == login.password_hash
+
+    def _sees_all_vhosts(self, user: str) -> bool:
+        record = self.catalog.users.get(user)
+        return record is not None and not SEES_ALL_VHOSTS.isdisjoint(record.tags)
 
     def _user_changed(self, record: UserRecord) -> None:
         def has_old_password(one: Connection) -> bool:

@@ -25,7 +25,8 @@ class VhostRecord:
 @dataclass(slots=True, frozen=True)
 class UserRecord:
     name: str
-    password_hash: str | None  # argon2 encoded form; None: no password opens this account
+    # argon2 encoded form; None: no password opens this account. Kept out of tracebacks and debug lines.
+    password_hash: str | None = field(repr=False)
     tags: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)  # max-connections, max-channels
 

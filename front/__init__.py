@@ -1,1 +1,1 @@
-"""The protocols that clients speak. A front turns its protocol into calls of broker.session and back, and sees nothing below."""
+"""The protocols that clients speak. A front turns its protocol into calls of broker.session and back, seeing nothing below."""

@@ -63,7 +63,7 @@ def _logged_in(connection: Connection, user: UserRecord) -> None:
     if not connection.awaits_login:
         return  # it ended while the password was checked
     connection.go("login accepted")
-    connection.user = user.name
+    connection.login = user
     connection.send_method(
         "connection.tune",
         channel_max=connection.limits.channel_max,
@@ -110,6 +110,7 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
         id=connection.peer.id,
         name=connection.peer.name,
         user=connection.user,
+        login=connection.login,
         vhost=arguments["virtual_host"],
         protocol="AMQP 0-9-1",
         client_properties=connection.client_properties,
@@ -126,8 +127,9 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
 
 
 def update_secret(connection: Connection, arguments: Arguments) -> None:
-    def accepted(_: UserRecord) -> None:
+    def accepted(user: UserRecord) -> None:
         if connection.client is not None:
+            connection.login = connection.client.login = user
             for channel in list(connection.channels.values()):
                 channel.permissions_changed()
             connection.send_method("connection.update-secret-ok")

@@ -90,7 +90,7 @@ class Authenticate(grpc.aio.ServerInterceptor):
             record = await self._check_password(*credentials, loopback)
         else:
             record = await self._check_certificate(context, loopback)
-        return Caller(record.name, tuple(record.tags), peer, _is_tls(context))
+        return Caller(record.name, tuple(record.tags), peer, _is_tls(context), record)
 
     async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
         try:

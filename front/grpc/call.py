@@ -77,6 +77,7 @@ class Front:
             id=f"grpc-{number}",
             name=f"{who.peer} -> {self.address} #{number}",
             user=who.user,
+            login=who.login,
             vhost=vhost or DEFAULT_VHOST,
             protocol=PROTOCOL,
             client_properties=client_properties or {},

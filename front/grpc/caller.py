@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from broker.errors import AccessRefused
+from broker.records import UserRecord
 
 # Each includes those beside it.
 _INCLUDED = {
@@ -24,6 +25,7 @@ class Caller:
     tags: tuple[str, ...]
     peer: str  # ip:port
     tls: bool
+    login: UserRecord | None = None  # the user's record when it was verified
 
     def has_tag(self, tag: str) -> bool:
         return any(tag in _INCLUDED.get(own, ()) for own in self.tags)

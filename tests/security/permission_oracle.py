@@ -105,7 +105,7 @@ access.request                                          | -       |             
 confirm.select                                          | -       |                                      | ok  | -
 tx.select ; tx.commit                                   | -       |                                      | ok  | -
 tx.select ; tx.rollback                                 | -       |                                      | ok  | -
-"""  # noqa: E501  (a table is read by its columns)
+"""
 
 ACCESSES = ("configure", "write", "read")
 # What the world of the matrix holds. Everything else is a queue or exchange of the broker's own.
@@ -182,7 +182,7 @@ def all_grants(row: Row) -> list[Grants]:
 
 
 def _exactly(idea: str, needs: tuple[Need, ...], neighbour: bool = False) -> Grants:
-    patterns = {access: "" for access in ACCESSES}
+    patterns = dict.fromkeys(ACCESSES, "")
     for need in needs:
         access = "read" if need.access == "any" else need.access
         name = need.name.removesuffix("*")

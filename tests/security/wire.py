@@ -1,7 +1,7 @@
 """The client's side of AMQP for tests that must be able to say what no client library would.
 
-Methods are named as the protocol names them, and arguments that are not given are zero. `Reader` takes what a server says apart;
-`Peer` is a socket with both. Nothing waits longer than TIMEOUT_S.
+Methods are named as the protocol names them, and arguments that are not given are zero. `Reader` takes apart what a server
+says; `Peer` is a socket with both. Nothing waits longer than TIMEOUT_S.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole broker in this thread: real catalog, metadata, sessions and AMQP front; only disk, sockets and passwords are left out.
+"""A whole broker in this thread: real catalog, metadata, sessions, AMQP front; only disk, sockets, passwords are left out.
 
 Everything answers at once, so a thousand cases take seconds. `World.connect` gives a `Line`, which speaks the wire's bytes.
 """
