@@ -6,6 +6,8 @@ The line on standard output that begins with `ready` is a promise: everything re
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import logging
 import signal
 
@@ -24,11 +26,18 @@ EXIT_UNAVAILABLE = 69
 EXIT_INTERNAL = 70
 EXIT_DISK = 74
 
+# Parameters of mallopt(3), and what they are set to.
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+TRIM_THRESHOLD_BYTES = 128 << 20
+MMAP_THRESHOLD_BYTES = 32 << 20
+
 logger = logging.getLogger("leveret")
 
 
 def run_node(config: Config) -> int:
     """Run one node until it is told to stop or must; returns the exit code."""
+    keep_freed_memory()
     try:
         return uvloop.run(serve(config))
     except (DirectoryInUse, CannotListen) as error:
@@ -43,6 +52,18 @@ def run_node(config: Config) -> int:
     except OSError as error:
         logger.error("cannot start: %s", error)
         return EXIT_UNAVAILABLE
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc not to give buffers back to the kernel between two messages.
+
+    Bodies come and go in pieces of 64 KiB and more. With glibc's defaults each is a fresh mapping whose pages are faulted in
+    again: a stream of 64 KiB messages then costs 65 µs each instead of 11. Other C libraries have no mallopt; they go without.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
+        libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
 
 
 class Ending:

@@ -15,6 +15,7 @@ from pamqp import body, commands, frame, header
 from pamqp.base import Frame
 
 from native.frame_split import ACK, FRAME, split
+from native.sequence_set import SequenceSet
 
 FRAME_MAX = 131_072
 RECEIVE_BYTES = 1 << 18
@@ -61,18 +62,17 @@ class Client:
         return self.receive_method(channel, answer)
 
     def receive_method(self, channel: int, name: str) -> Any:
-        """The next method, which must be `name`; heartbeats are passed over."""
+        """The next method, which must be `name`; what is left of contents, and heartbeats, are passed over."""
         while True:
             while len(self._buffer) < 7 or len(self._buffer) < struct.unpack_from(">I", self._buffer, 3)[0] + 8:
                 self._buffer += self._receive_bytes()
             size, _, method = frame.unmarshal(self._buffer)
             self._buffer = self._buffer[size:]
-            if getattr(method, "name", "") == name:
-                return method
-            if getattr(method, "name", "") not in ("", "Heartbeat"):
-                raise UnexpectedAnswer(
-                    f"waiting for {name} on channel {channel}: {method!r} {vars(method) if hasattr(method, '__dict__') else ''}"
-                )
+            if not isinstance(method, Frame):
+                continue
+            if method.name != name:
+                raise UnexpectedAnswer(f"waiting for {name} on channel {channel}: {method.name} {dict(method)}")
+            return method
 
     def _receive_bytes(self) -> bytes:
         data = self._socket.recv(RECEIVE_BYTES)
@@ -114,37 +114,33 @@ class Client:
         """Send `count` messages, taking the units in turn; never more than `window` unconfirmed (0: no confirms)."""
         if window:
             self.call(1, commands.Confirm.Select(), "Confirm.SelectOk")
-        sent = confirmed = 0
+        sent = 0
+        confirmed = SequenceSet()
         while sent < count:
-            burst = min(count - sent, window - (sent - confirmed) if window else 64)
+            burst = min(count - sent, window - (sent - confirmed.count) if window else 64)
             if burst > 0:
-                self.send(
-                    b"".join(units[(sent + i) % len(units)] for i in range(burst))
-                    if len(units) > 1
-                    else units[0] * burst
-                )
+                units_now = [units[(sent + i) % len(units)] for i in range(burst)] if len(units) > 1 else units * burst
+                self.send(b"".join(units_now))
                 sent += burst
             if window:
-                confirmed = self._receive_confirms(confirmed)
-        while window and confirmed < count:
-            confirmed = self._receive_confirms(confirmed)
+                self._receive_confirms(confirmed)
+        while window and confirmed.count < count:
+            self._receive_confirms(confirmed)
 
-    def _receive_confirms(self, confirmed: int) -> int:
+    def _receive_confirms(self, confirmed: SequenceSet) -> None:
         for item in self.receive_items():
             if item[0] != ACK:
                 raise UnexpectedAnswer(f"waiting for confirms: {item!r}")
             _, _, first, last, multiple = item
-            # Single acks may come out of order, so only their number counts; `multiple` names all below it.
-            confirmed = max(confirmed, last) if multiple else confirmed + last - first + 1
-        return confirmed
+            confirmed.add(1 if multiple else first, last + 1)
 
     def consume(self, queues: list[str], count: int, prefetch: int) -> None:
         """Take `count` messages; prefetch 0 takes them with automatic acknowledgement."""
         if prefetch:
             self.call(1, commands.Basic.Qos(0, prefetch, False), "Basic.QosOk")
-        for queue in queues:
-            # Deliveries may overtake nothing: consume-ok comes first, what follows is left for the loop below.
-            self.call(1, commands.Basic.Consume(queue=queue, no_ack=prefetch == 0), "Basic.ConsumeOk")
+        for number, queue in enumerate(queues):
+            # Without an answer, for deliveries of one queue may come before the answer for the next.
+            self.send_method(1, commands.Basic.Consume(0, queue, f"c{number}", no_ack=prefetch == 0, nowait=True))
         got, acknowledged, half = 0, 0, max(1, prefetch // 2)
         while got < count:
             for item in self.receive_items():
@@ -164,7 +160,7 @@ class Client:
     def measure_latency(self, queue: str, count: int, per_second: int) -> list[float]:
         """Seconds from publish to delivery, sorted; publishing and consuming on this connection at a steady rate."""
         self.call(1, commands.Basic.Qos(0, 1000, False), "Basic.QosOk")
-        self.call(1, commands.Basic.Consume(queue=queue), "Basic.ConsumeOk")
+        self.send_method(1, commands.Basic.Consume(queue=queue, consumer_tag="c", nowait=True))
         unit = self.publish_unit("", queue, 100)
         times: list[float] = []
         sent_at: list[float] = []
