@@ -46,9 +46,11 @@ def open_classic(host: QueueHost, directory: Path) -> Opened:
     """Over a log on a simulated disk: an append is durable once the loop has run."""
     disk, loop, failures = SimDisk(), SimLoop(), list[str]()
     facts = load_or_create(disk, bytes(range(16)))
-    core = LogCore(facts.log_id, Replay(disk, facts).finish(), LOG_FILE_BYTES_MAX)
-    log = LogWriter(core, disk, loop, facts, on_failed=failures.append, commit_inline_bytes_max=None)
+    replay = Replay(disk, facts)
     kind = ClassicQueues()
+    kind.recover(replay.chunks(), set())
+    core = LogCore(facts.log_id, replay.finish(), LOG_FILE_BYTES_MAX)
+    log = LogWriter(core, disk, loop, facts, on_failed=failures.append, commit_inline_bytes_max=None)
     kind.attach(host, log)
 
     def let_disk_finish() -> None:

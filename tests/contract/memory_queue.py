@@ -167,21 +167,13 @@ class MemoryQueue:
     def _take(self, count_max: int, no_ack: bool) -> tuple[Slice, bytes]:
         """The first message, and those behind it that can travel with it."""
         first = self._ready[0]
-        taken = [
-            message
-            for offset, message in enumerate(self._ready[:count_max])
-            if message.sequence == first.sequence + offset
-            and (message.exchange, message.routing_key, message.redelivered)
-            == (first.exchange, first.routing_key, first.redelivered)
-        ]
-        taken = [message for offset, message in enumerate(taken) if message.sequence == first.sequence + offset]
-        self._ready = [message for message in self._ready if message not in taken]
+        taken: list[Message] = []
+        while self._ready and len(taken) < count_max and travels_with(first, self._ready[0], len(taken)):
+            taken.append(self._ready.pop(0))
         if not no_ack:
             self._out |= {message.sequence: message for message in taken}
         content = b"".join(message.content for message in taken)
-        piece = Slice(
-            self, None, first.sequence, len(taken), 0, first.exchange, first.routing_key, first.redelivered
-        )  # fmt: skip
+        piece = Slice(self, None, first.sequence, len(taken), 0, first.exchange, first.routing_key, first.redelivered)
         return piece, content
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -288,8 +280,9 @@ class MemoryQueue:
 class MemoryQueues:
     """The kind. Fulfils broker.queue_type.QueueType."""
 
-    def __init__(self, name: str, host: QueueHost) -> None:
-        self.name = name
+    name = "classic"  # it stands in for that one
+
+    def __init__(self, host: QueueHost) -> None:
         self._host = host
 
     def check(self, record: QueueRecord) -> None:
@@ -316,6 +309,16 @@ class MemoryQueues:
                     receipt.accepted()
                 else:
                     receipt.refused()
+
+
+def travels_with(first: Message, other: Message, offset: int) -> bool:
+    """Whether the other one follows the first at this distance and agrees with it on what a slice says."""
+    return (other.sequence, other.exchange, other.routing_key, other.redelivered) == (
+        first.sequence + offset,
+        first.exchange,
+        first.routing_key,
+        first.redelivered,
+    )
 
 
 def single_contents(content: bytes, count: int) -> list[bytes]:
