@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run test check bench proto clean
+.PHONY: setup run test check bench proto docs clean
 
 setup: $(STAMP)
 
@@ -35,6 +35,10 @@ bench: setup
 # The stubs are committed; tests/tidy/test_generated.py says when they are out of date.
 proto: setup
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=client --pyi_out=client --grpc_python_out=client proto/leveret/v1/*.proto
+
+# docs/formats.md comes from the modules that define the formats; tests/tidy/test_formats.py says when it is out of date.
+docs: setup
+	$(BIN)/python -m tests.tidy.formats
 
 clean:
 	rm -rf $(VENV) build *.egg-info native/*.so

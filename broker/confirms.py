@@ -87,8 +87,8 @@ class ConfirmTracker:
             self._open.popleft()
         oldest_open = self._open[0].first if self._open else self.next_tag
         # An ack with `multiple` answers for everything below it, so it may not reach past a nack that goes out with it.
-        all_acks = all(ok for _, _, ok in answers)
-        return [(first, last, all_acks and last < oldest_open, ok) for first, last, ok in answers]
+        all_taken = all(ok for _, _, ok in answers)
+        return [(first, last, all_taken and last < oldest_open, ok) for first, last, ok in answers]
 
 
 def merged(answers: list[Answer]) -> list[Answer]:

@@ -70,6 +70,9 @@ def serve(
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run one node until it is told to stop (SIGTERM or Ctrl-C). Options win over the file."""
+    if not __debug__:
+        typer.echo("leveret: python -O takes away the checks that keep damage from spreading: run it without", err=True)
+        raise typer.Exit(EXIT_CONFIG)
     try:
         config = configuration.load(config_file) if config_file else Config()
         config = with_options(config, name, data_dir, log_level, amqp=amqp, amqps=amqps, grpc=grpc, http=http)

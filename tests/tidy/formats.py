@@ -1,0 +1,58 @@
+"""Makes docs/formats.md from the tables in the docstrings of the modules that define our formats.
+
+python -m tests.tidy.formats          writes the page; test_formats.py says when that is due
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from storage.record import Kind
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "formats.md"
+
+HEAD = """\
+# Formats
+
+What the bytes in a data directory mean. This page is made by `make docs` from the docstrings of the modules that read and
+write them; change those. `leveret doctor --dump FILE` shows any of these files.
+"""
+
+# Chapter -> the modules whose docstrings it is made of, from the outermost to the innermost.
+CHAPTERS = {
+    "Names of files": ["storage/names.py"],
+    "Records and the log": ["storage/record.py", "storage/wal.py"],
+    "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],
+    "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],
+    "Messages": ["native/content.py", "broker/tables.py"],
+    "The catalog": ["storage/lmdb_store.py", "node/metadata.py", "broker/catalog_commands.py"],
+    "Classic queues": ["classic/log_records.py"],
+}
+
+
+def page() -> str:
+    parts = [HEAD]
+    for chapter, modules in CHAPTERS.items():
+        parts.append(f"## {chapter}\n")
+        for module in modules:
+            parts.append(f"### `{module}`\n\n{docstring(module)}\n")
+        if "storage/record.py" in modules:
+            parts.append(kinds())
+    return "\n".join(parts)
+
+
+def docstring(module: str) -> str:
+    text = ast.get_docstring(ast.parse((ROOT / module).read_text()))
+    assert text, f"{module} has no docstring"
+    return text
+
+
+def kinds() -> str:
+    rows = "\n".join(f"| {kind.value} | {kind.name} |" for kind in Kind)
+    return f"### Kinds of records\n\n| number | kind |\n|---|---|\n{rows}\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,34 @@
+"""docs/formats.md is what the modules say, and no module that lays out bytes on disk is missing from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.tidy.formats import CHAPTERS, PAGE, ROOT, docstring, page
+
+LISTED = {module for modules in CHAPTERS.values() for module in modules}
+# A module that packs bytes, in a folder whose bytes go to disk, defines a format. These pack what others define:
+PACK_ONLY = {"storage/wal_writer.py", "storage/wal_file_reader.py"}
+# One is JSON, the other two rows of numbers: a sentence says it.
+IN_WORDS = {"storage/fact_file.py", "storage/segment_index.py"}
+PACKS = re.compile(r"\bStruct\(|struct\.pack|\.to_bytes\(")
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_each_module_that_lays_out_bytes_is_on_the_page() -> None:
+    folders = (ROOT / "storage", ROOT / "classic")
+    modules = {str(path.relative_to(ROOT)) for folder in folders for path in folder.glob("*.py") if packs(path)}
+    assert modules - LISTED - PACK_ONLY == set(), "draw the bytes in the docstring, and add it to tests/tidy/formats.py"
+
+
+def packs(path: Path) -> bool:
+    return PACKS.search(path.read_text()) is not None
+
+
+def test_each_module_on_the_page_draws_its_bytes() -> None:
+    without = [module for module in LISTED if not re.search(r"^    \S", docstring(module), re.MULTILINE)]
+    assert set(without) == IN_WORDS, "draw the bytes as an indented table"

@@ -1,0 +1,126 @@
+"""Names say what things are, one word for one thing; and what must not be in this code is not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.tidy.sources import ROOT, called, defined, imported, sources, words
+
+FILE_LINES_MAX = 700  # above it a file has two nouns
+
+# The same name in sibling folders is meant: one can be read beside the other. So is that of a port and of what fulfils it.
+SIBLINGS = {"__init__", "__main__", "server", "errors", "connection", "consumer", "publish"}
+PORTS = {"alarms": ("broker", "node"), "metadata": ("broker", "node"), "names": ("broker", "storage")}
+EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
+
+# Word -> the folders in which it may name something. docs/README.md and broker/__init__.py have the glossary.
+ONLY_IN = {
+    "quorum": ("broker",),  # a kind of queue, and its arguments; arithmetic is called majority
+    "majority": (),
+    "committed": ("node", "client"),  # by a majority, once there is one; what one node has fsynced is durable
+    "master": (),
+    "slave": (),
+    "mirror": (),
+    "whitelist": (),
+    "blacklist": (),
+}
+# File -> words of the other half: confirms go to publishers, acknowledgements come from consumers.
+NOT_IN = {
+    "broker/confirms.py": {"ack", "acks", "acked", "nack", "acknowledge", "acknowledged", "settle", "settled"},
+    "broker/deliveries.py": {"confirm", "confirms", "confirmed"},
+    "storage/group_commit.py": {"confirm", "confirmed", "ack", "acknowledged"},
+}
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "marshal", "shelve", "dill", "jsonpickle", "code", "imp"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "os.system", "os.popen"}
+RUNS_OUR_CODE = ["Makefile", ".ci/run", "deploy/Dockerfile", "deploy/leveret.service", "deploy/compose.yaml"]
+
+
+def test_file_names_say_what_is_in_them() -> None:
+    empty = [name for name in sources() if words(stem(name)) & EMPTY_WORDS]
+    assert empty == []
+
+
+def test_a_file_name_is_used_once_or_for_siblings() -> None:
+    counted = Counter((folder(name), stem(name)) for name in sources())
+    assert {key: count for key, count in counted.items() if count > 1 and key[1] not in SIBLINGS} == {}
+    folders: dict[str, list[str]] = {}
+    for name in sources():
+        if not name.startswith(("client/", "front/")):
+            folders.setdefault(stem(name), []).append(folder(name))
+    twice = {name: tuple(where) for name, where in folders.items() if len(where) > 1 and name not in SIBLINGS}
+    assert twice == PORTS, "two files of one name: is one of them misnamed?"
+
+
+def test_each_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in sources().items() if not ast.get_docstring(tree)] == []
+
+
+def test_files_can_be_held_in_mind() -> None:
+    lines = {name: (ROOT / name).read_text().count("\n") for name in sources()}
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_words_keep_their_meaning() -> None:
+    mixed = []
+    for name, tree in sources().items():
+        for identifier in set(defined(tree)):
+            used = words(identifier)
+            mixed += [
+                f"{name}: {identifier}" for word, where in ONLY_IN.items() if word in used and folder(name) not in where
+            ]
+            if used & NOT_IN.get(name, set()):
+                mixed.append(f"{name}: {identifier}")
+    assert mixed == []
+
+
+def test_nothing_unpickles_or_evaluates() -> None:
+    modules = [
+        f"{name}: {one}" for name, tree in sources().items() for one in imported(tree) if one in FORBIDDEN_MODULES
+    ]
+    assert modules == []
+    calls = [
+        f"{name}:{line}: {one}"
+        for name, tree in sources().items()
+        for one, line in called(tree)
+        if one in FORBIDDEN_CALLS
+    ]
+    assert calls == []
+    shells = [
+        f"{name}:{node.lineno}"
+        for name, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "shell"
+    ]
+    assert shells == []
+
+
+@pytest.mark.parametrize("file", RUNS_OUR_CODE)
+def test_assertions_are_never_switched_off(file: str) -> None:
+    assert re.search(r"python3?\s+-O|PYTHONOPTIMIZE|\s-OO\b", (ROOT / file).read_text()) is None
+
+
+def test_a_node_without_assertions_does_not_start() -> None:
+    command = [sys.executable, "-O", "-m", "node.main", "serve", "--data-dir", "/nonexistent/leveret"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 78
+    assert "-O" in done.stderr
+
+
+def test_nothing_is_left_to_do_in_the_code() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    assert [name for name in sources() if marks.search((ROOT / name).read_text())] == []
+
+
+def folder(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def stem(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".py")
