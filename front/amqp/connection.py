@@ -51,6 +51,8 @@ HELD_BYTES_MAX = 1_048_576
 UNREAD_BYTES_MAX = 16_777_216
 # How long a client that broke the framing may take to hang up: its close-ok could not be recognised.
 DEAF_TIMEOUT_S = 3.0
+# How long somebody who never logged in may keep a connection that was refused.
+STRANGER_TIMEOUT_S = 3.0
 
 
 class State(Enum):
@@ -498,7 +500,8 @@ class Connection:
             class_id=reply.class_id,
             method_id=reply.method_id,
         )
-        self.outside.arm(self.limits.close_timeout_s)
+        patience = self.limits.close_timeout_s
+        self.outside.arm(patience if self.login is not None else min(patience, STRANGER_TIMEOUT_S))
 
     def _lose_framing(self, error: ProtocolError) -> None:
         """Where the next frame begins is unknown from here on, so not even close-ok can be recognised."""
