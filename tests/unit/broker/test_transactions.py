@@ -1,0 +1,163 @@
+"""Transactions (B11): publishes and settlements wait for commit; rollback leaves no trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.catalog_commands import DeleteExchange, DeletePermission
+from broker.errors import NotFound, PreconditionFailed
+from broker.transactions import Completion
+from tests.unit.broker.broker_world import Client, World, refused
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    client = world.client()
+    client.declare("q")
+    client.session.select_transactions()
+    return client
+
+
+def commit(client: Client) -> None:
+    client.world.answer(client.session.commit(client.world.now))
+
+
+def rollback(client: Client) -> None:
+    client.session.rollback(client.world.now)
+    client.world.end_turn()
+
+
+def test_publishes_arrive_at_commit_in_order(world: World, client: Client) -> None:
+    client.publish("", "q", b"1", b"2")
+    client.publish("", "q", b"3")
+    assert (world.ready("q"), client.session.statistics()["uncommitted"]) == (0, 3)
+    commit(client)
+    assert client.bodies_of("q") == [b"1", b"2", b"3"]
+
+
+def test_rollback_forgets_publishes(world: World, client: Client) -> None:
+    client.publish("", "q", b"1")
+    rollback(client)
+    commit(client)
+    assert world.ready("q") == 0
+
+
+def test_acknowledgements_hold_at_commit(world: World, client: Client) -> None:
+    world.client().publish("", "q", b"1", b"2")
+    client.consume("q")
+    client.ack(2, multiple=True)
+    assert world.broker.queue("/", "q").statistics().unacknowledged == 2
+    commit(client)
+    assert world.broker.queue("/", "q").statistics().unacknowledged == 0
+
+
+def test_after_rollback_what_was_acknowledged_can_be_settled_again(world: World, client: Client) -> None:
+    world.client().publish("", "q", b"1", b"2", b"3")
+    client.consume("q")
+    client.ack(2)
+    rollback(client)
+    client.reject(3, multiple=True, requeue=True)
+    commit(client)
+    assert client.bodies == [b"1", b"2", b"3"] * 2
+
+
+def test_an_unknown_tag_is_refused_at_once(client: Client) -> None:
+    refused(PreconditionFailed, "unknown delivery tag 9", lambda: client.ack(9))
+
+
+def test_a_tag_that_waits_for_commit_is_not_held_any_more(world: World, client: Client) -> None:
+    world.client().publish("", "q", b"1")
+    client.consume("q")
+    client.ack(1)
+    refused(PreconditionFailed, "unknown delivery tag 1", lambda: client.ack(1))
+
+
+def test_what_waited_for_commit_goes_back_when_the_channel_closes(world: World, client: Client) -> None:
+    world.client().publish("", "q", b"1", b"2")
+    client.consume("q")
+    client.ack(1)
+    client.publish("", "q", b"lost")
+    client.close()
+    other = world.client()
+    other.consume("q")
+    assert other.delivered == [(1, b"1", True), (2, b"2", True)]
+
+
+def test_a_missing_exchange_is_refused_when_it_is_published_to(client: Client) -> None:
+    refused(NotFound, "no exchange 'nope' in vhost '/'", lambda: client.publish("nope", "k", b"1"))
+
+
+def test_a_queue_that_refuses_makes_the_commit_fail_and_others_keep_theirs(world: World, client: Client) -> None:
+    client.declare("small", max_length=1, overflow="reject-publish")
+    client.publish("", "q", b"1")
+    client.publish("", "small", b"1", b"2")
+    refused(PreconditionFailed, "partial tx completion", lambda: commit(client))
+    assert (world.ready("q"), world.ready("small")) == (1, 1)
+
+
+def test_unroutable_mandatory_messages_return_at_commit(client: Client) -> None:
+    client.publish("amq.direct", "none", b"1", mandatory=True)
+    assert client.returns == []
+    commit(client)
+    assert [body for _, _, body in client.returns] == [b"1"]
+
+
+def test_what_is_bound_at_commit_counts(client: Client) -> None:
+    client.publish("amq.direct", "k", b"1")
+    client.bind("q", "amq.direct", "k")
+    commit(client)
+    assert client.bodies_of("q") == [b"1"]
+
+
+def test_an_exchange_that_went_in_between_leads_nowhere_and_the_rest_is_committed(world: World, client: Client) -> None:
+    client.declare_exchange("gone", "fanout")
+    client.bind("q", "gone", "")
+    client.publish("gone", "", b"lost")
+    client.publish("", "q", b"kept")
+    world.submit(DeleteExchange("/", "gone"))
+    commit(client)
+    assert client.bodies_of("q") == [b"kept"]
+
+
+def test_what_was_permitted_when_it_was_published_stays_so(world: World, client: Client) -> None:
+    client.publish("", "q", b"1")
+    world.submit(DeletePermission("guest", "/"))
+    commit(client)
+    assert world.ready("q") == 1
+
+
+def test_confirms_and_transactions_exclude_each_other(world: World, client: Client) -> None:
+    refused(PreconditionFailed, "cannot switch from tx to confirm mode", client.session.select_confirms)
+    other = world.client()
+    other.session.select_confirms()
+    refused(PreconditionFailed, "cannot switch from confirm to tx mode", other.session.select_transactions)
+
+
+def test_without_select_there_is_nothing_to_end(world: World) -> None:
+    other = world.client()
+    refused(PreconditionFailed, "channel is not transactional", lambda: other.session.commit(world.now))
+    refused(PreconditionFailed, "channel is not transactional", lambda: other.session.rollback(world.now))
+
+
+def test_selecting_twice_keeps_what_was_gathered(world: World, client: Client) -> None:
+    client.publish("", "q", b"1")
+    client.session.select_transactions()
+    commit(client)
+    assert world.ready("q") == 1
+
+
+def test_a_completion_waits_for_every_receipt_and_for_the_end() -> None:
+    done: list[int] = []
+    completion = Completion(done.append)
+    first, second = completion.expect(1, 1), completion.expect(3, 2)
+    first.refused()
+    second.accepted()
+    completion.close()
+    assert done == []
+    second.accepted()
+    assert done == [1]
