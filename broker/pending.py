@@ -63,11 +63,10 @@ class Pending(Generic[T]):
     def then(self, on_value: Callable[[T], None], on_error: Callable[[BrokerError], None]) -> None:
         """Call one of the two, at once if the answer is known. There is one listener."""
         assert self._on_value is None, "a pending answer has one listener"
-        if not self._answered:
-            self._on_value, self._on_error = on_value, on_error
-        elif self._error is not None:
+        self._on_value, self._on_error = on_value, on_error
+        if self._error is not None:
             on_error(self._error)
-        else:
+        elif self._answered:
             on_value(cast(T, self._value))
 
     def map(self, change: Callable[[T], U]) -> Pending[U]:

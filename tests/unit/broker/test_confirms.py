@@ -1,4 +1,4 @@
-"""Publisher confirms: every tag answered once, neighbours together, `multiple` only when it is true."""
+"""Confirms: each tag is answered once and truly, and `multiple` never says more than is known."""
 
 from __future__ import annotations
 
@@ -9,122 +9,148 @@ from hypothesis import strategies as st
 from broker.confirms import ConfirmTracker, Receipt, merged
 
 
-class Channel:
-    """A tracker, and how often it said that answers wait."""
+class Calls:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> None:
+        self.count += 1
+
+
+def tracker_and_calls() -> tuple[ConfirmTracker, Calls]:
+    calls = Calls()
+    return ConfirmTracker(calls), calls
+
+
+def test_tags_begin_at_one_and_a_run_takes_as_many_as_it_has_messages() -> None:
+    tracker, _ = tracker_and_calls()
+    assert [(receipt.first, receipt.last) for receipt in (tracker.expect(1, 1), tracker.expect(3, 2))] == [
+        (1, 1),
+        (2, 4),
+    ]
+    assert (tracker.next_tag, tracker.unanswered_count) == (5, 4)
+
+
+def test_a_run_is_answered_when_all_its_queues_have_answered() -> None:
+    tracker, calls = tracker_and_calls()
+    receipt = tracker.expect(2, 2)
+    receipt.accepted()
+    assert (calls.count, tracker.take()) == (0, [])
+    receipt.accepted()
+    assert (calls.count, tracker.take()) == (1, [(1, 2, True, True)])
+
+
+def test_one_refusal_is_enough_for_a_nack_but_it_waits_for_the_others() -> None:
+    tracker, _ = tracker_and_calls()
+    receipt = tracker.expect(1, 2)
+    receipt.refused()
+    assert tracker.take() == []
+    receipt.accepted()
+    assert tracker.take() == [(1, 1, False, False)]
+
+
+def test_what_goes_to_no_queue_is_answered_at_once() -> None:
+    tracker, calls = tracker_and_calls()
+    tracker.expect(3, 0)
+    assert (calls.count, tracker.take(), tracker.unanswered_count) == (1, [(1, 3, True, True)], 0)
+
+
+def test_who_takes_is_called_once_for_all_that_waits() -> None:
+    tracker, calls = tracker_and_calls()
+    for _ in range(3):
+        tracker.expect(1, 0)
+    assert calls.count == 1
+    tracker.take()
+    tracker.expect(1, 0)
+    assert calls.count == 2
+
+
+def test_answers_out_of_order_are_told_without_multiple_until_the_gap_closes() -> None:
+    tracker, _ = tracker_and_calls()
+    first, second, third = (tracker.expect(2, 1) for _ in range(3))
+    third.accepted()
+    assert tracker.take() == [(5, 6, False, True)]
+    second.accepted()
+    assert tracker.take() == [(3, 4, False, True)]
+    first.accepted()
+    assert tracker.take() == [(1, 2, True, True)]
+
+
+def test_an_ack_beside_a_nack_does_not_speak_for_several() -> None:
+    tracker, _ = tracker_and_calls()
+    receipts = [tracker.expect(1, 1) for _ in range(3)]
+    receipts[0].accepted()
+    receipts[1].refused()
+    receipts[2].accepted()
+    assert tracker.take() == [(1, 1, False, True), (2, 2, False, False), (3, 3, False, True)]
+
+
+def test_an_answer_too_many_is_a_bug_of_the_queue_and_says_which_tags() -> None:
+    receipt = ConfirmTracker(lambda: None).expect(2, 1)
+    receipt.accepted()
+    with pytest.raises(AssertionError, match="tags 1 to 2 were answered more often than routed"):
+        receipt.accepted()
+
+
+def test_a_receipt_holds_at_least_one_tag() -> None:
+    with pytest.raises(AssertionError, match="tags 3 to 2"):
+        Receipt(ConfirmTracker(lambda: None), 3, 2, 1)
+
+
+def test_neighbours_of_one_kind_become_one_answer() -> None:
+    answers = [(7, 7, True), (1, 2, True), (3, 3, True), (4, 4, False), (5, 6, False)]
+    assert merged(answers) == [(1, 3, True), (4, 6, False), (7, 7, True)]
+
+
+class Publisher:
+    """What a client believes of its publishes, reading `multiple` as the protocol says."""
 
     def __init__(self) -> None:
-        self.ready = 0
-        self.tracker = ConfirmTracker(self._note)
+        self.open: set[int] = set()
+        self.told: dict[int, bool] = {}
 
-    def _note(self) -> None:
-        self.ready += 1
-
-
-def test_a_run_is_answered_when_all_its_queues_have_it() -> None:
-    channel = Channel()
-    receipt = channel.tracker.expect(3, queues=2)
-    receipt.accepted()
-    assert (channel.ready, channel.tracker.take()) == (0, [])
-    receipt.accepted()
-    assert (channel.ready, channel.tracker.take()) == (1, [(1, 3, True, True)])
+    def hear(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        tags = {tag for tag in self.open if tag <= last} if multiple else set(range(first, last + 1))
+        assert tags <= self.open, f"{sorted(tags - self.open)} were told twice"
+        self.open -= tags
+        self.told |= dict.fromkeys(tags, ok)
 
 
-def test_one_queue_that_refuses_makes_it_a_nack() -> None:
-    channel = Channel()
-    receipt = channel.tracker.expect(2, queues=3)
-    receipt.accepted()
-    receipt.refused()
-    receipt.accepted()
-    assert channel.tracker.take() == [(1, 2, False, False)]
-
-
-def test_what_no_queue_gets_is_answered_at_once() -> None:
-    channel = Channel()
-    channel.tracker.expect(1, queues=0)
-    assert (channel.ready, channel.tracker.take()) == (1, [(1, 1, True, True)])
-
-
-def test_neighbours_are_answered_together() -> None:
-    channel = Channel()
-    receipts = [channel.tracker.expect(2, queues=1) for _ in range(3)]
-    for receipt in receipts:
-        receipt.accepted()
-    assert channel.tracker.take() == [(1, 6, True, True)]
-
-
-def test_multiple_is_said_only_when_nothing_below_is_open() -> None:
-    channel = Channel()
-    first, second, third = [channel.tracker.expect(1, queues=1) for _ in range(3)]
-    second.accepted()
-    third.accepted()
-    assert channel.tracker.take() == [(2, 3, False, True)]
-    first.accepted()
-    assert channel.tracker.take() == [(1, 1, True, True)]
-
-
-def test_an_ack_never_reaches_past_a_nack_that_goes_with_it() -> None:
-    channel = Channel()
-    receipts = [channel.tracker.expect(1, queues=1) for _ in range(3)]
-    receipts[0].refused()
-    receipts[1].accepted()
-    receipts[2].accepted()
-    assert channel.tracker.take() == [(1, 1, False, False), (2, 3, False, True)]
-
-
-def test_readiness_is_said_once_until_answers_are_taken() -> None:
-    channel = Channel()
-    for _ in range(3):
-        channel.tracker.expect(1, queues=0)
-    assert channel.ready == 1
-    channel.tracker.take()
-    channel.tracker.expect(1, queues=0)
-    assert channel.ready == 2
-
-
-def test_open_tags_are_counted() -> None:
-    channel = Channel()
-    receipt = channel.tracker.expect(5, queues=1)
-    channel.tracker.expect(2, queues=1)
-    receipt.accepted()
-    assert channel.tracker.unanswered_count == 2
-
-
-def test_an_answer_too_many_is_a_bug_and_says_so() -> None:
-    receipt = Receipt(Channel().tracker, 4, 6, waiting=1)
-    receipt.accepted()
-    with pytest.raises(AssertionError, match="tags 4 to 6 were answered more often than routed"):
-        receipt.accepted()
-
-
-def test_answers_of_different_kinds_are_not_merged() -> None:
-    assert merged([(3, 3, True), (1, 1, True), (2, 2, False)]) == [(1, 1, True), (2, 2, False), (3, 3, True)]
-
-
-@given(
-    counts=st.lists(st.integers(1, 4), min_size=1, max_size=12),
-    data=st.data(),
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 4), st.integers(0, 3)),
+        st.tuples(st.just("accept"), st.integers(0, 20), st.just(0)),
+        st.tuples(st.just("refuse"), st.integers(0, 20), st.just(0)),
+        st.tuples(st.just("take"), st.just(0), st.just(0)),
+    ),
+    max_size=60,
 )
-def test_whatever_the_order_of_answers_a_client_learns_of_each_tag_once(counts: list[int], data: st.DataObject) -> None:
-    channel = Channel()
-    receipts = [channel.tracker.expect(count, queues=1) for count in counts]
-    answered: dict[int, bool] = {}
-    expected: dict[int, bool] = {}
-    for receipt in data.draw(st.permutations(receipts)):
-        ok = data.draw(st.booleans())
-        expected.update(dict.fromkeys(range(receipt.first, receipt.last + 1), ok))
-        if ok:
-            receipt.accepted()
-        else:
-            receipt.refused()
-        if data.draw(st.booleans()):
-            learn(channel.tracker, answered)
-    learn(channel.tracker, answered)
-    assert answered == expected
 
 
-def learn(tracker: ConfirmTracker, answered: dict[int, bool]) -> None:
-    """Read answers as a client does: with `multiple`, everything up to the last that is not answered yet."""
-    for first, last, multiple, ok in tracker.take():
-        assert not any(tag in answered for tag in range(first, last + 1)), f"{first} to {last} are answered twice"
-        for tag in range(1 if multiple else first, last + 1):
-            answered.setdefault(tag, ok)
+@given(STEPS)
+def test_a_publisher_hears_the_truth_about_every_tag_once(steps: list[tuple[str, int, int]]) -> None:
+    tracker, publisher = ConfirmTracker(lambda: None), Publisher()
+    receipts: list[Receipt] = []
+    truth: dict[int, bool] = {}  # of tags that are answered
+    for step, number, queues in steps:
+        if step == "publish":
+            receipt = tracker.expect(number, queues)
+            publisher.open |= set(range(receipt.first, receipt.last + 1))
+            receipts.append(receipt)
+        elif step == "take":
+            for answer in tracker.take():
+                publisher.hear(*answer)
+            assert publisher.told == truth
+            assert tracker.unanswered_count == len(publisher.open)
+        elif open_receipts := [receipt for receipt in receipts if receipt.waiting]:
+            receipt = open_receipts[number % len(open_receipts)]
+            if step == "accept":
+                receipt.accepted()
+            else:
+                receipt.refused()
+        truth = {
+            tag: receipt.refusals == 0
+            for receipt in receipts
+            if not receipt.waiting
+            for tag in range(receipt.first, receipt.last + 1)
+        }

@@ -1,138 +1,160 @@
-"""Delivery tags as ranges: what is taken comes out as the right slices, whatever the order."""
+"""What a session holds: ranges that are cut, taken and put back, beside a set of tags that cannot be wrong."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.deliveries import COMPACT_AFTER, Held, Unacknowledged
 from broker.queue_type import POSITION_UNKNOWN, Slice
 
-
-def piece(sequence: int, count: int, position: int = 0) -> Slice:
-    queue: Any = None
-    return Slice(queue, "run", sequence, count, position, "", "key")
+QUEUE = cast(Any, None)  # nobody asks the queue here
 
 
-def holding(*counts: int) -> Unacknowledged:
-    """Deliveries of these sizes, with tags from 1 and sequences from 101."""
-    held = Unacknowledged()
-    tag = 1
-    for count in counts:
-        held.add(tag, piece(tag + 100, count, position=tag), None)
-        tag += count
-    return held
+def piece(sequence: int, count: int) -> Slice:
+    return Slice(QUEUE, "run", sequence, count, 40, "x", "k", True, {"x-delivery-count": 1})
 
 
-def shown(taken: list[Held] | None) -> list[tuple[int, int, int]]:
-    """(first tag, sequence, count) of each."""
+def held(*ranges: tuple[int, int]) -> Unacknowledged:
+    """Deliveries with these first and last tags; sequences are tags + 1000."""
+    unacknowledged = Unacknowledged()
+    for first, last in ranges:
+        unacknowledged.add(first, piece(1000 + first, last + 1 - first), None)
+    return unacknowledged
+
+
+def tags(taken: list[Held] | None) -> list[tuple[int, int]] | None:
+    return None if taken is None else [(one.first, one.end - 1) for one in taken]
+
+
+def test_in_order_one_by_one_shortens_the_first_range() -> None:
+    unacknowledged = held((1, 3), (4, 4))
+    assert [tags(unacknowledged.take_range(tag, tag)) for tag in (1, 2, 3, 4)] == [
+        [(1, 1)], [(2, 2)], [(3, 3)], [(4, 4)],
+    ]  # fmt: skip
+    assert unacknowledged.count == 0
+
+
+def test_up_to_a_tag_takes_whole_ranges_and_cuts_the_last() -> None:
+    unacknowledged = held((1, 3), (4, 6), (7, 9))
+    assert tags(unacknowledged.take_up_to(5)) == [(1, 3), (4, 5)]
+    assert (unacknowledged.count, unacknowledged.holds(5), unacknowledged.holds(6)) == (4, False, True)
+
+
+def test_out_of_its_middle_a_range_becomes_two() -> None:
+    unacknowledged = held((1, 9))
+    assert tags(unacknowledged.take_range(4, 6)) == [(4, 6)]
+    assert tags(unacknowledged.take_all()) == [(1, 3), (7, 9)]
+
+
+def test_across_ranges_the_ends_stay() -> None:
+    unacknowledged = held((1, 3), (4, 6), (7, 9))
+    assert tags(unacknowledged.take_range(2, 8)) == [(2, 3), (4, 6), (7, 8)]
+    assert tags(unacknowledged.take_all()) == [(1, 1), (9, 9)]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (4, 4), (3, 5), (9, 10), (12, 12), (2, 9)])
+def test_of_a_range_with_an_unknown_tag_nothing_is_taken(first: int, last: int) -> None:
+    unacknowledged = held((1, 3), (5, 9))  # 4 is settled
+    assert unacknowledged.take_range(first, last) is None
+    assert unacknowledged.count == 8
+
+
+@pytest.mark.parametrize("last", [0, 4, 10])
+def test_up_to_an_unknown_tag_takes_nothing(last: int) -> None:
+    unacknowledged = held((1, 3), (5, 9))
+    assert unacknowledged.take_up_to(last) is None
+    assert unacknowledged.count == 8
+
+
+def test_of_nothing_nothing_is_taken() -> None:
+    unacknowledged = Unacknowledged()
+    assert (unacknowledged.take_all(), unacknowledged.take_range(1, 1), unacknowledged.take_up_to(1)) == (
+        [],
+        None,
+        None,
+    )
+    assert not unacknowledged.holds(1)
+
+
+def test_a_whole_delivery_comes_back_as_the_slice_it_was() -> None:
+    unacknowledged, delivered = Unacknowledged(), piece(1000, 5)
+    unacknowledged.add(1, delivered, None)
+    (taken,) = unacknowledged.take_all()
+    assert taken.slice() is delivered
+
+
+def test_a_part_names_its_messages_and_keeps_all_else() -> None:
+    unacknowledged = held((1, 5))
+    first = unacknowledged.take_range(1, 2)
+    rest = unacknowledged.take_range(4, 5)
+    assert first is not None and rest is not None
+    assert first[0].slice() == Slice(QUEUE, "run", 1001, 2, 40, "x", "k", True, {"x-delivery-count": 1})
+    assert rest[0].slice() == Slice(QUEUE, "run", 1004, 2, POSITION_UNKNOWN, "x", "k", True, {"x-delivery-count": 1})
+
+
+def test_what_is_put_back_is_held_in_its_place() -> None:
+    unacknowledged = held((1, 3), (4, 6))
+    taken = unacknowledged.take_up_to(2)
     assert taken is not None
-    return [(held.first, held.slice().sequence, held.slice().count) for held in taken]
+    unacknowledged.put_back(taken)
+    assert (unacknowledged.count, tags(unacknowledged.take_up_to(6))) == (6, [(1, 2), (3, 3), (4, 6)])
 
 
-def test_a_whole_delivery_comes_back_as_the_very_slice_that_went_out() -> None:
-    held = Unacknowledged()
-    out = piece(7, 3)
-    held.add(1, out, None)
-    taken = held.take_up_to(3)
-    assert taken is not None
-    assert taken[0].slice() is out
-    assert held.count == 0
-
-
-def test_single_tags_in_order_shorten_the_first_range() -> None:
-    held = holding(3, 2)
-    assert [shown(held.take_range(tag, tag)) for tag in range(1, 6)] == [[(tag, tag + 100, 1)] for tag in range(1, 6)]
-    assert held.count == 0
-
-
-def test_a_tag_from_the_middle_splits_a_range() -> None:
-    held = holding(5)
-    assert shown(held.take_range(3, 3)) == [(3, 103, 1)]
-    assert [held.holds(tag) for tag in range(1, 6)] == [True, True, False, True, True]
-    assert shown(held.take_all()) == [(1, 101, 2), (4, 104, 2)]
-
-
-def test_multiple_takes_whole_ranges_and_a_part_of_the_last() -> None:
-    held = holding(2, 3, 4)
-    assert shown(held.take_up_to(6)) == [(1, 101, 2), (3, 103, 3), (6, 106, 1)]
-    assert held.count == 3
-    assert shown(held.take_up_to(9)) == [(7, 107, 3)]
-
-
-def test_a_range_across_deliveries_comes_out_in_one_part_of_each() -> None:
-    held = holding(3, 3, 3)
-    assert shown(held.take_range(2, 8)) == [(2, 102, 2), (4, 104, 3), (7, 107, 2)]
-    assert shown(held.take_all()) == [(1, 101, 1), (9, 109, 1)]
-
-
-def test_only_a_part_from_the_beginning_knows_its_position() -> None:
-    held = holding(4)
-    first, rest = held.take_range(1, 1), held.take_range(2, 3)
-    assert first is not None
-    assert rest is not None
-    assert (first[0].slice().position, rest[0].slice().position) == (1, POSITION_UNKNOWN)
-
-
-def test_what_is_not_held_takes_nothing() -> None:
-    held = holding(3)
-    held.take_range(2, 2)
-    assert held.take_up_to(2) is None
-    assert held.take_up_to(4) is None
-    assert held.take_range(1, 3) is None
-    assert held.take_range(0, 0) is None
-    assert held.take_range(3, 4) is None
-    assert held.count == 2
-
-
-def test_an_empty_session_holds_nothing() -> None:
-    held = Unacknowledged()
-    assert held.take_all() == []
-    assert held.take_up_to(1) is None
-    assert held.take_range(1, 1) is None
-
-
-def test_what_is_put_back_is_held_at_its_old_place() -> None:
-    held = holding(3, 3)
-    taken = held.take_range(2, 4)
-    assert taken is not None
-    held.put_back(taken)
-    assert held.count == 6
-    assert shown(held.take_up_to(6)) == [(1, 101, 1), (2, 102, 2), (4, 104, 1), (5, 105, 2)]
-
-
-def test_used_up_ranges_do_not_pile_up() -> None:
-    held = holding(*[1] * (3 * COMPACT_AFTER))
+def test_what_is_used_up_does_not_pile_up() -> None:
+    unacknowledged = held(*[(tag, tag) for tag in range(1, 4 * COMPACT_AFTER)])
     for tag in range(1, 3 * COMPACT_AFTER):
-        held.take_range(tag, tag)
-        assert len(held._ranges) - held._head == 3 * COMPACT_AFTER - tag
-        assert held._head <= max(COMPACT_AFTER + 1, len(held._ranges) // 2 + 1)
-    assert held.holds(3 * COMPACT_AFTER)
+        unacknowledged.take_range(tag, tag)
+    assert len(unacknowledged._ranges) <= 2 * (COMPACT_AFTER + 1)
+    assert unacknowledged.count == COMPACT_AFTER
 
 
-@given(
-    counts=st.lists(st.integers(1, 6), min_size=1, max_size=8),
-    requests=st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 5)), max_size=25),
+TAG = st.integers(0, 40)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("deliver"), st.integers(1, 6), st.just(0)),
+        st.tuples(st.just("range"), TAG, st.integers(0, 8)),
+        st.tuples(st.just("up to"), TAG, st.just(0)),
+        st.tuples(st.just("all"), st.just(0), st.just(0)),
+        st.tuples(st.just("put back"), st.just(0), st.just(0)),
+    ),
+    max_size=50,
 )
-def test_any_requests_take_what_a_set_of_tags_would(counts: list[int], requests: list[tuple[bool, int, int]]) -> None:
-    held, twin = holding(*counts), set(range(1, sum(counts) + 1))
-    for multiple, tag, more in requests:
-        if multiple:
-            wanted = {one for one in twin if one <= tag}
-            allowed = tag in twin
-            taken = held.take_up_to(tag)
+
+
+@given(STEPS)
+def test_any_order_of_settling_ends_as_it_does_for_a_set(steps: list[tuple[str, int, int]]) -> None:
+    unacknowledged, known, next_tag = Unacknowledged(), set[int](), 1
+    last_taken: list[Held] = []
+    for step, number, more in steps:
+        taken: list[Held] | None = []
+        expected: set[int] | None = set()
+        if step == "deliver":
+            unacknowledged.add(next_tag, piece(1000 + next_tag, number), None)
+            known |= set(range(next_tag, next_tag + number))
+            next_tag += number
+        elif step == "range":
+            wanted = set(range(number, number + more + 1))
+            taken, expected = unacknowledged.take_range(number, number + more), wanted if wanted <= known else None
+        elif step == "up to":
+            taken = unacknowledged.take_up_to(number)
+            expected = {tag for tag in known if tag <= number} if number in known else None
+        elif step == "all":
+            taken, expected = unacknowledged.take_all(), set(known)
         else:
-            wanted = set(range(tag, tag + more + 1))
-            allowed = wanted <= twin
-            taken = held.take_range(tag, tag + more)
-        assert (taken is not None) == allowed
-        if taken is not None:
-            tags = [one for part in taken for one in range(part.first, part.end)]
-            assert tags == sorted(wanted)
-            sequences = [part.slice().sequence + number for part in taken for number in range(part.count)]
-            assert sequences == [one + 100 for one in tags]
-            twin -= wanted
-        assert held.count == len(twin)
-        assert [one for one in range(45) if held.holds(one)] == sorted(twin)
+            unacknowledged.put_back(last_taken)
+            known |= {tag for one in last_taken for tag in range(one.first, one.end)}
+            last_taken = []
+        assert (taken is None) == (expected is None)
+        if taken:
+            last_taken = taken
+            found = [tag for one in taken for tag in range(one.first, one.end)]
+            assert found == sorted(expected or ())
+            sequences = [one.slice().sequence + offset for one in taken for offset in range(one.count)]
+            assert sequences == [1000 + tag for tag in found]
+        known -= expected or set()
+        assert unacknowledged.count == len(known)
+        assert [tag for tag in range(next_tag + 2) if unacknowledged.holds(tag)] == sorted(known)
