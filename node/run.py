@@ -16,7 +16,7 @@ import uvloop
 import native
 from front.grpc.server import CannotListen
 from node.assemble import Node
-from node.config import Config
+from node.config import Config, ConfigError
 from node.metadata import CatalogDamaged
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
@@ -25,6 +25,7 @@ EXIT_DATA = 65
 EXIT_UNAVAILABLE = 69
 EXIT_INTERNAL = 70
 EXIT_DISK = 74
+EXIT_CONFIG = 78
 
 # Parameters of mallopt(3), and what they are set to.
 M_TRIM_THRESHOLD = -1
@@ -43,6 +44,9 @@ def run_node(config: Config) -> int:
     except (DirectoryInUse, CannotListen) as error:
         logger.error("cannot start: %s", error)
         return EXIT_UNAVAILABLE
+    except ConfigError as error:
+        logger.error("cannot start: %s", error)
+        return EXIT_CONFIG
     except (Corrupt, CatalogDamaged) as error:
         logger.error("cannot start: %s. Nothing was changed; `leveret doctor` shows more", error)
         return EXIT_DATA
@@ -52,6 +56,9 @@ def run_node(config: Config) -> int:
     except OSError as error:
         logger.error("cannot start: %s", error)
         return EXIT_UNAVAILABLE
+    except Exception:
+        logger.exception("a fault of this node ended it")
+        return EXIT_INTERNAL
 
 
 def keep_freed_memory() -> None:

@@ -1,0 +1,87 @@
+"""The life of the process: which exit code tells what, and that the first reason to stop counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from front.grpc.server import CannotListen
+from node import run
+from node.config import Config, ConfigError
+from node.metadata import CatalogDamaged
+from node.run import Ending, run_node
+from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Corrupt("log.facts", 0, 10, "torn"), 65),
+        (CatalogDamaged("a QueueRecord cannot be read"), 65),
+        (DirectoryInUse("in use by another process"), 69),
+        (CannotListen("127.0.0.1:5680 is taken"), 69),
+        (OSError(98, "Address already in use"), 69),
+        (ValueError("a fault of ours"), 70),
+        (DiskFull("no room"), 74),
+        (DiskFailed("fsync failed"), 74),
+        (ConfigError("tls.certificate cannot be read"), 78),
+    ],
+)
+def test_what_keeps_a_node_from_starting_decides_the_exit_code(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(config: Config) -> int:
+        raise error
+
+    def run_plainly(work: Coroutine[Any, Any, int]) -> int:
+        return asyncio.run(work)
+
+    monkeypatch.setattr(run, "serve", fail)
+    monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
+    monkeypatch.setattr(run.uvloop, "run", run_plainly)
+    monkeypatch.setattr(run.logger, "propagate", True)
+    assert run_node(Config()) == code
+    assert str(error) in caplog.text
+
+
+def test_the_first_reason_to_stop_decides() -> None:
+    async def work() -> int:
+        ending = Ending()
+        ending.stop("the log failed")
+        ending.stop_by_signal("SIGTERM")
+        await asyncio.wait_for(ending.wait(), 5)
+        return ending.exit_code
+
+    assert asyncio.run(work()) == 74
+
+
+def test_a_signal_is_a_clean_end_and_a_later_failure_does_not_change_that() -> None:
+    async def work() -> int:
+        ending = Ending()
+        ending.stop_by_signal("SIGTERM")
+        ending.stop("the log failed")
+        await ending.wait()
+        return ending.exit_code
+
+    assert asyncio.run(work()) == 0
+
+
+def test_a_task_that_ends_stops_the_node_and_a_cancelled_one_does_not() -> None:
+    async def fail() -> None:
+        raise ValueError("out of order")
+
+    async def work() -> tuple[int, int]:
+        ending, other = Ending(), Ending()
+        task = asyncio.create_task(fail())
+        await asyncio.wait([task])
+        ending.task_ended(task)
+        cancelled = asyncio.create_task(asyncio.sleep(3600))
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        other.task_ended(cancelled)
+        return ending.exit_code, other.exit_code
+
+    assert asyncio.run(work()) == (74, 0)
