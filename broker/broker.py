@@ -238,7 +238,9 @@ class Broker:
             self._exclusive.setdefault(record.owner, {})[record.name] = record
 
     def _deleted(self, record: QueueRecord) -> None:
-        found = self._queues.pop((record.vhost, record.name))
+        found = self._queues.pop((record.vhost, record.name), None)
+        if found is None:  # its kind could not open it: whoever declared it was told
+            return
         self.totals.queues_deleted += 1
         self._woken.pop(found.queue, None)
         if record.owner in self._exclusive:

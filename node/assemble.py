@@ -16,6 +16,7 @@ from typing import Any
 
 from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
+from broker.limits import Limits as ClientLimits
 from classic.driver import ClassicQueues
 from front.amqp.server import AmqpServer, ServerLimits
 from front.amqp.terms import Identity, Limits
@@ -103,7 +104,9 @@ class Node:
             authenticator=verifier,
             request_turn=lambda: amqp.request_turn(),
             random_bytes=self._random.random_bytes,
+            limits=client_limits(config),
         )
+        amqp = self._amqp_server(broker)
         classic.attach(broker, log)
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
         broker.add_kind(classic)
@@ -125,7 +128,6 @@ class Node:
         )
         metrics = Metrics(broker, log, metadata, self.watcher, config)
 
-        amqp = self._amqp_server(broker)
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
         await self._listen_grpc(broker, admin)
@@ -265,6 +267,15 @@ class Node:
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self._process.stop(f"the node's timer ended: {task.exception()!r}")
+
+
+def client_limits(config: Config) -> ClientLimits:
+    limits = config.limits
+    return ClientLimits(
+        connections=limits.connections,
+        channels_per_node=limits.channels_per_node,
+        consumers_per_channel=limits.consumers_per_channel,
+    )
 
 
 def catalog_limits(config: Config) -> CatalogLimits:
