@@ -6,6 +6,8 @@ figures per queue would grow with the number of queues, and are left to the mana
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from broker.broker import Broker
+from broker.counters import Counters
 from broker.queue_type import QueueStatistics
 from node.admin import VERSION
 from node.alarms import Watcher
@@ -34,13 +37,37 @@ QUEUE_COUNTERS = {
     "disk_writes": ("rabbitmq_queue_disk_writes", "Writes of messages to disk"),
     "published": ("rabbitmq_queue_messages_published", "Messages published to queues"),
 }
-GLOBAL_COUNTERS = {
+TOTALS = {
+    "connections_opened": ("rabbitmq_connections_opened", "Connections opened"),
+    "connections_closed": ("rabbitmq_connections_closed", "Connections closed"),
+    "channels_opened": ("rabbitmq_channels_opened", "Channels opened"),
+    "channels_closed": ("rabbitmq_channels_closed", "Channels closed"),
+    "queues_declared": ("rabbitmq_queues_declared", "Declarations of queues, of new and of existing ones"),
+    "queues_created": ("rabbitmq_queues_created", "Queues created"),
+    "queues_deleted": ("rabbitmq_queues_deleted", "Queues deleted"),
+}
+# Of messages, since the node was started; these by protocol alone.
+PUBLISHED = {
+    "published": ("rabbitmq_global_messages_received", "Received from publishers"),
+    "published_confirm": ("rabbitmq_global_messages_received_confirm", "Received from publishers that want confirms"),
+    "routed": ("rabbitmq_global_messages_routed", "Routed to at least one queue"),
+    "returned": ("rabbitmq_global_messages_unroutable_returned", "Unroutable, and returned as mandatory"),
+    "dropped": ("rabbitmq_global_messages_unroutable_dropped", "Unroutable, and dropped"),
+    "confirmed": ("rabbitmq_global_messages_confirmed", "Confirmed to their publishers"),
+}
+# And these by protocol and kind of queue.
+DELIVERED = {
     "delivered": ("rabbitmq_global_messages_delivered_consume_manual_ack", "Delivered, to be acknowledged by hand"),
     "delivered_no_ack": ("rabbitmq_global_messages_delivered_consume_auto_ack", "Delivered, acknowledged by that"),
-    "got": ("rabbitmq_global_messages_delivered_get_manual_ack", "Taken with basic.get"),
+    "got": ("rabbitmq_global_messages_delivered_get_manual_ack", "Taken with basic.get, to be acknowledged"),
+    "got_no_ack": ("rabbitmq_global_messages_delivered_get_auto_ack", "Taken with basic.get, acknowledged by that"),
+    "got_empty": ("rabbitmq_global_messages_get_empty", "basic.get of an empty queue"),
     "redelivered": ("rabbitmq_global_messages_redelivered", "Delivered again"),
     "acknowledged": ("rabbitmq_global_messages_acknowledged", "Acknowledged"),
 }
+PROTOCOLS = {"AMQP 0-9-1": "amqp091", "gRPC": "grpc"}  # as the broker names them -> the label's value
+CLASSIC = "rabbit_classic_queue"
+DEAD_LETTER_STRATEGY = "at_most_once"
 
 
 class Metrics(Collector):
@@ -64,6 +91,8 @@ class Metrics(Collector):
         yield from self._identity()
         yield from self._objects()
         yield from self._queues()
+        yield from self._messages()
+        yield from self._clients()
         yield from self._resources()
         yield from self._log_and_metadata()
 
@@ -85,10 +114,12 @@ class Metrics(Collector):
         yield gauge("rabbitmq_channels", "Open channels", count(broker.sessions()))
         yield gauge("rabbitmq_consumers", "Consumers", count(broker.consumers()))
         yield gauge("rabbitmq_queues", "Queues", count(broker.queues()))
+        for field, (name, help_text) in TOTALS.items():
+            yield counter(name, help_text, getattr(broker.totals, field))
 
     def _queues(self) -> Iterator[Metric]:
         totals = QueueStatistics()
-        fields = [*QUEUE_GAUGES, *QUEUE_COUNTERS, *GLOBAL_COUNTERS]
+        fields = [*QUEUE_GAUGES, *QUEUE_COUNTERS]
         for queue in self._broker.queues():
             statistics = queue.statistics()
             for field in fields:
@@ -98,9 +129,46 @@ class Metrics(Collector):
         for field, (name, help_text) in QUEUE_COUNTERS.items():
             yield counter(name, help_text, getattr(totals, field))
         yield gauge("rabbitmq_queue_messages", "Messages, ready or not", totals.ready + totals.unacknowledged)
-        for field, (name, help_text) in GLOBAL_COUNTERS.items():
+        size = totals.ready_bytes + totals.unacknowledged_bytes
+        yield gauge("rabbitmq_queue_messages_bytes", "Bytes of messages, ready or not", size)
+
+    def _messages(self) -> Iterator[Metric]:
+        """What passed since the start. Counted by sessions, so that it stays when a queue is deleted."""
+        counters = {label: Counters() for label in PROTOCOLS.values()}
+        for protocol, counted in self._broker.counters().items():
+            counters[PROTOCOLS[protocol]].add(counted)
+        for field, (name, help_text) in PUBLISHED.items():
+            family = CounterMetricFamily(name, help_text, labels=["protocol"])
+            for label, counted in counters.items():
+                family.add_metric([label], getattr(counted, field))
+            yield family
+        for field, (name, help_text) in DELIVERED.items():
             family = CounterMetricFamily(name, help_text, labels=["protocol", "queue_type"])
-            family.add_metric(["amqp091", "rabbit_classic_queue"], getattr(totals, field))
+            for label, counted in counters.items():
+                family.add_metric([label, CLASSIC], getattr(counted, field))
+            yield family
+        for reason, dead in self._broker.dead_lettered().items():
+            name = f"rabbitmq_global_messages_dead_lettered_{reason}"
+            family = CounterMetricFamily(
+                name, f"Dead-lettered: {reason}", labels=["queue_type", "dead_letter_strategy"]
+            )
+            family.add_metric([CLASSIC, DEAD_LETTER_STRATEGY], dead)
+            yield family
+
+    def _clients(self) -> Iterator[Metric]:
+        """Who publishes and who consumes now, by protocol."""
+        publishers, consumers = dict.fromkeys(PROTOCOLS, 0), dict.fromkeys(PROTOCOLS, 0)
+        for connection in self._broker.connections():
+            publishers[connection.protocol] += connection.publishes
+        for session in self._broker.sessions():
+            consumers[session.connection.protocol] += count(session.consumers())
+        for name, help_text, counted in (
+            ("rabbitmq_global_publishers", "Connections that have published", publishers),
+            ("rabbitmq_global_consumers", "Consumers", consumers),
+        ):
+            family = GaugeMetricFamily(name, help_text, labels=["protocol"])
+            for protocol, label in PROTOCOLS.items():
+                family.add_metric([label], counted[protocol])
             yield family
 
     def _resources(self) -> Iterator[Metric]:
@@ -109,6 +177,9 @@ class Metrics(Collector):
         yield gauge("rabbitmq_resident_memory_limit_bytes", "Memory watermark", measured["memory_limit"])
         yield gauge("rabbitmq_disk_space_available_bytes", "Disk space free", measured["disk_free"])
         yield gauge("rabbitmq_disk_space_available_limit_bytes", "Disk space to keep free", measured["disk_free_limit"])
+        open_files, open_files_max = file_descriptors()
+        yield gauge("rabbitmq_process_open_fds", "Open file descriptors, sockets among them", open_files)
+        yield gauge("rabbitmq_process_max_fds", "File descriptors that may be open", open_files_max)
         raised = {alarm.kind for alarm in self._broker.alarms.raised()}
         yield gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on", "memory" in raised)
         yield gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on", "disk" in raised)
@@ -123,6 +194,11 @@ class Metrics(Collector):
             "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
         )
         yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
+
+
+def file_descriptors() -> tuple[int, int]:
+    """How many this process has open, and may have."""
+    return len(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:

@@ -1,0 +1,109 @@
+"""Metrics over a broker of a few lines: names parse, figures add up over protocols, and no series appears only later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.broker import Totals
+from broker.counters import Counters
+from broker.queue_type import QueueStatistics
+from node.config import Config, NodeSection
+from node.metrics import PROTOCOLS, Metrics
+
+MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
+LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
+
+
+class FakeBroker:
+    def __init__(self) -> None:
+        self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
+        self.raised: list[Any] = []
+        self.counted: dict[str, Counters] = {}
+        self.alarms = SimpleNamespace(raised=lambda: self.raised)
+        amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True)
+        grpc = SimpleNamespace(protocol="gRPC", publishes=False)
+        self._connections = [amqp, grpc]
+        self._sessions = [
+            SimpleNamespace(connection=amqp, consumers=lambda: [1]),
+            SimpleNamespace(connection=grpc, consumers=lambda: [1, 2]),
+        ]
+
+    def connections(self) -> list[Any]:
+        return self._connections
+
+    def sessions(self) -> list[Any]:
+        return self._sessions
+
+    def consumers(self) -> list[Any]:
+        return [1, 2, 3]
+
+    def queues(self) -> list[Any]:
+        one = QueueStatistics(ready=2, unacknowledged=1, ready_bytes=20, unacknowledged_bytes=10, disk_reads=4)
+        two = QueueStatistics(ready=5, ready_bytes=50)
+        return [SimpleNamespace(statistics=lambda: one), SimpleNamespace(statistics=lambda: two)]
+
+    def counters(self) -> dict[str, Counters]:
+        return self.counted
+
+    def dead_lettered(self) -> dict[str, int]:
+        return {"rejected": 2, "expired": 0}
+
+
+def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
+    config = Config(node=NodeSection(name="n1", cluster_name="c1"))
+    metrics = Metrics(
+        broker,  # type: ignore[arg-type]
+        SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
+        SimpleNamespace(commits=9),  # type: ignore[arg-type]
+        SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
+        config,
+    )
+    families = list(text_string_to_metric_families(metrics.text().decode()))
+    assert len({family.name for family in families}) == len(families), "a name is used twice"
+    found = {}
+    for family in families:
+        for sample in family.samples:
+            found[sample.name, tuple(sample.labels.values())] = sample.value
+    return found
+
+
+def test_queues_are_added_up() -> None:
+    found = samples(FakeBroker())
+    assert found["rabbitmq_queue_messages_ready", ()] == 7
+    assert found["rabbitmq_queue_messages_unacked", ()] == 1
+    assert found["rabbitmq_queue_messages", ()] == 8
+    assert found["rabbitmq_queue_messages_bytes", ()] == 80
+    assert found["rabbitmq_queue_disk_reads_total", ()] == 4
+    assert (found["rabbitmq_connections_opened_total", ()], found["rabbitmq_queues_deleted_total", ()]) == (5, 1)
+    assert found["rabbitmq_identity_info", ("n1", "c1")] == 1
+
+
+def test_messages_are_counted_by_protocol_and_reason() -> None:
+    broker = FakeBroker()
+    broker.counted = {"AMQP 0-9-1": Counters(published=10, delivered=4), "gRPC": Counters(published=3)}
+    found = samples(broker)
+    assert found["rabbitmq_global_messages_received_total", ("amqp091",)] == 10
+    assert found["rabbitmq_global_messages_received_total", ("grpc",)] == 3
+    labels = ("amqp091", "rabbit_classic_queue")
+    assert found["rabbitmq_global_messages_delivered_consume_manual_ack_total", labels] == 4
+    dead = found["rabbitmq_global_messages_dead_lettered_rejected_total", ("rabbit_classic_queue", "at_most_once")]
+    assert dead == 2
+    assert (found["rabbitmq_global_publishers", ("amqp091",)], found["rabbitmq_global_consumers", ("grpc",)]) == (1, 2)
+
+
+def test_a_series_is_there_from_the_start_so_that_its_first_increase_is_seen() -> None:
+    busy = FakeBroker()
+    busy.counted = {protocol: Counters(published=1) for protocol in PROTOCOLS}
+    assert samples(FakeBroker()).keys() == samples(busy).keys()
+
+
+def test_an_alarm_is_1_while_it_is_on() -> None:
+    broker = FakeBroker()
+    assert samples(broker)["rabbitmq_alarms_memory_used_watermark", ()] == 0
+    broker.raised = [SimpleNamespace(kind="memory")]
+    found = samples(broker)
+    assert found["rabbitmq_alarms_memory_used_watermark", ()] == 1
+    assert found["rabbitmq_alarms_free_disk_space_watermark", ()] == 0
