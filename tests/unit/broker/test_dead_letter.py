@@ -1,227 +1,359 @@
-"""Dead letters: their history, what becomes of properties, where they go, and when they are dropped (D6, D7, B25)."""
+"""Dead letters: where they go, and the history that they bring, field by field as clients know it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog, default_commands
-from broker.dead_letter import dead_lettered, is_idle_cycle, without_history
-from broker.message import LOOK_HEADERS, Run
-from broker.policy import effective_arguments
-from broker.queue_type import DeathReason
-from broker.records import BindingRecord, QueueRecord
-from broker.tables import decode_properties, encode_properties, split_properties, split_table
+import pytest
+
+from broker.dead_letter import is_idle_cycle
+from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
-
-NOW = 1_700_000_000_123
-
-
-class World:
-    """A catalog with queues that dead-letter into each other."""
-
-    def __init__(self) -> None:
-        self.catalog = Catalog()
-        for command in default_commands("hash"):
-            self.catalog.apply(command)
-
-    def queue(self, name: str, **arguments: Any) -> QueueRecord:
-        named = {key.replace("_", "-"): value for key, value in arguments.items()}
-        record: QueueRecord = self.catalog.apply(commands.DeclareQueue("/", name, arguments=named))
-        return record
-
-    def bind(self, exchange: str, queue: str, key: str, **arguments: Any) -> None:
-        self.catalog.apply(commands.Bind(BindingRecord("/", exchange, queue, "queue", key, arguments)))
-
-    def die(
-        self,
-        source: QueueRecord,
-        content: bytes,
-        reason: DeathReason = DeathReason.REJECTED,
-        exchange: str = "",
-        key: str | None = None,
-        now: int = NOW,
-    ) -> tuple[Run, list[str]]:
-        effective = effective_arguments(source, None, None)
-        message = exchange, source.name if key is None else key, content, True
-        return dead_lettered(self.catalog, source, effective, reason, message, now)
+from tests.unit.broker.broker_world import NOW, Client, World
 
 
-def message(body: bytes = b"x", **properties: Any) -> bytes:
-    return encode(encode_properties(properties), body)
+@pytest.fixture
+def client() -> Client:
+    """Queue `dead` waits for dead letters; declare `src` with the arguments of the case."""
+    client = World().client()
+    client.declare("dead")
+    return client
 
 
-def properties_of(run: Run) -> dict[str, Any]:
-    ((props, _),) = messages(run.content, 0, 1)
-    return decode_properties(props)
+def source(client: Client, **arguments: Any) -> None:
+    client.declare("src", dead_letter_exchange="", **{"dead_letter_routing_key": "dead", **arguments})
 
 
-def headers_of(run: Run) -> dict[str, Any]:
-    headers: dict[str, Any] = properties_of(run)["headers"]
-    return headers
+def reject_one(client: Client, queue: str = "src") -> None:
+    got = client.get(queue)
+    assert got is not None
+    client.reject(got.tag)
 
 
-def test_a_first_death_is_told_with_all_that_is_known() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    world.queue("dead")
-    run, targets = world.die(source, message(headers={"a": 1, "CC": ["cc1"]}, delivery_mode=2), key="src")
-    assert targets == ["dead"]
-    assert headers_of(run) == {
-        "CC": ["cc1"],
-        "a": 1,
-        "x-death": [
-            {
-                "count": 1,
-                "reason": "rejected",
-                "queue": "src",
-                "time": NOW // 1000,
-                "exchange": "",
-                "routing-keys": ["src", "cc1"],
-            }
-        ],
-        "x-first-death-exchange": "",
-        "x-first-death-queue": "src",
-        "x-first-death-reason": "rejected",
-        "x-last-death-exchange": "",
-        "x-last-death-queue": "src",
-        "x-last-death-reason": "rejected",
+def death(reason: str, queue: str = "src", count: int = 1, **fields: Any) -> dict[str, Any]:
+    return {
+        "count": count,
+        "reason": reason,
+        "queue": queue,
+        "time": Timestamp(NOW // 1000),
+        "exchange": "",
+        "routing-keys": [queue],
+        **fields,
     }
-    assert (run.exchange, run.routing_key, run.count, run.persistent) == ("", "dead", 1, True)
 
 
-def test_on_the_wire_headers_are_sorted_and_an_entry_has_its_fixed_order() -> None:
-    world = World()
-    source = world.queue("obs.src", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    run, _ = world.die(source, message(headers={"user": 7, "CC": ["cc"]}, expiration="100"), DeathReason.EXPIRED)
-    ((props, _),) = messages(run.content, 0, 1)
-    raw = split_table(split_properties(props)["headers"])
-    assert list(raw) == sorted(raw)
-    assert raw["x-death"] == (
-        b"A\x00\x00\x00\x96F\x00\x00\x00\x91\x13original-expirationS\x00\x00\x00\x03100\x05countl\x00\x00\x00\x00"
-        b"\x00\x00\x00\x01\x06reasonS\x00\x00\x00\x07expired\x05queueS\x00\x00\x00\x07obs.src\x04timeT"
-        + (NOW // 1000).to_bytes(8, "big")
-        + b"\x08exchangeS\x00\x00\x00\x00\x0crouting-keysA\x00\x00\x00\x13S\x00\x00\x00\x07obs.srcS\x00\x00\x00\x02cc"
-    )
+def headers_after(first: tuple[str, str], last: tuple[str, str], *deaths: dict[str, Any]) -> dict[str, Any]:
+    """All that a dead letter's headers say; first and last are (queue, reason)."""
+    return {
+        "x-death": list(deaths),
+        "x-first-death-exchange": "",
+        "x-first-death-queue": first[0],
+        "x-first-death-reason": first[1],
+        "x-last-death-exchange": "",
+        "x-last-death-queue": last[0],
+        "x-last-death-reason": last[1],
+    }
 
 
-def test_expiration_is_taken_away_and_kept_in_the_history() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="mid")
-    run, _ = world.die(source, message(expiration="250", message_id="m1"), DeathReason.EXPIRED)
-    assert properties_of(run)["message_id"] == "m1"
-    assert "expiration" not in properties_of(run)
-    assert headers_of(run)["x-death"][0]["original-expiration"] == "250"
+# ------------------------------------------------------------------------- the reasons
 
 
-def test_every_reason_has_its_word() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="")
-    words = [headers_of(world.die(source, message(), reason)[0])["x-death"][0]["reason"] for reason in DeathReason]
-    assert words == ["rejected", "expired", "maxlen", "delivery_limit"]
+def test_rejected(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a")
+    reject_one(client)
+    got = client.get("dead")
+    assert got is not None
+    ((props, body),) = messages(got.content, got.piece.position, 1)
+    assert (body, got.piece.exchange, got.piece.routing_key) == (b"a", "", "dead")
+    rejected = ("src", "rejected")
+    assert decode_properties(props) == {"headers": headers_after(rejected, rejected, death("rejected"))}
 
 
-def test_a_second_death_elsewhere_comes_first_and_the_first_death_stays_named() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="mid")
-    middle = world.queue("mid", x_dead_letter_exchange="", x_dead_letter_routing_key="end")
-    run, _ = world.die(source, message(), DeathReason.REJECTED)
-    run, _ = world.die(middle, run.content, DeathReason.EXPIRED, now=NOW + 5_000)
-    headers = headers_of(run)
-    assert [(death["queue"], death["reason"]) for death in headers["x-death"]] == [
-        ("mid", "expired"),
-        ("src", "rejected"),
-    ]
-    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("src", "mid")
+def test_expired_by_the_messages_own_time_which_is_kept_in_the_history_only(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a", expiration="10")
+    client.world.pass_ms(10)
+    properties = client.properties_of("dead")
+    expired = ("src", "expired")
+    assert properties == {"headers": headers_after(expired, expired, {"original-expiration": "10", **death("expired")})}
+    assert next(iter(properties["headers"]["x-death"][0])) == "original-expiration"
 
 
-def test_dying_again_of_the_same_in_the_same_queue_counts_up() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="mid")
-    middle = world.queue("mid", x_dead_letter_exchange="", x_dead_letter_routing_key="src")
-    content = message()
+def test_expired_by_the_queues_time(client: Client) -> None:
+    source(client, message_ttl=10)
+    client.publish("", "src", b"a")
+    client.world.pass_ms(10)
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("expired")]
+
+
+def test_expired_by_the_queues_time_with_a_longer_time_of_its_own(client: Client) -> None:
+    source(client, message_ttl=10)
+    client.publish("", "src", b"a", expiration="50000")
+    client.world.pass_ms(10)
+    properties = client.properties_of("dead")
+    assert "expiration" not in properties
+    assert properties["headers"]["x-death"] == [{"original-expiration": "50000", **death("expired")}]
+
+
+def test_too_many_and_the_oldest_goes(client: Client) -> None:
+    source(client, max_length=1)
+    client.publish("", "src", b"a", b"b")
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("maxlen")]
+    assert (client.bodies_of("src"), client.world.ready("dead")) == ([b"b"], 0)
+
+
+def test_too_many_and_the_newest_is_refused(client: Client) -> None:
+    source(client, max_length=1, overflow="reject-publish-dlx")
+    client.session.select_confirms()
+    client.publish("", "src", b"a", b"b")
+    assert client.take_confirms() == [(1, 1, False, True), (2, 2, False, False)]
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("maxlen")]
+
+
+def test_a_queue_of_no_length_at_all(client: Client) -> None:
+    source(client, max_length=0)
+    client.publish("", "src", b"a")
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("maxlen")]
+
+
+def test_purged_and_deleted_messages_are_no_dead_letters(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a")
+    client.purge("src")
+    client.publish("", "src", b"b")
+    client.delete("src")
+    assert client.world.ready("dead") == 0
+
+
+# ------------------------------------------------------------------------- what a dead letter brings along
+
+
+def test_all_other_properties_and_headers_stay(client: Client) -> None:
+    source(client)
+    properties: dict[str, Any] = {
+        "content_type": "text/plain",
+        "delivery_mode": 2,
+        "priority": 3,
+        "correlation_id": "c",
+        "headers": {"zebra": 1, "apple": {"nested": [1, "two"]}},
+        "timestamp": 5,
+        "app_id": "app",
+    }
+    client.publish("", "src", b"a", **properties)
+    reject_one(client)
+    after = client.properties_of("dead")
+    assert {name: after[name] for name in properties if name != "headers"} == {
+        name: value for name, value in properties.items() if name != "headers"
+    }
+    assert after["headers"]["apple"] == {"nested": [1, "two"]}
+    assert list(after["headers"]) == sorted(after["headers"])
+
+
+def test_the_count_is_64_bits_wide_and_values_of_clients_stay_byte_for_byte(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a", headers={"n": 1})
+    reject_one(client)
+    got = client.get("dead")
+    assert got is not None
+    ((props, _),) = messages(got.content, got.piece.position, 1)
+    assert b"\x05countl\0\0\0\0\0\0\0\x01" in props
+    assert b"\x01nI\0\0\0\x01" in props
+
+
+def test_persistence_and_priority_hold_for_the_next_queue(client: Client) -> None:
+    source(client, dead_letter_routing_key="sorted")
+    client.declare("sorted", max_priority=5)
+    for body, priority in ((b"low", 1), (b"high", 4)):
+        client.publish("", "src", body, priority=priority)
+    for _ in range(2):
+        reject_one(client)
+    assert client.bodies_of("sorted") == [b"high", b"low"]
+
+
+def test_a_dead_letter_has_no_time_to_live_of_its_own_any_more(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a", expiration="10")
+    client.world.pass_ms(10)
+    client.world.pass_ms(100_000)
+    assert client.world.ready("dead") == 1
+
+
+def test_cc_is_kept_and_told_and_bcc_never_shown(client: Client) -> None:
+    client.declare("cc1")
+    client.declare("secret")
+    source(client)
+    client.publish("", "src", b"a", headers={"CC": ["cc1"], "BCC": ["secret"]})
+    reject_one(client)
+    headers = client.properties_of("dead")["headers"]
+    assert headers["CC"] == ["cc1"] and "BCC" not in headers
+    assert headers["x-death"] == [death("rejected", **{"routing-keys": ["src", "cc1"]})]
+
+
+# ------------------------------------------------------------------------- where it goes
+
+
+def test_without_a_key_of_its_own_it_keeps_its_keys_cc_included(client: Client) -> None:
+    client.declare("cc1")
+    client.declare("src", dead_letter_exchange="")
+    client.publish("", "src", b"a", headers={"CC": ["cc1"]})
+    reject_one(client)
+    assert client.bodies_of("cc1") == [b"a", b"a"]
+    assert client.world.ready("src") == 1  # rejected: it may come back to the queue it died in
+
+
+def test_an_exchange_routes_it_by_key_and_headers(client: Client) -> None:
+    client.declare("audit")
+    client.bind("dead", "amq.headers", "", kind="a")
+    client.bind("audit", "amq.headers", "", **{"x-match": "any-with-x", "x-last-death-reason": "rejected"})
+    client.declare("src", dead_letter_exchange="amq.headers")
+    client.publish("", "src", b"a", headers={"kind": "a"})
+    client.publish("", "src", b"b", headers={"kind": "b"})
+    reject_one(client)
+    reject_one(client)
+    assert (client.bodies_of("dead"), client.bodies_of("audit")) == ([b"a"], [b"a", b"b"])
+
+
+def test_an_exchange_that_is_missing_or_leads_nowhere_drops_it(client: Client) -> None:
+    client.declare("src", dead_letter_exchange="no.such.dlx")
+    client.declare("src2", dead_letter_exchange="amq.direct")
+    for queue in ("src", "src2"):
+        client.publish("", queue, b"a")
+        reject_one(client, queue)
+    assert client.world.ready("dead") == 0
+    assert sum(queue.statistics().unacknowledged for queue in client.world.broker.queues()) == 0
+
+
+def test_an_internal_exchange_takes_dead_letters(client: Client) -> None:
+    client.declare_exchange("int", "fanout", internal=True)
+    client.bind("dead", "int", "")
+    client.declare("src", dead_letter_exchange="int")
+    client.publish("", "src", b"a")
+    reject_one(client)
+    assert client.bodies_of("dead") == [b"a"]
+
+
+def test_many_die_at_once_each_with_its_own_history(client: Client) -> None:
+    source(client, message_ttl=10)
+    client.publish("", "src", *[b"%d" % number for number in range(50)])
+    client.world.pass_ms(10)
+    assert client.world.broker.dead_lettered()["expired"] == 50
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("expired")]
+    assert client.bodies_of("dead") == [b"%d" % number for number in range(1, 50)]
+
+
+# ------------------------------------------------------------------------- more than one death
+
+
+def test_the_newest_death_comes_first_and_the_first_is_remembered(client: Client) -> None:
+    source(client, dead_letter_routing_key="mid")
+    client.declare("mid", dead_letter_exchange="", dead_letter_routing_key="dead", message_ttl=20)
+    client.publish("", "src", b"a", expiration="20")
+    client.world.pass_ms(20)
+    client.world.pass_ms(20)
+    deaths = [death("expired", "mid"), {"original-expiration": "20", **death("expired")}]
+    assert client.properties_of("dead") == {"headers": headers_after(("src", "expired"), ("mid", "expired"), *deaths)}
+
+
+def test_a_loop_that_consumers_keep_up_counts_its_rounds(client: Client) -> None:
+    source(client, dead_letter_routing_key="mid")
+    client.declare("mid", dead_letter_exchange="", dead_letter_routing_key="src", message_ttl=10)
+    client.publish("", "src", b"a")
     for _ in range(3):
-        run, targets = world.die(source, content, DeathReason.REJECTED)
-        assert targets == ["mid"]
-        run, targets = world.die(middle, run.content, DeathReason.EXPIRED)
-        assert targets == ["src"]
-        content = run.content
-    deaths = headers_of(run)["x-death"]
-    assert [(death["queue"], death["reason"], death["count"]) for death in deaths] == [
-        ("mid", "expired", 3),
-        ("src", "rejected", 3),
-    ]
+        reject_one(client)
+        client.world.pass_ms(10)
+    assert client.properties_of("src") == {
+        "headers": headers_after(
+            ("src", "rejected"), ("mid", "expired"), death("expired", "mid", 3), death("rejected", "src", 3)
+        )
+    }
 
 
-def test_a_message_that_only_expires_round_and_round_is_dropped() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="src")
-    assert world.die(source, message(), DeathReason.EXPIRED)[1] == []
+def test_a_message_that_dies_of_age_and_would_come_back_is_dropped(client: Client) -> None:
+    client.declare("src", dead_letter_exchange="", message_ttl=10)
+    client.publish("", "src", b"a")
+    client.world.pass_ms(10)
+    assert client.world.ready("src") == 0
 
 
-def test_a_rejection_on_the_way_lets_the_circle_go_on() -> None:
-    deaths = [{"queue": "mid", "reason": "expired"}, {"queue": "src", "reason": "rejected"}]
-    assert not is_idle_cycle(deaths, "src")
-    assert is_idle_cycle(deaths, "mid")
-    assert not is_idle_cycle(deaths, "elsewhere")
-    deaths = [{"queue": "mid", "reason": "rejected"}, {"queue": "src", "reason": "expired"}]
-    assert not is_idle_cycle(deaths, "src")
+def test_a_loop_of_two_queues_without_consumers_ends_after_one_round(client: Client) -> None:
+    source(client, dead_letter_routing_key="mid", message_ttl=10)
+    client.declare("mid", dead_letter_exchange="", dead_letter_routing_key="src", message_ttl=10)
+    client.publish("", "src", b"a")
+    for _ in range(5):
+        client.world.pass_ms(10)
+    assert (client.world.ready("src"), client.world.ready("mid")) == (0, 0)
 
 
-def test_without_a_key_of_its_own_it_goes_by_the_old_key_and_cc() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="amq.direct")
-    for name in ("by-key", "by-cc"):
-        world.queue(name)
-        world.bind("amq.direct", name, name)
-    run, targets = world.die(source, message(headers={"CC": ["by-cc"]}), exchange="amq.fanout", key="by-key")
-    assert targets == ["by-key", "by-cc"]
-    assert run.routing_key == "by-key"
-    assert headers_of(run)["x-death"][0]["exchange"] == "amq.fanout"
+def test_only_the_copy_that_would_go_round_is_dropped(client: Client) -> None:
+    client.declare_exchange("dlx", "fanout")
+    client.declare("src", dead_letter_exchange="dlx", message_ttl=10)
+    client.bind("src", "dlx", "")
+    client.bind("dead", "dlx", "")
+    client.publish("", "src", b"a")
+    client.world.pass_ms(10)
+    assert (client.world.ready("src"), client.world.ready("dead")) == (0, 1)
 
 
-def test_a_headers_exchange_sees_the_new_headers() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="amq.headers")
-    world.queue("by-reason")
-    world.bind("amq.headers", "by-reason", "", **{"x-match": "any-with-x", "x-first-death-reason": "maxlen"})
-    assert world.die(source, message(), DeathReason.MAXLEN)[1] == ["by-reason"]
-    assert world.die(source, message(), DeathReason.EXPIRED)[1] == []
+@pytest.mark.parametrize(
+    ("deaths", "target", "idle"),
+    [
+        ([], "q", False),
+        ([("q", "expired")], "q", True),
+        ([("other", "expired")], "q", False),
+        ([("other", "expired"), ("q", "maxlen")], "q", True),
+        ([("q", "rejected")], "q", False),
+        ([("other", "expired"), ("x", "rejected"), ("q", "expired")], "q", False),
+        ([("q", "expired"), ("x", "rejected")], "q", True),
+    ],
+)
+def test_an_idle_cycle_is_one_without_a_rejection(deaths: list[tuple[str, str]], target: str, idle: bool) -> None:
+    history = [{"queue": queue, "reason": reason} for queue, reason in deaths]
+    assert is_idle_cycle(history, target) is idle
 
 
-def test_headers_of_the_client_keep_their_types() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="")
-    # byte, short, float, unsigned 32 bits, decimal: Python would write none of them so
-    table = b"\x01bb\x07\x01ss\x00\x08\x01ff\x3f\x80\x00\x00\x01ii\x00\x00\x00\x09\x01dD\x01\x00\x00\x00\x05"
-    content = encode(b"\x20\x00" + len(table).to_bytes(4, "big") + table, b"")
-    run, _ = world.die(source, content)
-    ((props, _),) = messages(run.content, 0, 1)
-    raw = split_table(split_properties(props)["headers"])
-    assert {name: raw[name][:1] for name in "bsfid"} == {
-        "b": b"b", "s": b"s", "f": b"f", "i": b"i", "d": b"D",
-    }  # fmt: skip
+# ------------------------------------------------------------------------- what clients claim
 
 
-def test_headers_that_nobody_can_read_do_not_keep_the_message() -> None:
-    world = World()
-    source = world.queue("src", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    world.queue("dead")
-    run, targets = world.die(source, encode(b"\x20\x00\x00\x00\x00\x03\x01aZ", b"body"))
-    assert targets == ["dead"]
-    assert headers_of(run)["x-first-death-queue"] == "src"
+def test_a_history_that_a_client_sends_is_dropped(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a", headers={"x-death": [death("expired", "src", 7)], "k": 1})
+    assert client.properties_of("src") == {"headers": {"k": 1}}
+    client.publish("", "src", b"a", headers={"x-death": "nonsense"})
+    reject_one(client)
+    rejected = ("src", "rejected")
+    assert client.properties_of("dead")["headers"] == headers_after(rejected, rejected, death("rejected"))
 
 
-def test_a_history_that_a_client_wrote_is_taken_away_and_nothing_else() -> None:
-    forged = message(b"1", headers={"a": 1, "x-death": [{"queue": "q", "reason": "expired", "count": 9}]})
-    honest = message(b"2", headers={"b": 2}, type="t")
-    run = without_history(Run("", "k", forged + honest, 2, 2, look=LOOK_HEADERS))
-    found = [(decode_properties(props), body) for props, body in messages(run.content, 0, 2)]
-    assert found == [({"headers": {"a": 1}}, b"1"), ({"headers": {"b": 2}, "type": "t"}, b"2")]
+def test_a_dead_letter_that_a_client_publishes_again_begins_anew(client: Client) -> None:
+    source(client)
+    client.publish("", "src", b"a")
+    reject_one(client)
+    headers = client.properties_of("dead")["headers"]
+    client.publish("", "src", b"a", headers=headers)
+    reject_one(client)
+    assert client.properties_of("dead")["headers"]["x-death"] == [death("rejected")]
 
 
-def test_a_run_that_tells_no_history_is_left_as_it_is() -> None:
-    run = Run("", "k", message(b"x-death is only spoken of", headers={"a": 1}), 1, 25, look=LOOK_HEADERS)
-    assert without_history(run) is run
-    spoken = Run("", "k", message(b"\x07x-death", headers={"a": 1}), 1, 8, look=LOOK_HEADERS)
-    assert without_history(spoken).content == spoken.content
+def test_a_body_that_looks_like_a_history_stays_as_it_is(client: Client) -> None:
+    client.publish("", "dead", b"\x07x-deathA", headers={"k": 1})
+    assert client.bodies_of("dead") == [b"\x07x-deathA"]
+
+
+def test_headers_that_cannot_be_read_do_not_hold_a_dead_letter_up(client: Client) -> None:
+    """A protocol may let pass what this reader does not know."""
+    source(client)
+    props = encode_properties({"headers": {"a": 1}, "app_id": "x"}).replace(b"\x01aI", b"\x01a?")
+    assert split_properties(props)["app_id"] == b"\x01x"
+    world = client.world
+    queue = world.broker.queue("/", "src")
+    world.broker.dead_letter(queue, 0, [("", "src", encode(props, b"a"), False)], NOW)  # type: ignore[arg-type]
+    after = client.properties_of("dead")
+    assert (after["app_id"], after["headers"]["x-death"]) == ("x", [death("rejected")])
+
+
+def test_dead_letters_are_counted_by_reason(client: Client) -> None:
+    source(client, max_length=1)
+    client.publish("", "src", b"a", b"b")
+    reject_one(client)
+    assert client.world.broker.dead_lettered() == {"rejected": 1, "expired": 0, "maxlen": 1, "delivery_limit": 0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.timers import CANCELLED_MIN, Timers
 
 
@@ -49,7 +51,7 @@ def test_a_call_may_ask_for_another_that_is_due_too() -> None:
 
 def test_a_call_may_cancel_one_that_is_due_with_it() -> None:
     timers, called = Timers(), list[str]()
-    cancels = []
+    cancels: list[Callable[[], None]] = []
     timers.call_at(10, lambda _: cancels[0]())
     cancels.append(timers.call_at(10, lambda _: called.append("cancelled")))
     timers.tick(10)

@@ -1,0 +1,530 @@
+"""A session: what it consumes and settles, in which order it is told, transactions, and its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, PreconditionFailed, ResourceLocked
+from broker.limits import Limits
+from broker.names import server_consumer_tag
+from broker.pending import Pending
+from broker.queue_type import Got
+from broker.session import GotMessage
+from tests.unit.broker.broker_world import Client, World, refused
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    client = world.client()
+    client.declare("q")
+    return client
+
+
+def fill(client: Client, count: int = 5, queue: str = "q") -> list[bytes]:
+    bodies = [b"%d" % number for number in range(count)]
+    client.publish("", queue, *bodies)
+    return bodies
+
+
+# ------------------------------------------------------------------------- consuming
+
+
+def test_deliveries_are_numbered_over_all_consumers_of_the_session(client: Client) -> None:
+    client.declare("r")
+    client.consume("q", "one")
+    client.consume("r", "two")
+    for queue in ("q", "r", "q"):
+        client.publish("", queue, b"x", b"y")
+    assert [tag for tag, _, _ in client.delivered] == [1, 2, 3, 4, 5, 6]
+    assert client.consumer_tags == ["one", "one", "two", "two", "one", "one"]
+
+
+def test_a_consumer_without_tag_gets_one_nobody_can_guess(client: Client) -> None:
+    tags = {client.consume("q") for _ in range(3)}
+    assert len(tags) == 3
+    assert all(tag.startswith("amq.ctag-") and len(tag) == len(server_consumer_tag(bytes(16))) for tag in tags)
+
+
+def test_a_tag_in_use_is_refused_and_one_that_was_cancelled_is_free(client: Client) -> None:
+    client.consume("q", "tag")
+    refused(NotAllowed, "attempt to reuse consumer tag 'tag'", lambda: client.consume("q", "tag"))
+    client.session.cancel("tag", client.world.now)
+    assert client.consume("q", "tag") == "tag"
+
+
+def test_a_tag_belongs_to_its_session(world: World, client: Client) -> None:
+    client.consume("q", "tag")
+    assert Client(world, client.connection).consume("q", "tag") == "tag"
+
+
+def test_cancelling_an_unknown_tag_is_fine(client: Client) -> None:
+    client.session.cancel("nope", client.world.now)
+
+
+def test_consuming_from_what_is_not_there(client: Client) -> None:
+    refused(NotFound, "no queue 'nope' in vhost '/'", lambda: client.consume("nope"))
+    refused(NotFound, "no queue 'nope' in vhost '/'", lambda: client.get("nope"))
+
+
+def test_a_refused_consumer_leaves_nothing_behind(client: Client) -> None:
+    client.consume("q", "one")
+    text = "queue 'q' in vhost '/' in exclusive use"
+    refused(AccessRefused, text, lambda: client.consume("q", "two", exclusive=True))
+    assert [consumer.tag for consumer in client.session.consumers()] == ["one"]
+    assert client.consume("q", "two") == "two"
+
+
+def test_where_one_consumes_exclusively_no_other_may(world: World, client: Client) -> None:
+    client.consume("q", exclusive=True)
+    refused(AccessRefused, "queue 'q' in vhost '/' in exclusive use", lambda: world.client().consume("q"))
+
+
+def test_the_number_of_consumers_on_a_channel_is_limited() -> None:
+    client = World(Limits(consumers_per_channel=2)).client()
+    client.declare("q")
+    client.consume("q", "a")
+    client.consume("q", "b")
+    refused(NotAllowed, "reached maximum (2) of consumers per channel", lambda: client.consume("q", "c"))
+    client.session.cancel("a", client.world.now)
+    client.consume("q", "c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            {"priority": "high"},
+            "invalid arg 'x-priority' for queue 'q' in vhost '/': \"expected integer, got longstr\"",
+        ),
+        (
+            {"consumer_timeout": 1000},
+            "invalid arg 'x-consumer-timeout' for queue 'q' in vhost '/' of queue type rabbit_classic_queue",
+        ),
+    ],
+)
+def test_consumer_arguments_that_make_no_sense(client: Client, arguments: dict[str, object], text: str) -> None:
+    refused(PreconditionFailed, text, lambda: client.consume("q", **arguments))  # type: ignore[arg-type]
+
+
+def test_prefetch_holds_for_consumers_that_come_later(client: Client) -> None:
+    client.consume("q", "before")
+    client.consume("q", "after", prefetch=2, priority=1)
+    fill(client, 6)
+    assert client.consumer_tags == ["after"] * 2 + ["before"] * 4
+
+
+def test_a_global_prefetch_counts_for_each_consumer_by_itself(client: Client) -> None:
+    client.session.set_prefetch(1, True)
+    client.consume("q", "a")
+    client.consume("q", "b")
+    fill(client)
+    assert sorted(client.consumer_tags) == ["a", "b"]
+
+
+def test_acknowledging_makes_room(client: Client) -> None:
+    client.consume("q", prefetch=2)
+    bodies = fill(client)
+    assert client.bodies == bodies[:2]
+    client.ack(1)
+    client.ack(2)
+    assert client.bodies == bodies[:4]
+    client.reject(4, multiple=True)
+    assert client.bodies == bodies
+
+
+def test_a_slow_socket_gets_nothing_until_it_resumes(world: World, client: Client) -> None:
+    client.consume("q")
+    client.writable = False
+    bodies = fill(client)
+    assert client.bodies == []
+    client.writable = True
+    client.session.resume(world.now)
+    world.end_turn()
+    assert client.bodies == bodies
+
+
+def test_deliveries_wait_for_the_end_of_the_turn(world: World, client: Client) -> None:
+    client.consume("q")
+    with world.one_turn():
+        fill(client)
+        assert client.bodies == []
+    assert len(client.bodies) == 5
+
+
+# ------------------------------------------------------------------------- get
+
+
+def test_get_numbers_its_messages_as_deliveries_are(client: Client) -> None:
+    fill(client, 3)
+    got = [client.get("q"), client.get("q", no_ack=True), client.get("q"), client.get("q")]
+    assert [one and (one.tag, one.remaining) for one in got] == [(1, 2), (2, 1), (3, 0), None]
+    refused(PreconditionFailed, "unknown delivery tag 2", lambda: client.ack(2))
+    client.ack(1)
+    client.ack(3)
+
+
+def test_what_was_got_and_requeued_is_marked(client: Client) -> None:
+    fill(client, 1)
+    client.get("q")
+    client.reject(1, requeue=True)
+    got = client.get("q")
+    assert got is not None and got.piece.redelivered and got.tag == 2
+
+
+# ------------------------------------------------------------------------- settling
+
+
+@pytest.mark.parametrize("tag", [0, 4, 99])
+def test_a_tag_that_was_never_given_out_is_unknown(client: Client, tag: int) -> None:
+    client.consume("q")
+    fill(client, 3)
+    text = f"unknown delivery tag {tag}"
+    refused(PreconditionFailed, text, lambda: client.ack(tag))
+    refused(PreconditionFailed, text, lambda: client.reject(tag))
+    if tag:
+        refused(PreconditionFailed, text, lambda: client.ack(tag, multiple=True))
+        refused(PreconditionFailed, text, lambda: client.reject(tag, multiple=True))
+
+
+def test_a_message_is_settled_once(client: Client) -> None:
+    client.consume("q")
+    fill(client, 2)
+    client.ack(1)
+    refused(PreconditionFailed, "unknown delivery tag 1", lambda: client.ack(1))
+    refused(PreconditionFailed, "unknown delivery tag 1", lambda: client.ack(1, multiple=True))
+
+
+def test_what_was_not_to_be_acknowledged_cannot_be(client: Client) -> None:
+    client.consume("q", no_ack=True)
+    fill(client, 1)
+    refused(PreconditionFailed, "unknown delivery tag 1", lambda: client.ack(1))
+
+
+def test_multiple_settles_everything_up_to_the_tag_and_zero_everything(client: Client) -> None:
+    client.consume("q")
+    fill(client, 6)
+    client.ack(2)
+    client.ack(4, multiple=True)
+    assert client.session.statistics()["unacknowledged"] == 2
+    client.ack(0, multiple=True)
+    assert client.session.statistics()["unacknowledged"] == 0
+    assert client.session.counters.acknowledged == 6
+
+
+def test_everything_of_nothing_is_fine(client: Client) -> None:
+    client.ack(0, multiple=True)
+    client.reject(0, multiple=True)
+
+
+def test_a_range_with_an_unknown_tag_in_it_settles_what_came_before_as_single_requests_would(client: Client) -> None:
+    client.consume("q")
+    fill(client, 6)
+    client.ack(3)
+    refused(PreconditionFailed, "unknown delivery tag 3", lambda: client.ack(1, 5))
+    assert client.session.statistics()["unacknowledged"] == 3
+    client.close()
+    assert client.world.client().bodies_of("q") == [b"3", b"4", b"5"]
+
+
+def test_rejected_messages_are_gone_or_back_in_their_places(client: Client) -> None:
+    client.consume("q", "c")
+    fill(client, 5)
+    client.session.cancel("c", client.world.now)
+    client.reject(3)
+    client.reject(5, requeue=True)
+    client.reject(2, multiple=True, requeue=True)
+    client.ack(4)
+    assert client.bodies_of("q") == [b"0", b"1", b"4"]
+
+
+def test_messages_of_several_queues_go_back_each_to_its_own(client: Client) -> None:
+    client.declare("r")
+    for queue in ("q", "r"):
+        client.publish("", queue, queue.encode())
+        client.get(queue)
+    client.reject(0, multiple=True, requeue=True)
+    assert (client.bodies_of("q"), client.bodies_of("r")) == ([b"q"], [b"r"])
+
+
+def test_recover_sends_everything_again_marked(client: Client) -> None:
+    client.consume("q", prefetch=3)
+    bodies = fill(client, 3)
+    client.session.recover(True, client.world.now)
+    client.world.end_turn()
+    assert client.delivered == [(number + 1, bodies[number % 3], number > 2) for number in range(6)]
+
+
+def test_recover_without_requeue_is_not_supported(client: Client) -> None:
+    refused(NotSupported, "requeue=false", lambda: client.session.recover(False, client.world.now))
+
+
+def test_what_is_held_of_a_deleted_queue_can_still_be_settled(client: Client) -> None:
+    client.consume("q")
+    fill(client, 3)
+    client.delete("q")
+    client.ack(1)
+    client.reject(2, requeue=True)
+    client.reject(3)
+    assert client.session.statistics()["unacknowledged"] == 0
+
+
+def test_a_new_queue_of_the_same_name_does_not_get_the_old_ones_messages(client: Client) -> None:
+    client.consume("q")
+    fill(client, 1)
+    client.delete("q")
+    client.declare("q")
+    client.reject(1, requeue=True)
+    assert client.world.ready("q") == 0
+
+
+# ------------------------------------------------------------------------- the end of a session
+
+
+def test_what_a_closed_channel_held_goes_back_to_its_old_place_in_front(world: World, client: Client) -> None:
+    client.consume("q", prefetch=3)
+    bodies = fill(client, 5)
+    client.ack(2)
+    client.close()
+    other = world.client()
+    other.consume("q")
+    assert other.bodies == [bodies[0], *bodies[2:]]
+    assert [mark for _, _, mark in other.delivered] == [True, True, True, False]
+
+
+def test_a_closed_session_is_told_nothing_more(world: World, client: Client) -> None:
+    client.session.select_confirms()
+    with world.one_turn():
+        fill(client, 1)
+        client.session.close(world.now)
+    assert client.told == []
+    client.session.close(world.now)  # twice is fine
+
+
+def test_a_consumer_of_a_closed_channel_no_longer_stands_in_the_way(world: World, client: Client) -> None:
+    client.consume("q", exclusive=True)
+    client.close()
+    world.client().consume("q", exclusive=True)
+
+
+def test_a_connection_takes_its_sessions_with_it(world: World, client: Client) -> None:
+    other = Client(world, client.connection)
+    client.consume("q", prefetch=1)
+    other.consume("q", prefetch=1)
+    bodies = fill(client, 2)
+    world.disconnect(client)
+    assert world.client().bodies_of("q") == bodies
+    assert next(iter(world.broker.sessions())).connection is not client.connection
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+def test_a_message_that_arrives_after_the_end_goes_back_unmarked(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch, no_ack: bool
+) -> None:
+    """A get may wait for the disk, and its client may not."""
+    fill(client, 1)
+    queue = world.broker.queue("/", "q")
+    arrived = queue.get(no_ack, world.now)
+    from_disk: Pending[Got | None] = Pending()
+    monkeypatch.setattr(queue, "get", lambda no_ack, now: from_disk)
+    answers: list[GotMessage | None] = []
+    client.session.get("q", no_ack, world.now).then(answers.append, lambda error: None)
+    client.close()
+    arrived.then(from_disk.resolve, lambda error: None)
+    monkeypatch.undo()
+    world.end_turn()
+    assert answers == [None]
+    got = world.client().get("q")
+    assert (got is None) if no_ack else (got is not None and not got.piece.redelivered)
+
+
+# ------------------------------------------------------------------------- queues that go
+
+
+def test_a_consumer_is_told_that_its_queue_was_deleted(world: World, client: Client) -> None:
+    consumer = world.client()
+    consumer.consume("q", "mine")
+    client.delete("q")
+    assert (consumer.cancelled_tags, list(consumer.session.consumers())) == (["mine"], [])
+    client.declare("q")
+    assert consumer.consume("q", "mine") == "mine"
+
+
+def test_the_consumer_that_deletes_its_own_queue_is_told_too(client: Client) -> None:
+    client.consume("q", "mine")
+    client.delete("q")
+    assert client.cancelled_tags == ["mine"]
+
+
+# ------------------------------------------------------------------------- modes and transactions
+
+
+def test_confirm_and_tx_exclude_each_other(world: World, client: Client) -> None:
+    client.session.select_confirms()
+    client.session.select_confirms()
+    refused(PreconditionFailed, "cannot switch from confirm to tx mode", client.session.select_transactions)
+    other = world.client()
+    other.session.select_transactions()
+    other.session.select_transactions()
+    refused(PreconditionFailed, "cannot switch from tx to confirm mode", other.session.select_confirms)
+
+
+def test_commit_and_rollback_need_a_transaction(client: Client) -> None:
+    text = "channel is not transactional"
+    refused(PreconditionFailed, text, lambda: client.session.commit(client.world.now))
+    refused(PreconditionFailed, text, lambda: client.session.rollback(client.world.now))
+
+
+@pytest.fixture
+def tx(client: Client) -> Client:
+    client.session.select_transactions()
+    return client
+
+
+def commit(client: Client) -> None:
+    client.world.answer(client.session.commit(client.world.now))
+
+
+def test_publishes_are_seen_when_they_are_committed(world: World, tx: Client) -> None:
+    fill(tx, 2)
+    assert (world.ready("q"), tx.session.statistics()["uncommitted"]) == (0, 2)
+    commit(tx)
+    assert (world.ready("q"), tx.session.statistics()["uncommitted"]) == (2, 0)
+
+
+def test_publishes_that_are_rolled_back_are_never_seen(world: World, tx: Client) -> None:
+    fill(tx, 2)
+    tx.session.rollback(world.now)
+    commit(tx)
+    assert world.ready("q") == 0
+
+
+def test_acknowledgements_hold_when_they_are_committed(world: World, client: Client) -> None:
+    fill(client, 2)
+    tx = world.client()
+    tx.session.select_transactions()
+    tx.consume("q", "c", prefetch=1)
+    tx.ack(1)
+    assert tx.bodies == [b"0"]
+    commit(tx)
+    assert tx.bodies == [b"0", b"1"]
+    tx.close()
+    assert client.bodies_of("q") == [b"1"]
+
+
+def test_what_was_settled_and_rolled_back_can_be_settled_otherwise(world: World, tx: Client) -> None:
+    fill(tx, 3)
+    commit(tx)
+    for _ in range(3):
+        tx.get("q")
+    tx.ack(2, multiple=True)
+    tx.reject(3)
+    refused(PreconditionFailed, "unknown delivery tag 1", lambda: tx.ack(1))
+    tx.session.rollback(world.now)
+    tx.reject(0, multiple=True, requeue=True)
+    commit(tx)
+    assert world.ready("q") == 3
+
+
+def test_a_channel_that_closes_before_its_commit_has_settled_nothing(world: World, tx: Client) -> None:
+    fill(tx, 2)
+    commit(tx)
+    tx.get("q")
+    tx.get("q")
+    fill(tx, 1)
+    tx.ack(1)
+    tx.close()
+    assert world.client().bodies_of("q") == [b"0", b"1"]
+
+
+def test_errors_come_when_it_is_published_or_settled_and_not_at_the_commit(tx: Client) -> None:
+    refused(NotFound, "no exchange 'nope.x' in vhost '/'", lambda: tx.publish("nope.x", "k", b"a"))
+    refused(PreconditionFailed, "unknown delivery tag 9", lambda: tx.ack(9))
+
+
+def test_a_queue_that_refuses_makes_the_completion_partial(world: World, tx: Client) -> None:
+    tx.declare("full", max_length=1, overflow="reject-publish")
+    tx.publish("", "full", b"a", b"b")
+    fill(tx, 1)
+    refused(PreconditionFailed, "partial tx completion", lambda: commit(tx))
+    assert (world.ready("full"), world.ready("q")) == (1, 1)
+
+
+def test_mandatory_messages_come_back_at_the_commit(tx: Client) -> None:
+    tx.publish("", "nope", b"a", mandatory=True)
+    assert tx.returns == []
+    commit(tx)
+    assert tx.returns == [(312, "NO_ROUTE", b"a")]
+
+
+def test_a_commit_of_nothing_is_answered(tx: Client) -> None:
+    commit(tx)
+
+
+def test_a_queue_deleted_before_the_commit_gets_nothing_and_harms_nobody(world: World, tx: Client) -> None:
+    tx.declare("r")
+    fill(tx, 1, "r")
+    fill(tx, 1)
+    tx.delete("r")
+    commit(tx)
+    assert world.ready("q") == 1
+
+
+# ------------------------------------------------------------------------- exclusive queues
+
+
+def test_nobody_else_touches_an_exclusive_queue(world: World, client: Client) -> None:
+    client.declare("mine", exclusive=True)
+    other = world.client()
+    text = (
+        "cannot obtain exclusive access to locked queue 'mine' in vhost '/'. It could be originally declared on another "
+        "connection or the exclusive property value does not match that of the original declaration."
+    )
+    for ask in (
+        lambda: other.declare("mine", exclusive=True),
+        lambda: other.declare("mine"),
+        lambda: other.declare("mine", passive=True),
+        lambda: other.bind("mine", "amq.direct", "k"),
+        lambda: other.purge("mine"),
+        lambda: other.delete("mine"),
+        lambda: other.consume("mine"),
+        lambda: other.get("mine"),
+    ):
+        refused(ResourceLocked, text, ask)
+    world.answer(other.session.unbind_queue("mine", "amq.direct", "k", {}, world.now))
+    other.publish("", "mine", b"a")
+    assert Client(world, client.connection).bodies_of("mine") == [b"a"]
+
+
+def test_exclusive_queues_go_with_their_connection(world: World, client: Client) -> None:
+    client.declare("mine", exclusive=True)
+    client.declare("too", exclusive=True, durable=False)
+    client.close()
+    assert world.ready("mine") == 0
+    world.disconnect(client)
+    assert [queue.record.name for queue in world.broker.queues()] == ["q"]
+    assert world.catalog.queue("/", "mine") is None
+
+
+# ------------------------------------------------------------------------- figures
+
+
+def test_a_session_counts_what_it_was_given(client: Client) -> None:
+    client.consume("q", "c", prefetch=2)
+    fill(client, 4)
+    client.reject(2, multiple=True, requeue=True)
+    client.ack(0, multiple=True)
+    client.session.cancel("c", client.world.now)
+    client.ack(0, multiple=True)
+    fill(client, 2)
+    client.get("q", no_ack=True)
+    client.get("q")
+    client.get("q")
+    counters = client.session.counters
+    assert (counters.delivered, counters.redelivered) == (6, 2)
+    assert (counters.got, counters.got_no_ack, counters.got_empty) == (1, 1, 1)
+    assert counters.acknowledged == 4
