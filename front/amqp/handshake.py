@@ -1,4 +1,4 @@
-"""From start-ok to open-ok: who the client is, what both sides agree on, which vhost. And update-secret, a login later on.
+"""From start-ok to open-ok: who the client is, what both sides agree on, which vhost. And update-secret, asked later on.
 
 One function for each method of the client, in order; connection.py calls them where its table of states allows it.
 """
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.broker import Connection as BrokerConnection
-from broker.errors import AccessRefused, BrokerError
+from broker.errors import AccessRefused
 from front.amqp import frame, sasl
-from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError, reply_to
+from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
 from front.amqp.spec import Arguments
 
 if TYPE_CHECKING:
@@ -127,18 +127,12 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
 
 
 def update_secret(connection: Connection, arguments: Arguments) -> None:
-    def accepted(user: UserRecord) -> None:
-        if connection.client is not None:
-            connection.login = connection.client.login = user
-            for channel in list(connection.channels.values()):
-                channel.permissions_changed()
-            connection.send_method("connection.update-secret-ok")
-
-    def refused(error: BrokerError) -> None:
-        connection.fail(reply_to(ProtocolError(NOT_ALLOWED, f"new secret was refused: {error.text}"), 10, 70))
-
-    pending = connection.broker.authenticate(connection.user, arguments["new_secret"], connection.peer.loopback)
-    pending.then(accepted, refused)
+    """Taken as it is, as RabbitMQ does with the users it keeps itself: the message renews credentials that run out, and a
+    password does not. It gives nothing either: a connection whose password was changed has been closed by the broker.
+    """
+    for channel in list(connection.channels.values()):
+        channel.permissions_changed()
+    connection.send_method("connection.update-secret-ok")
 
 
 HANDLERS: dict[str, Callable[[Connection, Arguments], None]] = {
