@@ -96,8 +96,21 @@ def test_replies_are_consumed_without_acknowledgement(world: World) -> None:
 def test_a_session_is_a_requester_once(requester: Client) -> None:
     text = "reply consumer already set"
     refused(PreconditionFailed, text, lambda: requester.consume(DIRECT_REPLY_TO, "again", no_ack=True))
+
+
+def test_cancelling_ends_it_and_consuming_again_begins_under_another_name(requester: Client, server: Client) -> None:
+    before = ask(requester, server)
     requester.session.cancel("replies", requester.world.now)
-    requester.consume(DIRECT_REPLY_TO, "again", no_ack=True)
+    text = "fast reply consumer does not exist"
+    refused(PreconditionFailed, text, lambda: requester.publish("", "service", b"q", reply_to=DIRECT_REPLY_TO))
+    requester.consume(DIRECT_REPLY_TO, no_ack=True)
+    assert ask(requester, server) != before
+
+
+def test_a_requester_is_listed_as_a_consumer_like_any_other(world: World, requester: Client) -> None:
+    (consumer,) = world.broker.consumers()
+    assert consumer.queue.record.name.startswith(DIRECT_REPLY_TO)
+    assert consumer.queue.statistics().consumers == 1
 
 
 def test_a_request_needs_somebody_to_take_the_answer(server: Client) -> None:

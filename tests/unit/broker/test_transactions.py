@@ -151,6 +151,19 @@ def test_selecting_twice_keeps_what_was_gathered(world: World, client: Client) -
     assert world.ready("q") == 1
 
 
+def test_a_commit_of_nothing_is_answered(client: Client) -> None:
+    commit(client)
+
+
+def test_a_queue_deleted_before_the_commit_gets_nothing_and_harms_nobody(world: World, client: Client) -> None:
+    client.declare("gone")
+    client.publish("", "gone", b"1")
+    client.publish("", "q", b"2")
+    client.delete("gone")
+    commit(client)
+    assert world.ready("q") == 1
+
+
 def test_a_completion_waits_for_every_receipt_and_for_the_end() -> None:
     done: list[int] = []
     completion = Completion(done.append)
