@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 from broker import catalog_commands as commands
-from broker.catalog import Catalog
+from broker import names, permissions
+from broker.catalog import Catalog, check_exclusive_access
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.metadata import Metadata
 from broker.pending import Pending
@@ -120,10 +121,12 @@ class Api:
         add("PUT", "/api/topic-permissions/{vhost}/{user}", self._put_topic_permission, ADMINISTRATOR)
         add("DELETE", "/api/topic-permissions/{vhost}/{user}", self._delete_topic_permissions, ADMINISTRATOR)
         add("GET", "/api/exchanges/{vhost}", self._get_exchanges, MANAGEMENT)
+        add("DELETE", "/api/exchanges/{vhost}/{exchange}", self._delete_exchange, MANAGEMENT)
         add("GET", "/api/bindings/{vhost}", self._get_bindings, MANAGEMENT)
         add("GET", "/api/queues", self._get_all_queues, MANAGEMENT)
         add("GET", "/api/queues/{vhost}", self._get_queues, MANAGEMENT)
         add("GET", "/api/queues/{vhost}/{queue}", self._get_queue, MANAGEMENT)
+        add("DELETE", "/api/queues/{vhost}/{queue}", self._delete_queue, MANAGEMENT)
 
     async def _log_in(self, request: Request) -> UserRecord:
         name, password = request.credentials()
@@ -289,7 +292,7 @@ class Api:
         await self._submit(commands.DeleteTopicPermission(user, vhost), request.now)
         return Response(204)
 
-    # Exchanges, bindings and queues, to look at.
+    # Exchanges, bindings and queues, to look at and to delete.
 
     async def _get_exchanges(self, request: Request, vhost: str) -> Response:
         self._visible_vhost(request, vhost)
@@ -308,12 +311,38 @@ class Api:
         self._visible_vhost(request, vhost)
         return json_response([self._queue_view(record) for record in self._catalog.queues(vhost)])
 
-    async def _get_queue(self, request: Request, vhost: str, queue: str) -> Response:
+    def _queue(self, request: Request, vhost: str, name: str) -> QueueRecord:
         self._visible_vhost(request, vhost)
-        record = self._catalog.queue(vhost, queue)
+        record = self._catalog.queue(vhost, name)
         if record is None:
-            raise HttpError(404, "not_found", f"no queue '{queue}' in vhost '{vhost}'")
-        return json_response(self._queue_view(record))
+            raise names.not_found("queue", name, vhost)
+        return record
+
+    async def _get_queue(self, request: Request, vhost: str, queue: str) -> Response:
+        return json_response(self._queue_view(self._queue(request, vhost, queue)))
+
+    async def _delete_queue(self, request: Request, vhost: str, queue: str) -> Response:
+        """As an AMQP connection of the caller would: an exclusive queue is another connection's."""
+        self._visible_vhost(request, vhost)
+        permissions.check(self._catalog, caller(request).name, vhost, "configure", "queue", queue)
+        record = self._queue(request, vhost, queue)
+        check_exclusive_access(record, None)
+        figures = self._broker.queue(vhost, queue).statistics()
+        if request.asks("if-unused") and figures.consumers:
+            raise PreconditionFailed(f"{names.labelled('queue', queue, vhost)} in use")
+        if request.asks("if-empty") and figures.ready:
+            raise PreconditionFailed(f"{names.labelled('queue', queue, vhost)} not empty")
+        await self._submit(commands.DeleteQueue(vhost, queue, record.id), request.now)
+        return Response(204)
+
+    async def _delete_exchange(self, request: Request, vhost: str, exchange: str) -> Response:
+        self._visible_vhost(request, vhost)
+        names.check_deletable_exchange(exchange, vhost)
+        permissions.check(self._catalog, caller(request).name, vhost, "configure", "exchange", exchange)
+        if self._catalog.exchange(vhost, exchange) is None:
+            raise names.not_found("exchange", exchange, vhost)
+        await self._submit(commands.DeleteExchange(vhost, exchange, request.asks("if-unused")), request.now)
+        return Response(204)
 
     def _queue_view(self, record: QueueRecord) -> dict[str, Any]:
         return queue_view(record, self._broker.queue(record.vhost, record.name).statistics())
@@ -352,7 +381,8 @@ def require_tag(user: UserRecord, tag: str) -> None:
 def text(body: dict[str, Any], name: str, default: str) -> str:
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise HttpError(400, "bad_request", f"'{name}' is {value!r}, a text is needed")
+        shown = f"a JSON {type(value).__name__}" if name.startswith("password") else repr(value)
+        raise HttpError(400, "bad_request", f"'{name}' is {shown}, a text is needed")
     return value
 
 

@@ -42,6 +42,10 @@ class Request:
         self.parts = tuple(unquote(part) for part in split.path.split("/") if part)
         self.query = parse_qs(split.query, keep_blank_values=True)
 
+    def asks(self, name: str) -> bool:
+        """Whether the query says `name=true`."""
+        return self.query.get(name, [])[-1:] == ["true"]
+
     def credentials(self) -> tuple[str, bytes]:
         """User and password of the Basic scheme. Raises HttpError 401."""
         scheme, _, encoded = self.headers.get(b"authorization", b"").partition(b" ")

@@ -17,7 +17,7 @@ from broker.catalog import Catalog, default_commands
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
-from broker.records import PermissionRecord, UserRecord
+from broker.records import ExchangeRecord, PermissionRecord, UserRecord
 from front.web.api import INCLUDED_TAGS, Api
 from front.web.request import HttpError, Request, Response
 
@@ -53,6 +53,8 @@ ROUTES = {
     ("GET", "/api/queues"): "management",
     ("GET", "/api/queues/v"): "management",
     ("GET", "/api/queues/v/orders"): "management",
+    ("DELETE", "/api/queues/v/orders"): "management",
+    ("DELETE", "/api/exchanges/v/shop"): "management",
 }
 # What a request needs so that nothing but the caller decides about it.
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
@@ -97,7 +99,9 @@ class FakeBroker:
         return Pending.of(record)
 
     def queue(self, vhost: str, name: str) -> Any:
-        return SimpleNamespace(statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, details={"q4": 2}))
+        return SimpleNamespace(
+            statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, consumers=1, details={"q4": 2})
+        )
 
     def turn_ended(self, now: int) -> None:
         assert now == NOW
@@ -164,6 +168,7 @@ def world() -> World:
         apply(commands.PutPermission(PermissionRecord(f"user-{tag}", "v", ".*", ".*", ".*")))
     apply(commands.PutPermission(PermissionRecord("app", "v", "^c", "^w", "^r")))
     apply(commands.DeclareQueue("v", "orders", home=HOME, arguments={"x-max-length": 5}))
+    apply(commands.DeclareExchange(ExchangeRecord("v", "shop", "direct")))
     return World(broker)
 
 
@@ -379,6 +384,58 @@ def test_queues_show_counts_and_what_their_kind_tells(world: World) -> None:
     assert view["arguments"]["x-max-length"] == 5
     assert view["backing_queue_status"] == {"q4": 2}
     assert world.get("/api/queues/v") == world.get("/api/queues") == [view]
+
+
+# Deleting queues and exchanges.
+
+
+@pytest.mark.parametrize("path", ["/api/queues/v/orders", "/api/exchanges/v/shop"])
+def test_a_queue_or_exchange_is_deleted_once(world: World, path: str) -> None:
+    assert world.request("DELETE", path, user="user-management").status == 204
+    error = world.refused("DELETE", path, user="user-management")
+    assert (error.status, error.error) == (404, "not_found")
+    assert world.broker.catalog.queue("v", "orders") is None or "queues" not in path
+    assert world.broker.catalog.exchange("v", "shop") is None or "exchanges" not in path
+
+
+@pytest.mark.parametrize("path", ["/api/queues/v/orders", "/api/exchanges/v/shop"])
+def test_deleting_needs_the_configure_permission_and_not_only_the_tag(world: World, path: str) -> None:
+    world.broker.catalog.apply(commands.PutPermission(PermissionRecord("user-management", "v", "^mine", ".*", ".*")))
+    version = world.broker.catalog.version
+    error = world.refused("DELETE", path, user="user-management")
+    assert (error.status, error.error) == (403, "access_refused")
+    assert "configure access" in error.reason
+    assert world.refused("DELETE", path, user="root").status == 403, "a tag is no permission"
+    world.broker.catalog.apply(commands.DeletePermission("user-management", "v"))
+    assert world.refused("DELETE", path, user="user-management").status == 404, "it does not even see the vhost"
+    assert world.broker.catalog.version == version + 1
+
+
+def test_a_queue_in_use_or_with_messages_is_deleted_only_without_asking(world: World) -> None:
+    for condition, said in (("if-empty", "not empty"), ("if-unused", "in use")):
+        error = world.refused("DELETE", f"/api/queues/v/orders?{condition}=true", user="user-management")
+        assert (error.status, error.reason) == (400, f"queue 'orders' in vhost 'v' {said}")
+    path = "/api/queues/v/orders?if-empty=false&if-unused=false"
+    assert world.request("DELETE", path, user="user-management").status == 204
+
+
+def test_an_exchange_with_bindings_is_deleted_only_without_asking(world: World) -> None:
+    world.broker.catalog.apply(commands.Bind(commands.BindingRecord("v", "shop", "orders", "queue", "k")))
+    error = world.refused("DELETE", "/api/exchanges/v/shop?if-unused=true", user="user-management")
+    assert (error.status, error.reason) == (400, "exchange 'shop' in vhost 'v' in use")
+    assert world.request("DELETE", "/api/exchanges/v/shop", user="user-management").status == 204
+
+
+def test_an_exclusive_queue_is_its_connections_own(world: World) -> None:
+    wish = commands.DeclareQueue("v", "private", home=HOME, exclusive=True, owner="amqp-1")
+    world.broker.catalog.apply(wish)
+    error = world.refused("DELETE", "/api/queues/v/private", user="user-management")
+    assert (error.status, error.error) == (409, "resource_locked")
+
+
+def test_a_predeclared_exchange_stays(world: World) -> None:
+    error = world.refused("DELETE", "/api/exchanges/v/amq.topic", user="user-management")
+    assert (error.status, error.error) == (403, "access_refused")
 
 
 def test_exchanges_and_bindings_are_listed(world: World) -> None:
