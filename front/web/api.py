@@ -260,11 +260,14 @@ class Api:
         records = [record for record in self._catalog.all_permissions() if record.user == user]
         return json_response([permission_view(record) for record in records])
 
-    async def _get_permission(self, request: Request, vhost: str, user: str) -> Response:
+    def _permission(self, user: str, vhost: str) -> PermissionRecord:
         record = self._catalog.permissions(user, vhost)
         if record is None:
             raise HttpError(404, "not_found", f"user '{user}' has no permissions in vhost '{vhost}'")
-        return json_response(permission_view(record))
+        return record
+
+    async def _get_permission(self, request: Request, vhost: str, user: str) -> Response:
+        return json_response(permission_view(self._permission(user, vhost)))
 
     async def _put_permission(self, request: Request, vhost: str, user: str) -> Response:
         body = request.json_object()
@@ -274,10 +277,13 @@ class Api:
         return Response(204 if existed else 201)
 
     async def _delete_permission(self, request: Request, vhost: str, user: str) -> Response:
+        self._permission(user, vhost)
         await self._submit(commands.DeletePermission(user, vhost), request.now)
         return Response(204)
 
     async def _get_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:
+        self._user(user)
+        self._visible_vhost(request, vhost)
         records = self._catalog.topic_permissions(user, vhost).values()
         return json_response([topic_permission_view(record) for record in records])
 

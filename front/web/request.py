@@ -16,11 +16,12 @@ from broker.records import UserRecord
 class HttpError(Exception):
     """The request is answered with this status, an error word and a reason for people."""
 
-    def __init__(self, status: int, error: str, reason: str) -> None:
+    def __init__(self, status: int, error: str, reason: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(reason)
         self.status = status
         self.error = error
         self.reason = reason
+        self.headers = headers
 
 
 @dataclass(slots=True)
@@ -88,6 +89,8 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 
 def error_response(error: HttpError) -> Response:
-    headers = (("WWW-Authenticate", 'Basic realm="Leveret"'),) if error.status == 401 else ()
+    headers = error.headers
+    if error.status == 401:
+        headers += (("WWW-Authenticate", 'Basic realm="Leveret"'),)
     body = msgspec.json.encode({"error": error.error, "reason": error.reason})
     return Response(error.status, body, headers=headers)

@@ -50,7 +50,7 @@ class Router:
                 return route, named
             allowed.append(route.method)
         if allowed:
-            raise HttpError(
-                405, "method_not_allowed", f"{request.method} is not possible here, {', '.join(allowed)} is"
-            )
+            possible = ", ".join(allowed)
+            reason = f"{request.method} is not possible here, {possible} is"
+            raise HttpError(405, "method_not_allowed", reason, (("Allow", possible),))
         raise HttpError(404, "not_found", f"there is nothing at {request.target.partition('?')[0]}")

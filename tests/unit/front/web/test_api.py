@@ -19,7 +19,7 @@ from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import ExchangeRecord, PermissionRecord, UserRecord
 from front.web.api import INCLUDED_TAGS, Api
-from front.web.request import HttpError, Request, Response
+from front.web.request import HttpError, Request, Response, error_response
 
 NOW = 1_700_000_000_000
 HOME = "leveret@test"
@@ -191,7 +191,6 @@ def test_a_caller_needs_the_routes_tag_or_one_that_includes_it(world: World, met
         status = world.request(method, path, BODIES.get((method, path)), f"user-{tag}").status
     except HttpError as error:
         status = error.status
-    # Nothing about topic permissions is there to be found yet, and that is an empty list.
     assert status in ((200, 201, 204) if allowed else (401,)), (method, path, tag)
 
 
@@ -233,6 +232,7 @@ def test_a_method_that_is_not_there_is_405_with_those_that_are(
     error = world.refused(method, path)
     assert error.status == 405
     assert error.reason == f"{method} is not possible here, {possible} is"
+    assert ("Allow", possible) in error_response(error).headers
 
 
 @pytest.mark.parametrize(
@@ -244,6 +244,8 @@ def test_a_method_that_is_not_there_is_405_with_those_that_are(
         "/api/users/none/permissions",
         "/api/permissions/v/root",
         "/api/permissions/none/app",
+        "/api/topic-permissions/none/app",
+        "/api/topic-permissions/v/none",
         "/api/exchanges/none",
         "/api/bindings/none",
         "/api/queues/none",
@@ -364,6 +366,7 @@ def test_permissions_from_put_to_delete(world: World) -> None:
     assert view in world.get("/api/users/app/permissions")
     assert world.request("DELETE", "/api/permissions/%2F/app").status == 204
     assert world.refused("GET", "/api/permissions/%2F/app").status == 404
+    assert world.refused("DELETE", "/api/permissions/%2F/app").status == 404
 
 
 def test_topic_permissions_from_put_to_delete(world: World) -> None:
