@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import grpc
 import pika
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 import leveret
 from leveret import errors
+from leveret.v1.admin_pb2 import WhoAmIRequest
+from leveret.v1.admin_pb2_grpc import AdminStub
 from tests.running_node import RunningNode
 
 
@@ -80,6 +86,54 @@ def test_an_amqp_client_reads_what_grpc_published_and_the_other_way_round(node: 
     with_client(node, consume)
     channel.queue_delete("e2e.grpc.both")
     connection.close()
+
+
+def test_a_thousand_confirmed_messages_cross_each_way_in_their_order(node: RunningNode) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for queue in ("e2e.grpc.to", "e2e.grpc.from"):
+        channel.queue_declare(queue, durable=True)
+    bodies = [b"%d" % number for number in range(1_000)]
+    for body in bodies:
+        channel.basic_publish("", "e2e.grpc.to", body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+
+    async def pass_on(client: leveret.Node) -> None:
+        """Acknowledge each message only when the one made of it is confirmed."""
+        async with await client.publisher() as publisher, client.consume("e2e.grpc.to", prefetch=100) as deliveries:
+            for _ in bodies:
+                delivery = await anext(deliveries)
+                await publisher.publish(delivery.message, routing_key="e2e.grpc.from", mandatory=True)
+                await delivery.ack()
+
+    with_client(node, pass_on)
+    got = []
+    for method, properties, body in channel.consume("e2e.grpc.from", inactivity_timeout=20):
+        assert method is not None, f"only {len(got)} of {len(bodies)} came"
+        assert properties.delivery_mode == 2
+        got.append(body)
+        channel.basic_ack(method.delivery_tag)
+        if len(got) == len(bodies):
+            break
+    channel.cancel()
+    assert got == bodies
+    assert channel.queue_declare("e2e.grpc.to", passive=True).method.message_count == 0
+    for queue in ("e2e.grpc.to", "e2e.grpc.from"):
+        channel.queue_delete(queue)
+    connection.close()
+
+
+def test_probes_and_reflection_need_no_login(node: RunningNode) -> None:
+    with grpc.insecure_channel(target(node)) as channel:
+        health = HealthStub(channel)
+        for service in ("", "leveret.v1.Publisher"):
+            assert health.Check(HealthCheckRequest(service=service), timeout=10).status == HealthCheckResponse.SERVING
+        database = ProtoReflectionDescriptorDatabase(channel)
+        served = set(database.get_services())
+        assert {f"leveret.v1.{name}" for name in ("Publisher", "Consumer", "Topology", "Admin")} <= served
+        with pytest.raises(grpc.RpcError) as refused:
+            AdminStub(channel).WhoAmI(WhoAmIRequest(), timeout=10)
+        assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_what_is_wrong_is_an_exception_of_its_own_kind(node: RunningNode) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -135,6 +138,25 @@ def test_grpc_speaks_tls_and_nothing_else(tls_node: RunningNode, authority: Auth
         with_grpc(tls_node, None)
     with pytest.raises(leveret.LeveretError):
         with_grpc(tls_node, leveret.Tls(ca=trustme.CA().cert_pem.bytes()))
+
+
+def test_leveretctl_believes_the_authority_it_is_given(tls_node: RunningNode, authority: Authority) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "leveret.ctl",
+        "--node",
+        f"{tls_node.grpc[0]}:{tls_node.grpc[1]}",
+        "--json",
+        "status",
+    ]
+    done = subprocess.run([*command, "--tls-ca", str(authority.folder / "ca.pem")], capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    sealed = {one["protocol"] for one in json.loads(done.stdout)["listeners"] if one["tls"]}
+    assert sealed == {"amqps", "grpc"}
+    assert subprocess.run([*command, "--timeout", "2"], capture_output=True, timeout=60).returncode in (69, 75)
+    missing = subprocess.run([*command, "--tls-ca", "/nonexistent.pem"], capture_output=True, timeout=60)
+    assert missing.returncode == 78
 
 
 @contextlib.contextmanager
