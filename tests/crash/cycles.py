@@ -120,14 +120,16 @@ class Cycles:
             for publisher in publishers:
                 publisher.stop()
         else:
-            self._cut(node)
+            self._cut(node, publishers)
         for publisher in publishers:
             publisher.join(CYCLE_TIMEOUT_S)
             assert not publisher.is_alive(), f"{publisher.name} hangs"
         self.verdict.confirmed = sum(len(history.confirmed) for history in self._publishers)
 
-    def _cut(self, node: RunningNode) -> None:
+    def _cut(self, node: RunningNode, publishers: list[Publisher]) -> None:
         if self._disk is not None:
+            for publisher in publishers:
+                publisher.power_goes_off()
             self._disk.cut_power()
         node.kill()
 
