@@ -26,7 +26,7 @@ from front.web.api import Api, answered
 from front.web.server import WebServer
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher
-from node.auth import Verifier
+from node.auth import Verifier, imported_from_rabbitmq
 from node.background import Threads
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.config import Config, ConfigError, TlsSection, host_and_port
@@ -215,6 +215,7 @@ class Node:
         api = Api(
             broker,
             hash_password=lambda password: answered(admin.hash_password(password.encode())),
+            import_hash=imported_from_rabbitmq,
             metrics=metrics.text,
             health=lambda: broker.alarms.blocked_reason,
             identity=self._identity(),

@@ -72,6 +72,7 @@ class Api:
         broker: WebBroker,
         *,
         hash_password: Callable[[str], Awaitable[str]],
+        import_hash: Callable[[str], str],
         metrics: Callable[[], bytes],
         health: Callable[[], str | None],
         identity: dict[str, Any],
@@ -79,6 +80,7 @@ class Api:
         self._broker = broker
         self._catalog = broker.catalog
         self._hash_password = hash_password
+        self._import_hash = import_hash  # of RabbitMQ; raises PreconditionFailed for what is none
         self._metrics = metrics
         self._health = health  # why this node cannot serve, or None
         self._identity = identity  # product, version, node and cluster name
@@ -238,7 +240,7 @@ class Api:
             raise HttpError(
                 400, "bad_request", f"hashing_algorithm {algorithm!r} is not known: rabbit_password_hashing_sha256"
             )
-        return f"$rabbit-sha256${given}" if given else None
+        return self._import_hash(given) if given else None
 
     async def _delete_user(self, request: Request, user: str) -> Response:
         self._user(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
 from collections.abc import Iterator
@@ -202,3 +203,16 @@ def test_logins_and_tags_hold(node: RunningNode, vhost: str) -> None:
     assert ask(node, "GET", "/api/users", login=f"{USER}:pw")[0] == 401
     assert ask(node, "PUT", f"/api/users/{USER}", {"password": "pw", "tags": ""})[0] == 204
     assert ask(node, "GET", "/api/overview", login=f"{USER}:pw")[0] == 401
+
+
+def test_a_user_imported_with_rabbitmqs_hash_logs_in(node: RunningNode, vhost: str) -> None:
+    salt = b"salt"
+    kept = base64.b64encode(salt + hashlib.sha256(salt + b"old password").digest()).decode()
+    body = {"password_hash": kept, "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": ""}
+    assert ask(node, "PUT", f"/api/users/{USER}", body)[0] == 204
+    grant(node, ".*", ".*", ".*")
+    credentials = pika.PlainCredentials(USER, "old password")
+    pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, VHOST, credentials)).close()
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+        connect(node)
+    assert ask(node, "PUT", f"/api/users/{USER}", {"password_hash": "c2hvcnQ=", "tags": ""})[0] == 400

@@ -14,7 +14,7 @@ import pytest
 
 from broker import catalog_commands as commands
 from broker.catalog import Catalog, default_commands
-from broker.errors import AccessRefused, BrokerError, ResourceExhausted
+from broker.errors import AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import ExchangeRecord, PermissionRecord, UserRecord
@@ -116,10 +116,17 @@ class World:
         self.api = Api(
             broker,
             hash_password=self._hash,
+            import_hash=self._imported,
             metrics=lambda: b"figures 1\n",
             health=lambda: self.alarm,
             identity={"product_name": "Leveret", "node": HOME},
         )
+
+    @staticmethod
+    def _imported(given: str) -> str:
+        if given == "x":
+            raise PreconditionFailed("'x' is no hash")
+        return f"imported {given}"
 
     @staticmethod
     async def _hash(password: str) -> str:
@@ -267,6 +274,7 @@ def test_what_is_not_there_is_404_and_named(world: World, path: str) -> None:
         ("/api/users/new", {"tags": [1]}, r"'tags' is \[1\]"),
         ("/api/users/new", {"tags": "", "password": 7}, "'password' is a JSON int"),
         ("/api/users/new", {"tags": "", "password_hash": "x", "hashing_algorithm": "md5"}, "'md5' is not known"),
+        ("/api/users/new", {"tags": "", "password_hash": "x"}, "no hash"),
         ("/api/vhosts/new", {"description": []}, "'description'"),
         ("/api/vhosts/new", {"default_queue_type": "fast"}, "'fast'"),
         ("/api/permissions/v/app", {"configure": "", "write": ""}, "'read' is missing"),
@@ -348,7 +356,7 @@ def test_a_user_from_put_to_delete(world: World) -> None:
 
 def test_a_hash_of_rabbitmq_is_kept_as_one(world: World) -> None:
     world.request("PUT", "/api/users/new", {"password_hash": "c2FsdA==", "tags": ""})
-    assert world.broker.catalog.users["new"].password_hash == "$rabbit-sha256$c2FsdA=="
+    assert world.broker.catalog.users["new"].password_hash == "imported c2FsdA=="
 
 
 def test_no_answer_holds_a_password_hash(world: World) -> None:
