@@ -44,6 +44,8 @@ REASON_WORDS = {
     DeathReason.MAXLEN: "maxlen",
     DeathReason.DELIVERY_LIMIT: "delivery_limit",
 }
+# Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.
+AFTER_DELIVERY = frozenset({REASON_WORDS[DeathReason.REJECTED], REASON_WORDS[DeathReason.DELIVERY_LIMIT]})
 # (exchange, routing key, content of one message, persistent)
 DeadMessage = tuple[str, str, bytes, bool]
 # An entry of the history: count, reason, queue, time, exchange, routing-keys and perhaps original-expiration.
@@ -92,6 +94,7 @@ def dead_lettered(
         persistent,
         priority=fields["priority"][0] if "priority" in fields else 0,
         look=LOOK_HEADERS,
+        redelivered=any(death["reason"] in AFTER_DELIVERY for death in deaths),
     )
     found = route_many(catalog, source.vhost, dead_letter_exchange, keys, lambda: decode_table(raw)[0])
     return run, [name for name in found if not is_idle_cycle(deaths, name)]

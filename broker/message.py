@@ -38,3 +38,4 @@ class Run:
     expiration_ms: int | None = None  # the message's own TTL, already checked
     user_id: str | None = None
     look: int = 0
+    redelivered: bool = False  # clients have had them before, in the queue that dead-lettered them: said on delivery

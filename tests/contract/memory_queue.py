@@ -126,7 +126,14 @@ class MemoryQueue:
         level = min(run.priority, self._effective.max_priority or 0)
         for content in single_contents(run.content, run.count):
             message = Message(
-                self._next_sequence, level, run.exchange, run.routing_key, content, run.persistent, expires_at
+                self._next_sequence,
+                level,
+                run.exchange,
+                run.routing_key,
+                content,
+                run.persistent,
+                expires_at,
+                run.redelivered,
             )
             insort(self._ready, message, key=lambda waiting: waiting.place)
             self._next_sequence += 1

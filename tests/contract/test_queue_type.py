@@ -172,6 +172,16 @@ def test_a_message_stays_marked_redelivered_when_it_is_returned_later(world: Wor
     assert found[1].piece.redelivered
 
 
+def test_what_was_delivered_by_another_queue_before_comes_marked_redelivered(world: World) -> None:
+    queue = world.queue()
+    world.publish(queue, b"new")
+    world.publish(queue, b"dead-lettered", redelivered=True)
+    world.publish(queue, b"new")
+    _, taker = world.consumer(queue)
+    world.turn()
+    assert taker.redelivered == [False, True, False]
+
+
 def test_parts_of_a_slice_are_settled_in_any_order_each_its_own_way(world: World) -> None:
     queue = world.queue()
     consumer, taker = world.consumer(queue)
