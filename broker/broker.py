@@ -7,6 +7,7 @@ that the work of a batch is passed on as a batch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from broker.alarms import Alarms
 from broker.catalog import Catalog
 from broker.consumer import Consumer
 from broker.counters import Counters
-from broker.dead_letter import REASON_WORDS, dead_lettered
+from broker.dead_letter import REASON_WORDS, DeadMessage, dead_lettered
 from broker.errors import AccessRefused, BrokerError, ConnectionForced, InternalError, NotAllowed, PreconditionFailed
 from broker.limits import Limits
 from broker.metadata import Metadata
@@ -110,6 +111,7 @@ class Broker:
         self._woken: dict[Queue, None] = {}
         self._confirming: dict[Publishing, None] = {}
         self._counted: dict[str, Counters] = {}  # of sessions that have ended, by protocol
+        self._dead: deque[tuple[Queue, DeathReason, Sequence[DeadMessage], int]] = deque()  # the first is under way
         self._dead_lettered: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)
         metadata.subscribe(self._applied)
 
@@ -123,9 +125,20 @@ class Broker:
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._timers.call_at(when, call)
 
-    def dead_letter(
-        self, queue: Queue, reason: DeathReason, messages: Sequence[tuple[str, str, bytes, bool]], now: int
-    ) -> None:
+    def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
+        """One after the other: a dead letter may push another one out of its queue, and so on along a chain of queues
+        that may be longer than the stack is deep."""
+        self._dead.append((queue, reason, messages, now))
+        if len(self._dead) > 1:
+            return
+        try:
+            while self._dead:
+                self._pass_on_dead(*self._dead[0])
+                self._dead.popleft()
+        finally:
+            self._dead.clear()
+
+    def _pass_on_dead(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         record = queue.record
         effective = self.catalog.effective(record)
         exchange = effective.dead_letter_exchange

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from broker.session import SessionSink
 
 NO_ROUTE = 312
-TARGETS_MAX = 4_096  # remembered by one session; keys may be chosen by a hostile client
-TARGETS_BY_HEADERS_MAX = 256  # remembered for one exchange and key
+TARGETS_MAX = 4_096  # remembered by one session, by key or headers; a hostile client may choose both
+REMEMBERED_HEADERS_BYTES_MAX = 1_024  # longer tables of headers are looked at anew each time
 
 
 class Publishing:
@@ -52,6 +52,7 @@ class Publishing:
         self._router = Router(broker.catalog, broker.find_queue, self.user, self.vhost)
         # By the publish method's bytes, or by (exchange, key, mandatory) for protocols without these bytes.
         self._targets: dict[bytes | tuple[str, str, bool], Target] = {}
+        self._targets_count = 0  # of these, and of those that they remember by headers
         self._confirms: ConfirmTracker | None = None
         self._transaction: Transaction | None = None
         self._reply_queue: ReplyQueue | None = None
@@ -99,10 +100,21 @@ class Publishing:
         self._publish(run, target, now)
 
     def _remember(self, key: bytes | tuple[str, str, bool], target: Target) -> Target:
-        if len(self._targets) >= TARGETS_MAX:
-            self._targets.clear()
+        self._make_room()
         self._targets[key] = target
         return target
+
+    def _make_room(self) -> None:
+        """For one more target to remember."""
+        if self._targets_count >= TARGETS_MAX:
+            self._forget_targets()
+        self._targets_count += 1
+
+    def _forget_targets(self) -> None:
+        for target in self._targets.values():
+            target.remembered.clear()
+        self._targets.clear()
+        self._targets_count = 0
 
     def _publish(self, run: Run, target: Target, now: int) -> None:
         if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
@@ -191,7 +203,8 @@ class Publishing:
         headers = raw_headers(props)
         if headers is not None and (run.look & LOOK_CC or target.by_headers):
             keys = [run.routing_key, *(further_keys(headers) if run.look & LOOK_CC else ())]
-            target = self._router.with_keys(target, keys, decoded(headers))
+            if not target.reply_name:  # an answer goes to whoever asked, even if it took over the request's headers
+                target = self._router.with_keys(target, keys, decoded(headers))
             props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
 
@@ -213,9 +226,10 @@ class Publishing:
             return target
         own = target.remembered.get(headers)
         if own is None:
-            if len(target.remembered) >= TARGETS_BY_HEADERS_MAX:
-                target.remembered.clear()
-            own = target.remembered[headers] = self._router.with_keys(target, target.keys, decoded(headers))
+            own = self._router.with_keys(target, target.keys, decoded(headers))
+            if len(headers) <= REMEMBERED_HEADERS_BYTES_MAX:
+                self._make_room()
+                target.remembered[headers] = own
         return own
 
     # confirms
@@ -275,7 +289,7 @@ class Publishing:
 
     def permissions_changed(self) -> None:
         """The user's rights may be others now: whatever was remembered about them is looked up again."""
-        self._targets.clear()
+        self._forget_targets()
 
 
 def _part(run: Run, start: int, end: int, count: int) -> Run:

@@ -13,7 +13,7 @@ from broker.catalog_commands import (
 )
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed
 from broker.message import Run
-from broker.publish import TARGETS_BY_HEADERS_MAX, TARGETS_MAX
+from broker.publish import REMEMBERED_HEADERS_BYTES_MAX, TARGETS_MAX
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
 from broker.tables import encode_properties
 from native.content import encode
@@ -331,11 +331,20 @@ def test_headers_count_also_behind_another_exchange(by_headers: Client) -> None:
     assert by_headers.bodies_of("pdf") == [b"a"]
 
 
-def test_what_is_remembered_of_headers_is_limited(by_headers: Client) -> None:
-    for number in range(TARGETS_BY_HEADERS_MAX + 10):
-        publish_headers(by_headers, {"number": number})
+def test_what_is_remembered_of_headers_is_limited_over_all_keys(by_headers: Client) -> None:
+    for number in range(TARGETS_MAX + 10):
+        by_headers.publish("amq.headers", f"key {number % 7}", b"", headers={"number": number})
+    targets = by_headers.session._targets.values()
+    assert len(targets) + sum(len(target.remembered) for target in targets) <= TARGETS_MAX
+    publish_headers(by_headers, {"format": "pdf"}, {"format": "zip"}, {"format": "pdf"})
+    assert by_headers.bodies_of("pdf") == [b"a", b"c"]
+
+
+def test_long_headers_route_too_and_are_not_remembered(by_headers: Client) -> None:
+    for _ in range(2):
+        publish_headers(by_headers, {"format": "pdf", "long": "x" * REMEMBERED_HEADERS_BYTES_MAX})
     (target,) = by_headers.session._targets.values()
-    assert len(target.remembered) <= TARGETS_BY_HEADERS_MAX
+    assert (target.remembered, by_headers.world.ready("pdf")) == ({}, 2)
 
 
 # ------------------------------------------------------------------------- figures

@@ -70,6 +70,12 @@ def test_an_answer_is_confirmed_and_counts_as_routed(requester: Client, server: 
     assert server.session.counters.routed == 1
 
 
+def test_an_answer_that_took_over_the_requests_headers_still_arrives(requester: Client, server: Client) -> None:
+    reply_to = ask(requester, server)
+    server.publish("", reply_to, b"answer", headers={"CC": ["service"], "BCC": ["x"], "k": 1})
+    assert (requester.bodies, requester.properties) == ([b"answer"], [{"headers": {"CC": ["service"], "k": 1}}])
+
+
 @pytest.mark.parametrize("end", ["cancel", "close", "disconnect"])
 def test_when_the_requester_is_gone_its_answers_lead_nowhere(
     world: World, requester: Client, server: Client, end: str
