@@ -69,6 +69,8 @@ class Request:
             value = msgspec.json.decode(self.body)
         except msgspec.DecodeError as error:
             raise HttpError(400, "bad_request", f"the body is not JSON: {error}") from error
+        except RecursionError:
+            raise HttpError(400, "bad_request", "the body is JSON nested too deeply") from None
         if not isinstance(value, dict):
             raise HttpError(400, "bad_request", f"the body is a JSON {type(value).__name__}, an object is needed")
         return value

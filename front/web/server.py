@@ -1,7 +1,7 @@
 """The HTTP driver: sockets, h11, deadlines and limits. What is answered is decided by the handler it is given.
 
 A client may keep still between requests for IDLE_TIMEOUT_S, and has REQUEST_TIMEOUT_S from the first byte of a request to its
-last. Bodies above BODY_BYTES_MAX are refused before they are read.
+last. Bodies above BODY_BYTES_MAX are refused before they are read, and connections above CONNECTIONS_MAX when they come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from front.web.request import HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0
-BODY_BYTES_MAX = 10_000_000
+# A request is whole before its credentials are looked at, so this is what a stranger can make the node keep.
+BODY_BYTES_MAX = 65_536
+# Of all listeners together. A connection costs little, but strangers may come in any number and keep still.
+CONNECTIONS_MAX = 1_000
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
 
@@ -52,6 +55,10 @@ class WebServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
+        if len(self._connections) >= CONNECTIONS_MAX:
+            logger.warning("connection refused: %d connections are open, as many as may be", CONNECTIONS_MAX)
+            writer.transport.abort()
+            return
         self._connections.add(task)
         try:
             await self._serve_requests(reader, writer)

@@ -29,9 +29,11 @@ class Http:
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
         """Status and body."""
+        return self.ask_raw(method, path, None if body is None else json.dumps(body))
+
+    def ask_raw(self, method: str, path: str, payload: str | None) -> tuple[int, str]:
         connection = http.client.HTTPConnection(*self._address, timeout=WAIT_S)
         try:
-            payload = None if body is None else json.dumps(body)
             connection.request(method, path, payload, {"Authorization": self._authorization})
             response = connection.getresponse()
             return response.status, response.read().decode()
