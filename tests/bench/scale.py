@@ -1,6 +1,6 @@
 """How a node carries much: a long backlog, a low memory watermark, many idle connections, many queues.
 
-    python -m tests.bench.scale backlog|watermark|connections|queues [--count N]
+    python -m tests.bench.scale backlog|scattered|watermark|connections|queues [--count N]
 
 Each starts a node of its own, prints one JSON object with its figures, and ends with 1 when a bar is missed.
 """
@@ -55,26 +55,37 @@ def see_first_message(node: RunningNode, queue: str) -> int:
 
 
 def backlog(scratch: Path, count: int) -> Figures:
-    """Fill a queue, weigh the node, kill it, and time its return."""
+    """One queue, published with a window of 1000: runs of many messages."""
+    return fill_and_return(scratch, count, ["backlog"])
+
+
+def scattered(scratch: Path, count: int) -> Figures:
+    """Two queues in turn, so that every run holds one message: the worst case for positions in memory."""
+    return fill_and_return(scratch, count, ["backlog.left", "backlog.right"])
+
+
+def fill_and_return(scratch: Path, count: int, queues: list[str]) -> Figures:
+    """Fill queues, weigh the node, kill it, and time its return."""
     node = start_node(scratch / "data")
     client = Client(*node.amqp)
     client.declare_queue("warm")
     client.publish([client.publish_unit("", "warm", 100)], 20_000, 1000)
     client.call(1, commands.Queue.Purge(queue="warm"), "Queue.PurgeOk")
-    client.declare_queue("backlog")
+    for queue in queues:
+        client.declare_queue(queue)
     empty = settled_resident_bytes(node)
     begin = time.perf_counter()
-    client.publish([client.publish_unit("", "backlog", 100)], count, 1000)
+    client.publish([client.publish_unit("", queue, 100) for queue in queues], count, 1000)
     publish_seconds = time.perf_counter() - begin
     full = settled_resident_bytes(node)
     node.kill()
     begin = time.perf_counter()
     node = start_node(scratch / "data")
-    ready = see_first_message(node, "backlog")
+    ready = sum(see_first_message(node, queue) for queue in queues)
     restart_seconds = time.perf_counter() - begin
     begin = time.perf_counter()
     client = Client(*node.amqp)
-    client.consume(["backlog"], count, 1000)
+    client.consume(queues, count, 1000)
     consume_seconds = time.perf_counter() - begin
     node.stop()
     per_message = (full - empty) / count
@@ -176,6 +187,7 @@ def queues(scratch: Path, count: int) -> Figures:
 
 MEASUREMENTS: dict[str, tuple[Callable[[Path, int], Figures], int]] = {
     "backlog": (backlog, 1_000_000),
+    "scattered": (scattered, 1_000_000),
     "watermark": (watermark, 5_000_000),
     "connections": (connections, 2_000),
     "queues": (queues, 10_000),
