@@ -221,17 +221,17 @@ class MemoryQueue:
         while self._effective.overflow == DROP_HEAD and self._too_long():
             lowest = self._ready[-1].level
             victim = next(message for message in self._ready if message.level == lowest)
+            self._ready.remove(victim)  # first, for dead letters may come back here, and make another excess, at once
             self._die([victim], DeathReason.MAXLEN, now)
-            self._ready.remove(victim)
 
     def _drop_expired(self, now: int) -> None:
         """Only what stands at the head of its priority."""
         for level in {message.level for message in self._ready}:
-            for message in [waiting for waiting in self._ready if waiting.level == level]:
-                if message.expires_at is None or message.expires_at > now:
+            while (head := next((one for one in self._ready if one.level == level), None)) is not None:
+                if head.expires_at is None or head.expires_at > now:
                     break
-                self._die([message], DeathReason.EXPIRED, now)
-                self._ready.remove(message)
+                self._ready.remove(head)
+                self._die([head], DeathReason.EXPIRED, now)
 
     def _die(self, messages: Sequence[Message], reason: DeathReason, now: int) -> None:
         if self._effective.dead_letter_exchange is not None:

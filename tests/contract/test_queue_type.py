@@ -664,6 +664,35 @@ def test_without_a_dead_letter_exchange_nobody_is_asked(world: World) -> None:
     assert world.dead == []
 
 
+@pytest.mark.parametrize("death", ["rejected", "expired", "maxlen"])
+def test_a_dead_letter_may_come_back_to_its_own_queue_while_it_still_dies(world: World, death: str) -> None:
+    arguments = {"rejected": {}, "expired": {"x_message_ttl": 100}, "maxlen": {"x_max_length": 2}}[death]
+    queue = world.queue(x_dead_letter_exchange="dlx", **arguments)
+    deaths: list[None] = []
+
+    def publish_again() -> None:
+        deaths.append(None)
+        if len(deaths) == 1:
+            world.publish(queue, b"again")
+
+    world.on_dead_letter = publish_again
+    world.publish(queue, b"a", b"b")
+    world.turn()
+    if death == "rejected":
+        found = world.get(queue, no_ack=False)
+        assert found is not None
+        world.settle(None, found[1].piece, Outcome.REJECTED)
+    elif death == "expired":
+        world.pass_time(101)
+    else:
+        world.publish(queue, b"c")
+    world.turn()
+    left = {"rejected": [b"b", b"again"], "expired": [b"again"], "maxlen": [b"c", b"again"]}[death]
+    assert world.drain(queue) == left
+    bodies = [body for _, _, _, body, _ in world.dead]
+    assert sorted(bodies + left) == sorted({b"a", b"b", b"again", *left}), "each message died or is here, and once"
+
+
 # ------------------------------------------------------------------------- priorities
 
 
