@@ -6,6 +6,7 @@ python -m tests.tidy.formats          writes the page; test_formats.py says when
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from storage.record import Kind
@@ -20,6 +21,16 @@ What the bytes in a data directory mean. This page is made by `make docs` from t
 write them; change those. `leveret doctor --dump FILE` shows any of these files.
 """
 
+# A module of a queue kind that packs bytes defines a format.
+PACKS = re.compile(r"\bStruct\(|struct\.pack|\.to_bytes\(")
+
+
+def packing(folder: str) -> list[str]:
+    """Modules of a folder that lay out bytes."""
+    modules = sorted((ROOT / folder).glob("*.py"))
+    return [str(path.relative_to(ROOT)) for path in modules if PACKS.search(path.read_text())]
+
+
 # Chapter -> the modules whose docstrings it is made of, from the outermost to the innermost.
 CHAPTERS = {
     "Names of files": ["storage/names.py"],
@@ -28,7 +39,7 @@ CHAPTERS = {
     "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],
     "Messages": ["native/content.py", "broker/tables.py"],
     "The catalog": ["storage/lmdb_store.py", "node/metadata.py", "broker/catalog_commands.py"],
-    "Classic queues": ["classic/log_records.py"],
+    "Classic queues": packing("classic"),
 }
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from tests.tidy.formats import CHAPTERS, PAGE, ROOT, docstring, page
+from tests.tidy.formats import CHAPTERS, PAGE, docstring, packing, page
 
 LISTED = {module for modules in CHAPTERS.values() for module in modules}
 # A module that packs bytes, in a folder whose bytes go to disk, defines a format. These pack what others define:
 PACK_ONLY = {"storage/wal_writer.py", "storage/wal_file_reader.py"}
 # One is JSON, the other two rows of numbers: a sentence says it.
 IN_WORDS = {"storage/fact_file.py", "storage/segment_index.py"}
-PACKS = re.compile(r"\bStruct\(|struct\.pack|\.to_bytes\(")
 
 
 def test_the_page_is_current() -> None:
@@ -20,13 +18,8 @@ def test_the_page_is_current() -> None:
 
 
 def test_each_module_that_lays_out_bytes_is_on_the_page() -> None:
-    folders = (ROOT / "storage", ROOT / "classic")
-    modules = {str(path.relative_to(ROOT)) for folder in folders for path in folder.glob("*.py") if packs(path)}
-    assert modules - LISTED - PACK_ONLY == set(), "draw the bytes in the docstring, and add it to tests/tidy/formats.py"
-
-
-def packs(path: Path) -> bool:
-    return PACKS.search(path.read_text()) is not None
+    missing = set(packing("storage")) - LISTED - PACK_ONLY
+    assert missing == set(), "draw the bytes in the docstring, and add it to tests/tidy/formats.py"
 
 
 def test_each_module_on_the_page_draws_its_bytes() -> None:
