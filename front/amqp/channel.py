@@ -144,9 +144,9 @@ class Channel:
         assembly = self._assembly
         assert assembly is not None, "a content without its method"
         self._method = _PUBLISH_METHOD
+        kept_before = assembly.kept_bytes
         whole = assembly.take(kind, payload)
-        if kind == frame.BODY:
-            self.connection.assembling(len(payload))
+        self.connection.assembling(assembly.kept_bytes - kept_before)
         if whole:
             self.drop_assembly()
             look = assembly.look
@@ -171,7 +171,7 @@ class Channel:
 
     def drop_assembly(self) -> None:
         if self._assembly is not None:
-            kept = self._assembly.body_bytes - (self._assembly.missing or 0)
+            kept = self._assembly.kept_bytes
             self._assembly = None
             self.connection.assembling(-kept)
 

@@ -351,9 +351,11 @@ class Connection:
             spec.decode(_CHANNEL_OPEN, payload)
         except MalformedArguments as error:
             raise ProtocolError(FRAME_ERROR, f"cannot decode channel.open: {error}") from error
-        if number > self.channel_max:
+        if 0 < self.channel_max <= len(self.channels):  # how many, not which: clients choose their numbers freely
             raise ProtocolError(
-                NOT_ALLOWED, f"channel {number} is above the negotiated channel_max ({self.channel_max})"
+                NOT_ALLOWED,
+                f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max "
+                f"({self.channel_max})",
             )
         assert self.client is not None, "a channel before the connection is open"
         channel = Channel(self, number)

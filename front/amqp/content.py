@@ -2,8 +2,8 @@
 
     basic.publish    then one header frame    then body frames until the announced size
 
-What is wrong is said at the first frame that shows it: a message above the limit is refused by its header, before a byte
-of its body is kept.
+What is wrong is said at the first frame that shows it, except of a message above the limit: it is known by its header, none
+of its body is kept, and it is refused when all of it has arrived. Until then its client is busy sending and does not listen.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ class Assembly:
             raise ProtocolError(
                 FRAME_ERROR, f"content body size {size} exceeds maximum allowed size {BODY_BYTES_HARD_MAX}"
             )
-        if size > self.message_bytes_max:
-            raise PreconditionFailed(f"message size {size} is larger than configured max size {self.message_bytes_max}")
         self._props = payload[_HEADER.size :]
         try:
             self._look = look_at(self._props)
@@ -81,14 +79,28 @@ class Assembly:
         if len(payload) > self.missing:
             raise ProtocolError(FRAME_ERROR, "content body frame exceeds remaining content size")
         self.missing -= len(payload)
-        if payload:  # an endless row of empty body frames must not grow anything
+        if payload and not self._is_too_big:  # an endless row of empty body frames must not grow anything
             self._chunks.append(payload)
+
+    @property
+    def _is_too_big(self) -> bool:
+        return self.body_bytes > self.message_bytes_max
+
+    @property
+    def kept_bytes(self) -> int:
+        """What has arrived of the body and is in memory."""
+        return 0 if self._is_too_big else self.body_bytes - (self.missing or 0)
 
     @property
     def look(self) -> Look:
         return self._look
 
     def content(self) -> bytes:
+        """The whole message. Raises PreconditionFailed when it is above the limit."""
+        if self._is_too_big:
+            raise PreconditionFailed(
+                f"message size {self.body_bytes} is larger than configured max size {self.message_bytes_max}"
+            )
         assert self.missing == 0, f"{self.missing} bytes of {self.body_bytes} are missing"
         return b"".join([_LENGTHS.pack(len(self._props), self.body_bytes), self._props, *self._chunks])
 

@@ -82,10 +82,19 @@ def test_a_node_without_limits_takes_zero_as_none(world: World) -> None:
     assert said[-1].name == "connection.open-ok", said
 
 
-def test_channels_above_the_agreed_number_are_refused(world: World) -> None:
+def test_more_channels_than_agreed_are_refused(world: World) -> None:
     line = opened(world, channel_max=5)
-    assert line.call(5, "channel.open").name == "channel.open-ok"
-    assert closed(line.give(wire.method(6, "channel.open"))) == ("connection.close", 530)
+    for number in (2, 5, 6, 65_535):
+        assert line.call(number, "channel.open").name == "channel.open-ok", "only how many are open counts"
+    said = line.give(wire.method(3, "channel.open"))
+    assert closed(said) == ("connection.close", 530)
+    assert "number of channels opened (5) has reached the negotiated channel_max (5)" in said[-1].text
+
+
+def test_a_closed_channel_makes_room_for_another(world: World) -> None:
+    line = opened(world, channel_max=1)
+    assert line.call(1, "channel.close").name == "channel.close-ok"
+    assert line.call(65_535, "channel.open").name == "channel.open-ok"
 
 
 @pytest.mark.parametrize("kind", [METHOD, HEADER, BODY, 8, 4, 0, 255])
@@ -116,18 +125,35 @@ def test_a_header_that_announces_the_impossible_ends_the_connection(world: World
 
 @pytest.mark.parametrize("size", [LIMITS.message_bytes_max + 1, 536_870_912])
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_message_above_the_limit_is_refused_before_its_body(world: World, size: int, whole: bool) -> None:
+def test_of_a_message_above_the_limit_nothing_is_kept(world: World, size: int, whole: bool) -> None:
     """Also when method and header come in one piece, which is another path."""
     line = opened(world)
     start = wire.method(1, "basic.publish", exchange="amq.fanout", routing_key="k")
     header = wire.content_header(1, size)
-    said = line.give(start + header) if whole else line.give(start) + line.give(header)
-    assert closed(said) == ("channel.close", 406)
-    assert "larger than configured max size 100000" in said[-1].text
+    assert (line.give(start + header) if whole else line.give(start) + line.give(header)) == []
     body = wire.frame(BODY, 1, b"x" * 16_000)
-    assert line.give(*[body] * 10) == [], "what was under way is passed over"
+    for _ in range(min(size // 16_000, 100)):
+        assert line.give(body) == []
+        assert line.core.kept_bytes == 0
+    assert line.call(2, "channel.open").name == "channel.open-ok", "the connection goes on meanwhile"
+
+
+@pytest.mark.parametrize("channels", [1, 20])
+def test_messages_above_the_limit_are_refused_when_they_have_arrived(world: World, channels: int) -> None:
+    """However many come at once: they do not count as unfinished ones, for nothing of them is kept."""
+    line = opened(world)
+    numbers = range(1, channels + 1)
+    for number in numbers[1:]:
+        line.call(number, "channel.open")
+    for number in numbers:
+        start = wire.method(number, "basic.publish", exchange="amq.fanout", routing_key="k")
+        body = wire.frame(BODY, number, b"x" * 10_000) * 10
+        assert line.give(start + wire.content_header(number, 100_001) + body) == []
+    for number in numbers:
+        said = line.give(wire.frame(BODY, number, b"x"))
+        assert closed(said) == ("channel.close", 406)
+        assert "message size 100001 is larger than configured max size 100000" in said[-1].text
     assert line.core.kept_bytes == 0
-    assert line.call(2, "channel.open").name == "channel.open-ok", "the connection lives"
 
 
 def test_a_message_of_exactly_the_limit_is_taken(world: World) -> None:

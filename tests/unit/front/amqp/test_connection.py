@@ -150,6 +150,15 @@ class TestCuts:
 
 
 class TestChannels:
+    def test_channel_max_is_how_many_may_be_open_and_not_the_highest_number(self) -> None:
+        client = Client().connect()
+        for number in range(65_535, 65_535 - 2046, -1):
+            assert names(client.say(number, commands.Channel.Open())) == ["Channel.OpenOk"]
+        assert close_of(client.say(2, commands.Channel.Open()))[:2] == (
+            530,
+            "NOT_ALLOWED - number of channels opened (2047) has reached the negotiated channel_max (2047)",
+        )
+
     def test_channel_open_is_read_like_any_method(self) -> None:
         client = Client().connect()
         said = client.give(raw_frame(1, 2, spec.METHODS["channel.open"].head + b"\x05abc"))

@@ -71,9 +71,23 @@ def test_malformed_properties(props: bytes) -> None:
     assert broken.value.code == 502
 
 
-def test_a_message_above_the_limit_is_refused_by_its_header() -> None:
+def test_a_message_above_the_limit_is_refused_when_it_has_arrived_and_never_kept() -> None:
+    assembly = Assembly(b"method", 100)
+    assert not assembly.take(HEADER, header(101))
+    assert not assembly.take(BODY, b"x" * 100)
+    assert (assembly.kept_bytes, assembly._chunks) == (0, [])
+    assert assembly.take(BODY, b"x")
     with pytest.raises(PreconditionFailed, match="message size 101 is larger than configured max size 100"):
-        Assembly(b"method", 100).take(HEADER, header(101))
+        assembly.content()
+
+
+def test_bytes_kept_are_those_that_have_arrived() -> None:
+    assembly = Assembly(b"method", 100)
+    assert assembly.kept_bytes == 0
+    assembly.take(HEADER, header(100))
+    assert assembly.kept_bytes == 0
+    assembly.take(BODY, b"x" * 40)
+    assert assembly.kept_bytes == 40
 
 
 def test_a_flood_of_empty_bodies_grows_nothing() -> None:
