@@ -4,6 +4,9 @@ The history is the header x-death: newest first, one entry for each queue and re
 come back to a queue it has already died in is dropped, unless somebody rejected it on the way round: then it is the
 consumers' loop, and theirs to end.
 
+A history that does not fit a message any more ends it too: it has died in hundreds of places, or its own headers are as
+large as they may be, and without its history it could go round for ever.
+
 Only the broker writes the history. A client that publishes a message with x-death (it took one from a queue and sends it
 again, or lies) publishes it without: `without_history` is asked for every run with headers. So what a queue holds is true.
 """
@@ -46,6 +49,10 @@ REASON_WORDS = {
 }
 # Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.
 AFTER_DELIVERY = frozenset({REASON_WORDS[DeathReason.REJECTED], REASON_WORDS[DeathReason.DELIVERY_LIMIT]})
+# What the header frame of the usual frame_max (131 072) holds beside its own 20 bytes: clients take no more in one frame.
+PROPERTIES_BYTES_MAX = 131_052
+# Of the keys in one death. The message still has all of them in its own headers; here each death would add them again.
+KEYS_BYTES_MAX = 1_024
 # (exchange, routing key, content of one message, persistent)
 DeadMessage = tuple[str, str, bytes, bool]
 # An entry of the history: count, reason, queue, time, exchange, routing-keys and perhaps original-expiration.
@@ -84,7 +91,8 @@ def dead_lettered(
     fields["headers"] = raw = join_table(dict(sorted(headers.items())))
     if effective.dead_letter_routing_key is not None:
         keys = [effective.dead_letter_routing_key]
-    rewritten = encode(join_properties(fields), body)
+    properties = join_properties(fields)
+    rewritten = encode(properties, body)
     run = Run(
         dead_letter_exchange,
         keys[0],
@@ -96,6 +104,8 @@ def dead_lettered(
         look=LOOK_HEADERS,
         redelivered=any(death["reason"] in AFTER_DELIVERY for death in deaths),
     )
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        return run, []
     found = route_many(catalog, source.vhost, dead_letter_exchange, keys, lambda: decode_table(raw)[0])
     return run, [name for name in found if not is_idle_cycle(deaths, name)]
 
@@ -147,11 +157,22 @@ def _note_death(
             "queue": queue,
             "time": Timestamp(now // 1000),
             "exchange": exchange,
-            "routing-keys": list(keys),
+            "routing-keys": _first(keys),
         }
     deaths.insert(0, known)
     entries = b"".join([_encoded(death) for death in deaths])
     headers[HISTORY] = b"A" + len(entries).to_bytes(4, "big") + entries
+
+
+def _first(keys: list[str]) -> list[str]:
+    """As many keys as a death may hold, and the one it was published with in any case."""
+    kept, size = keys[:1], 0
+    for key in keys[1:]:
+        size += len(key)
+        if size > KEYS_BYTES_MAX:
+            break
+        kept.append(key)
+    return kept
 
 
 def _encoded(death: Death) -> bytes:

@@ -16,6 +16,7 @@ from broker.arguments import kind_of_queue
 from broker.catalog import check_exclusive_access
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
+from broker.namespace import identity_of
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.permissions import Access, ResourceKind
@@ -95,6 +96,8 @@ class Topology(Publishing):
         self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int
     ) -> Pending[None]:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
+        if identity_of(binding) in self._catalog.namespace(self.vhost).bindings:
+            check_exclusive_access(self._existing_record(binding.destination), self.connection.id)
         return self._broker.submit(commands.Unbind(binding), now).map(nothing)
 
     def _queue_binding(self, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> BindingRecord:
@@ -224,12 +227,18 @@ class Topology(Publishing):
         return self._last_declared
 
     def _existing(self, name: str) -> OpenQueue:
-        record = self._catalog.queue(self.vhost, name)
+        record = self._existing_record(name)
         found = self._broker.find_queue(self.vhost, name)
-        if record is None or found is None:
+        if found is None:
             raise names.not_found("queue", name, self.vhost)
         check_exclusive_access(record, self.connection.id)
         return found
+
+    def _existing_record(self, name: str) -> QueueRecord:
+        record = self._catalog.queue(self.vhost, name)
+        if record is None:
+            raise names.not_found("queue", name, self.vhost)
+        return record
 
 
 def nothing(_: Any) -> None:

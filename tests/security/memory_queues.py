@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, Queue, QueueStatistics, Slice
+from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 
 
 class MemoryQueue:
-    """Hands out whole runs of one message; everything settled is forgotten or put back in front."""
+    """Hands out whole runs of one message; what is settled is forgotten, dead-lettered, or put back in front."""
 
-    def __init__(self, record: QueueRecord) -> None:
+    def __init__(self, record: QueueRecord, host: QueueHost) -> None:
         self.record = record
+        self.host = host
         self.ready: list[tuple[Run, int]] = []
         self.consumers: list[Consumer] = []
         self.out: dict[int, Run] = {}
@@ -59,6 +59,9 @@ class MemoryQueue:
         run = self.out.pop(piece.sequence)
         if outcome in (Outcome.REQUEUED, Outcome.RETURNED):
             self.ready.insert(0, (run, piece.sequence))
+        elif outcome is Outcome.REJECTED:
+            dead = [(run.exchange, run.routing_key, run.content, run.persistent)]
+            self.host.dead_letter(self, DeathReason.REJECTED, dead, now)
 
     def pump(self, now: int) -> None:
         for consumer in self.consumers:
@@ -84,14 +87,14 @@ class MemoryQueues:
 
     name = "classic"
 
-    def __init__(self) -> None:
-        self.host: Any = None
+    def __init__(self, host: QueueHost) -> None:
+        self.host = host
 
     def check(self, record: QueueRecord) -> None:
         pass
 
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> MemoryQueue:
-        return MemoryQueue(record)
+        return MemoryQueue(record, self.host)
 
     def delete(self, queue: Queue, now: int) -> int:
         return queue.ready_count

@@ -217,6 +217,50 @@ def test_copies_to_thousands_of_keys_are_one_message_for_a_queue(line: Line) -> 
     assert line.call(1, "queue.declare", queue="q", passive=True).arguments["message_count"] == 1
 
 
+# dead letters
+
+
+def deaths(world: World, line: Line, hops: int, headers: dict[str, object]) -> list[int]:
+    """The size of a message's header frame at each stop of a chain of queues in which it is rejected."""
+    for number in range(hops):
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"d{number + 1}"}
+        assert line.call(1, "queue.declare", queue=f"d{number}", arguments=arguments).name == "queue.declare-ok"
+    line.give(wire.publish(1, "", "d0", headers=headers))
+    sizes = []
+    for number in range(hops):
+        said = line.give(wire.method(1, "basic.get", queue=f"d{number}"))
+        if said[0].name == "basic.get-empty":
+            break
+        assert [one.name for one in said] == ["basic.get-ok", "header", "body"], said
+        sizes.append(len(said[1].payload) + 8)
+        tag = said[0].arguments["delivery_tag"]
+        assert line.give(wire.method(1, "basic.reject", delivery_tag=tag)) == []
+    return sizes
+
+
+@pytest.mark.parametrize("keys", [1, 100, 400])
+def test_keys_of_copies_are_not_added_again_by_each_death(world: World, line: Line, keys: int) -> None:
+    sizes = deaths(world, line, 40, {"CC": ["k" * 200] * keys})
+    assert len(sizes) == 40, f"it was lost after {len(sizes)} deaths"
+    grown = (sizes[-1] - sizes[0]) / 40
+    assert grown < 1_500, f"each death adds {grown:.0f} bytes"
+    assert max(sizes) <= line.core.frame_max
+
+
+@pytest.mark.parametrize("own_bytes", [129_000, 130_500])
+def test_a_header_never_outgrows_its_frame(world: World, line: Line, own_bytes: int) -> None:
+    """The header of a message is one frame, and a client could never receive a bigger one than was agreed."""
+    sizes = deaths(world, line, 40, {"note": "x" * own_bytes})
+    assert 1 <= len(sizes) < 40
+    assert max(sizes) <= line.core.frame_max
+
+
+def test_a_history_that_a_client_made_up_is_taken_out(world: World, line: Line) -> None:
+    made_up = [{"queue": f"q{number}", "reason": "rejected", "count": 1} for number in range(1000)]
+    (first, *_) = deaths(world, line, 1, {"x-death": made_up})
+    assert first < 200, f"the header frame has {first} bytes"
+
+
 # patterns
 
 

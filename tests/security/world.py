@@ -48,9 +48,7 @@ class World:
             request_turn=lambda: None,
             random_bytes=lambda size: next(chance).to_bytes(size, "big"),
         )
-        kind = MemoryQueues()
-        kind.host = self.broker
-        self.broker.add_kind(kind)
+        self.broker.add_kind(MemoryQueues(self.broker))
         self._ids = itertools.count(1)
 
     def submit(self, command: commands.Command) -> Any:
