@@ -17,8 +17,8 @@ class OpenQueue:
         self.consumers: dict[Consumer, None] = {}  # in the order they came; told when the queue is deleted
 
     @property
-    def refuses(self) -> bool:
-        """Whether a length limit may keep messages out, instead of pushing older ones out."""
+    def one_by_one(self) -> bool:
+        """Whether each message is to come in a run of its own: it may be refused, or its bytes are counted."""
         effective = self.effective
-        limited = effective.max_length is not None or effective.max_length_bytes is not None
-        return limited and effective.overflow != DEFAULT_OVERFLOW
+        refuses = effective.max_length is not None and effective.overflow != DEFAULT_OVERFLOW
+        return refuses or effective.max_length_bytes is not None

@@ -49,7 +49,7 @@ class Target:
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
         self.by_headers = False  # an exchange on the way looks at headers: this target holds for these only
-        self.one_by_one = False  # a queue among them may refuse messages: each is to be answered for itself
+        self.one_by_one = False  # a queue among them looks at each message for itself (OpenQueue.one_by_one)
         self.reply_name = False  # it leads to a requester that waits for replies
         self.remembered: dict[RawHeaders, Target] = {}  # the targets of messages with headers, when by_headers
 
@@ -114,5 +114,5 @@ class Router:
             if found is not None:
                 kinds.setdefault(found.kind.name, (found.kind, []))[1].append(found.queue)
                 target.queue_count += 1
-                target.one_by_one |= found.refuses
+                target.one_by_one |= found.one_by_one
         target.groups = tuple([(kind, tuple(queues)) for kind, queues in kinds.values()])

@@ -163,6 +163,12 @@ def test_a_queue_that_refuses_is_told_to_the_publisher_message_by_message(client
     assert client.bodies_of("q") == [b"a", b"b"]
 
 
+def test_a_queue_that_counts_bytes_is_given_each_message_for_itself(world: World, client: Client) -> None:
+    client.declare("q", max_length_bytes=5)
+    client.publish("", "q", b"aaa", b"bb", b"c")
+    assert client.bodies_of("q") == [b"bb", b"c"]
+
+
 def test_confirms_of_a_turn_are_told_at_its_end_and_as_one(world: World, client: Client) -> None:
     client.declare("q")
     client.session.select_confirms()
