@@ -506,6 +506,20 @@ def test_a_message_expires_at_the_head_only(world: World) -> None:
     assert world.get(queue) is None
 
 
+def test_a_message_that_expired_behind_another_is_not_delivered_after_it(world: World) -> None:
+    queue = world.queue()
+    _, taker = world.consumer(queue)
+    taker.writable = False
+    world.publish(queue, b"lives on")
+    world.publish(queue, b"short", expiration_ms=100)
+    world.publish(queue, b"too")
+    world.pass_time(1_000)
+    taker.writable = True
+    world.wake(queue)
+    world.turn()
+    assert taker.bodies == [b"lives on", b"too"]
+
+
 def test_requeueing_does_not_begin_a_new_life(world: World) -> None:
     queue = world.queue(x_message_ttl=1_000)
     world.publish(queue, b"a")
@@ -580,9 +594,21 @@ def test_the_limit_in_bytes_counts_bodies(world: World) -> None:
     assert world.drain(queue) == [b"bbbb", b"cc", b"d"]
 
 
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish", "reject-publish-dlx"])
+def test_what_consumers_have_room_for_is_never_too_much(world: World, overflow: str) -> None:
+    """A batch is as good as its messages one by one: each would have left before the next came."""
+    queue = world.queue(x_max_length=1, x_overflow=overflow)
+    _, taker = world.consumer(queue, prefetch=3)
+    tags = [tag for body in numbered(4) for tag in world.publish(queue, body, confirm=True)]
+    world.turn()
+    assert (taker.bodies, queue.ready_count) == (numbered(3), 1)
+    assert (sorted(world.answers.accepted), world.answers.refused) == (tags, [])
+
+
 def test_of_two_limits_whichever_is_reached_first_holds(world: World) -> None:
     queue = world.queue(x_max_length=2, x_max_length_bytes=1_000)
-    world.publish(queue, *numbered(3))
+    for body in numbered(3):
+        world.publish(queue, body)
     world.turn()
     assert world.drain(queue) == numbered(2, 1)
 
