@@ -127,7 +127,8 @@ class Queue(Protocol):
         POSITION_UNKNOWN unless it is the first part); each message once. Ignored once the queue is deleted."""
 
     def pump(self, now: int) -> None:
-        """Deliver what consumers have room for. Called by the host after `wake`, and when a sink is writable again."""
+        """Deliver what consumers have room for, and drop what is too old when it comes to the head. Called by the host
+        after `wake`, and when a sink is writable again."""
 
     def used(self, now: int) -> None:
         """Somebody declared the queue again or asked how it is: the time of `x-expires` begins anew."""
@@ -183,5 +184,6 @@ class QueueType(Protocol):
         answered once for each queue: accepted when that queue's promise holds, refused when it would not take it.
 
         A queue that may refuse messages (a length limit with overflow reject-publish) or counts their bytes
-        (x-max-length-bytes) is given runs of one message; what came before its limit may still be longer. A message
-        with a TTL of 0 goes to a consumer that has room at this moment, or to nobody."""
+        (x-max-length-bytes) is given runs of one message; what came before its limit may still be longer. A limit
+        counts what is left when consumers have taken what they have room for, for a batch is to be as good as its
+        messages one by one. A message with a TTL of 0 goes to a consumer that has room at this moment, or to nobody."""

@@ -141,7 +141,7 @@ class MemoryQueue:
         if expires_at is not None:
             self._host.call_at(expires_at, lambda _: self._host.wake(self))
         if expires_at == now or self._too_long():
-            self._deliver()
+            self._deliver(now - 1)  # a moment ago it was alive
             self._drop_expired(now)
             self._drop_excess(now)
         self._host.wake(self)
@@ -157,11 +157,14 @@ class MemoryQueue:
 
     def pump(self, now: int) -> None:
         if not self.deleted:
-            self._drop_expired(now)
-            self._deliver()
+            self._deliver(now)
 
-    def _deliver(self) -> None:
-        while self._ready and (consumer := self._next_consumer()) is not None:
+    def _deliver(self, now: int) -> None:
+        while True:
+            self._drop_expired(now)
+            consumer = self._next_consumer() if self._ready else None
+            if consumer is None:
+                return
             piece, content = self._take(consumer.room(), consumer.no_ack)
             if consumer.no_ack:
                 self._figures.delivered_no_ack += piece.count
@@ -320,12 +323,10 @@ class MemoryQueues:
 
 def travels_with(first: Message, other: Message, offset: int) -> bool:
     """Whether the other one follows the first at this distance and agrees with it on what a slice says."""
-    return (other.sequence, other.exchange, other.routing_key, other.redelivered) == (
-        first.sequence + offset,
-        first.exchange,
-        first.routing_key,
-        first.redelivered,
-    )
+    agreed = first.level, first.exchange, first.routing_key, first.redelivered, first.expires_at
+    return other.sequence == first.sequence + offset and agreed == (
+        other.level, other.exchange, other.routing_key, other.redelivered, other.expires_at,
+    )  # fmt: skip
 
 
 def single_contents(content: bytes, count: int) -> list[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -692,8 +693,12 @@ def test_without_a_dead_letter_exchange_nobody_is_asked(world: World) -> None:
 
 @pytest.mark.parametrize("death", ["rejected", "expired", "maxlen"])
 def test_a_dead_letter_may_come_back_to_its_own_queue_while_it_still_dies(world: World, death: str) -> None:
-    arguments = {"rejected": {}, "expired": {"x_message_ttl": 100}, "maxlen": {"x_max_length": 2}}[death]
-    queue = world.queue(x_dead_letter_exchange="dlx", **arguments)
+    limits: dict[str, dict[str, Any]] = {
+        "rejected": {},
+        "expired": {"x_message_ttl": 100},
+        "maxlen": {"x_max_length": 2},
+    }
+    queue = world.queue(x_dead_letter_exchange="dlx", **limits[death])
     deaths: list[None] = []
 
     def publish_again() -> None:
