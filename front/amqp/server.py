@@ -205,7 +205,7 @@ class AmqpSocket(asyncio.Protocol):
     """One accepted socket: moves bytes between its transport and its Connection."""
 
     __slots__ = (
-        "_core", "_logged_in", "_name", "_pending_proxy", "_reading", "_server", "_transport", "_woken",
+        "_core", "_deadline", "_logged_in", "_name", "_pending_proxy", "_reading", "_server", "_transport", "_woken",
     )  # fmt: skip
 
     def __init__(self, server: AmqpServer, proxy_protocol: bool) -> None:
@@ -214,6 +214,7 @@ class AmqpSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._pending_proxy: bytearray | None = bytearray() if proxy_protocol else None
         self._name = ""
+        self._deadline = 0.0  # of the handshake, whatever it begins with; 0 is none
         self._logged_in = False
         self._reading = True
         self._woken = False
@@ -238,6 +239,8 @@ class AmqpSocket(asyncio.Protocol):
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if server.limits.handshake_timeout_s:
+            self._deadline = server.monotonic() + server.limits.handshake_timeout_s
         if self._pending_proxy is None:
             self._begin(None)
         else:
@@ -369,6 +372,8 @@ class AmqpSocket(asyncio.Protocol):
         peer = _peer(self._transport, server.next_id(), proxied, server.tls_username_from)
         self._name = peer.name
         self._core = Connection(server.broker, self, peer, server.limits, server.identity, server.wall_ms())
+        if self._deadline:
+            server.wheel.arm(self, self._deadline)  # a PROXY header that came late has used up a part of it
         server.logger.debug("accepted AMQP connection %s", self._name)
 
     def _take_proxy_header(self, data: bytes) -> bytes:

@@ -22,6 +22,7 @@ IDLE_TIMEOUT_S = 120.0
 BODY_BYTES_MAX = 65_536
 # Of all listeners together. A connection costs little, but strangers may come in any number and keep still.
 CONNECTIONS_MAX = 1_000
+BACKLOG = 1_024  # connections the kernel keeps waiting; of a burst beyond it, the rest tries again a second later
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
 
@@ -41,7 +42,7 @@ class WebServer:
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
-        server = await asyncio.start_server(self._serve, host, port, ssl=tls, limit=READ_BYTES)
+        server = await asyncio.start_server(self._serve, host, port, ssl=tls, limit=READ_BYTES, backlog=BACKLOG)
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
