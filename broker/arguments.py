@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from broker.errors import PreconditionFailed
-from broker.names import labelled
+from broker.names import NAME_BYTES_MAX, labelled
 from broker.records import Arguments
 from broker.tables import encode_table, same, show, type_name
 
@@ -90,7 +90,9 @@ def _overflow(value: Any, arguments: Arguments) -> None:
 
 
 def _dead_letter_routing_key(value: Any, arguments: Arguments) -> None:
-    _expect_text(value)
+    size = len(_expect_text(value).encode("utf-8", "surrogateescape"))
+    if size > NAME_BYTES_MAX:  # no client could be told the key of such a message
+        raise _Refused(f"{{max_length_exceeded,{size}}}")
     if "x-dead-letter-exchange" not in arguments:
         raise _Refused("routing_key_but_no_dlx_defined")
 

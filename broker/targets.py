@@ -13,7 +13,7 @@ from typing import Any
 from broker import permissions
 from broker.catalog import Catalog
 from broker.errors import AccessRefused, NotFound, NotSupported
-from broker.names import labelled, not_found
+from broker.names import check_length, labelled, not_found
 from broker.open_queue import OpenQueue
 from broker.queue_type import Queue, QueueType
 from broker.reply_to import REPLY_PREFIX
@@ -67,6 +67,7 @@ class Router:
         """Where messages without headers go. Raises what publishing there would: AccessRefused, NotFound, NotSupported."""
         if immediate:
             raise NotSupported("immediate=true")
+        check_length("routing key", routing_key)  # other protocols can say what AMQP could not deliver
         self._check(exchange, routing_key)
         target = Target(exchange, (routing_key,), mandatory, self._catalog.version)
         if not exchange and routing_key.startswith(REPLY_PREFIX):

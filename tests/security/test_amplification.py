@@ -261,6 +261,16 @@ def test_a_history_that_a_client_made_up_is_taken_out(world: World, line: Line) 
     assert first < 200, f"the header frame has {first} bytes"
 
 
+@pytest.mark.parametrize("key", ["k" * 256, "k" * 60_000, "ü" * 128])
+def test_a_dead_letter_key_that_no_client_could_be_told_is_refused(world: World, line: Line, key: str) -> None:
+    """It is a long string where it is declared, and a short one in every delivery."""
+    definition = {"dead-letter-exchange": "amq.fanout", "dead-letter-routing-key": key}
+    with pytest.raises(PreconditionFailed, match="max_length_exceeded"):
+        world.submit(commands.PutPolicy(PolicyRecord("/", "p", ".*", "queues", 0, definition)))
+    arguments = {f"x-{name}": value for name, value in definition.items()}
+    assert refused(line.call(1, "queue.declare", queue="q", arguments=arguments)) == 406
+
+
 # patterns
 
 

@@ -40,7 +40,13 @@ CODE_OF_STATUS = {
     grpc.StatusCode.NOT_FOUND: 404,
     grpc.StatusCode.FAILED_PRECONDITION: 406,
 }
-CODE_OF_ERROR = {"AccessRefused": 403, "NotFound": 404, "PreconditionFailed": 406}
+CODE_OF_ERROR = {
+    "AccessRefused": 403,
+    "NotFound": 404,
+    "PreconditionFailed": 406,
+    "InvalidRequest": 406,
+    "MalformedTable": 406,
+}
 Answer = tuple[str, str]  # ok or a reply code, and the text
 
 
@@ -64,8 +70,8 @@ class Grpc:
             return str(CODE_OF_STATUS.get(error.code(), error.code())), str(error.details())
         return "ok", ""
 
-    def publish(self, exchange: str, routing_key: str) -> Answer:
-        message = message_pb2.Message(body=b"m")
+    def publish(self, exchange: str, routing_key: str, **properties: Any) -> Answer:
+        message = message_pb2.Message(body=b"m", properties=message_pb2.Properties(**properties))
         batch = publish_pb2.PublishBatch(
             exchange=exchange, routing_key=routing_key, messages=[message], first_sequence=1
         )
@@ -196,6 +202,32 @@ def test_amqp_and_grpc_allow_and_refuse_the_same_in_the_same_words(
             arrange(guest, there)
             by_grpc = grpc_agent.call(service, method, asked) if service else getattr(grpc_agent, method)(*asked)
             assert by_amqp == by_grpc, f"{request} with {grants}, {'there' if there else 'missing'}"
+
+
+@pytest.mark.parametrize(
+    ("key", "properties"),
+    [
+        ("k" * 256, {}),
+        ("ü" * 128, {}),
+        *(
+            ("k", {name: "x" * 256})
+            for name in ("content_type", "correlation_id", "message_id", "reply_to", "type", "app_id")
+        ),
+        ("k", {"headers": message_pb2.Table(entries={"n" * 256: message_pb2.Value(text="v")})}),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_amqp_could_not_say_is_refused_over_grpc(
+    agreed: tuple[Http, Amqp, Amqp, Grpc], key: str, properties: dict[str, Any]
+) -> None:
+    """Or else it would break every AMQP client that receives it."""
+    http, guest, agent, grpc_agent = agreed
+    http.permit(USER, VHOST, ".*", ".*", ".*")
+    arrange(guest, there=True)
+    assert guest.ask("queue.bind queue=q exchange=amq.fanout")[0] == "ok"
+    code, text = grpc_agent.publish("amq.fanout", key, **properties)
+    assert code == "406", f"{code} {text}"
+    assert agent.ask("basic.get queue=q") == ("ok", "")
 
 
 def test_a_vhost_of_others_is_as_closed_as_one_that_does_not_exist(node: RunningNode) -> None:
