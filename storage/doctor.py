@@ -42,6 +42,7 @@ from storage.wal_file_reader import LogFileReader
 from storage.wal_replay import Replay
 
 Row = dict[str, Any]
+Claims = Callable[[str], bool]
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,7 +62,7 @@ class Format:
     Corrupt or TornTail, or yields findings when there can be several."""
 
     name: str
-    claims: Callable[[str], bool]  # by the file's name, without its path
+    claims: Claims  # by the file's name, without its path
     dump: Callable[[Disk, str], Iterator[Row]]
     verify: Callable[[Disk, str], Iterator[Finding]]
 
@@ -173,7 +174,7 @@ def _log_reader(disk: Disk, name: str) -> LogFileReader:
     return LogFileReader(disk, name, roll.file, roll.log_id)
 
 
-def _dump_records(disk: Disk, name: str) -> Iterator[Row]:
+def dump_records(disk: Disk, name: str) -> Iterator[Row]:
     """Every record of a file that is made of records. What cannot be read ends the dump with a row of its own."""
     data = disk.read_file(name)
     records, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
@@ -240,6 +241,6 @@ def _verify_facts(disk: Disk, name: str) -> Iterator[Finding]:
     yield from ()
 
 
-register(Format("log", lambda name: number_of(name, LOG_SUFFIX) is not None, _dump_records, _verify_log_file))
-register(Format("segment", lambda name: number_of(name, SEGMENT_SUFFIX) is not None, _dump_records, _verify_segment))
+register(Format("log", lambda name: number_of(name, LOG_SUFFIX) is not None, dump_records, _verify_log_file))
+register(Format("segment", lambda name: number_of(name, SEGMENT_SUFFIX) is not None, dump_records, _verify_segment))
 register(Format("facts", lambda name: name in (NODE_FACTS, LOG_FACTS), _dump_facts, _verify_facts))
