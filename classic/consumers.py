@@ -48,15 +48,25 @@ class Consumers:
             self._elect()
         return True
 
-    def next(self) -> Consumer | None:
-        """The consumer whose turn it is; it goes behind its equals."""
-        for index, consumer in enumerate(self._in_turn):
-            if consumer.room() > 0:
-                if len(self._in_turn) > 1:
-                    del self._in_turn[index]
-                    self._insert(consumer)
-                return consumer
+    def next(self, ready: int) -> tuple[Consumer, int] | None:
+        """The consumer whose turn it is and how many of `ready` messages it may have now; it goes behind its equals.
+        Several that have room share what is ready. None when nobody has room."""
+        in_turn = self._in_turn
+        if len(in_turn) == 1:
+            room = in_turn[0].room()
+            return (in_turn[0], room) if room > 0 else None
+        for index, consumer in enumerate(in_turn):
+            room = consumer.room()
+            if room > 0:
+                sharing = sum(1 for one in in_turn[index:] if one.priority == consumer.priority and one.room() > 0)
+                del in_turn[index]
+                self._insert(consumer)
+                return consumer, min(room, -(-ready // sharing))
         return None
+
+    def waiting(self) -> Consumer | None:
+        """Who would be next."""
+        return next((consumer for consumer in self._in_turn if consumer.room() > 0), None)
 
     def _insert(self, consumer: Consumer) -> None:
         index = len(self._in_turn)

@@ -2,33 +2,42 @@
 
 A run goes to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their commit,
 and all that share it are answered together. What is done with is gathered as ranges and written behind, one record for a
-queue at a time. A log file is released when nothing in it, or before it, still lives.
+queue at a time. What needs more time than a turn is housekeeping's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import cast
 
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.policy import EffectiveArguments
-from broker.queue_type import DeathReason, Queue, QueueHost
+from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from classic.log_records import encode_deleted, encode_published, encode_settled
-from classic.queue import ClassicQueue, messages_as_contents
-from classic.recover import Recovery
+from classic import clean_stop
+from classic.backing import QueueBacking
+from classic.housekeeping import AtOnce, Background, Housekeeping
+from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
+from classic.manifest import Manifest
+from classic.queue import ClassicQueue
+from classic.recover import Recovery, summary_of
+from classic.shelf import ClassicLimits, Shelf
 from classic.stored_run import StoredRun
-from native.sequence_set import SequenceSet
-from storage.errors import DiskFailed
+from classic.variable_queue import VariableQueue
+from native.content import body_bytes, skip
+from storage.disk import Disk
+from storage.errors import DiskFailed, DiskFull
 from storage.record import Kind
-from storage.wal import Location
 from storage.wal_file_reader import Chunk
 from storage.wal_writer import LogWriter
 
-WRITER = 1  # of the log's records: the classic queues of this node
-ROUTING_KEY_BYTES_MAX = 255
+GATHERING_BYTES_MAX = 33_554_432
+
+Taken = tuple[ClassicQueue, VariableQueue, StoredRun]
 
 
 class ClassicQueues:
@@ -36,39 +45,95 @@ class ClassicQueues:
 
     name = "classic"
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk, limits: ClassicLimits | None = None, background: Background | None = None) -> None:
+        self._shelf = Shelf(disk, limits or ClassicLimits())
+        self._background = background or AtOnce()
+        self._queues: dict[int, ClassicQueue] = {}
         self._recovery: Recovery | None = None
         self._waiting: deque[tuple[int, list[Receipt]]] = deque()  # receipts by the ticket that answers them
-        self._settled: dict[ClassicQueue, SequenceSet] = {}
-        self._live: dict[int, int] = {}  # messages that still live, by log file
-        self._next_index = 1
+        self._active: dict[ClassicQueue, None] = {}  # whose rates are to be measured
         self._pressure = 0.0
+        self._stopped = False
 
     # start and stop
 
-    def recover(self, chunks: Iterable[Chunk], known: Set[int]) -> None:
-        """Read what the log holds for the queues with these ids."""
-        self._recovery = Recovery(known)
+    def recover(self, chunks: Iterable[Chunk], records: Iterable[QueueRecord]) -> None:
+        """Read what the disk holds for these queues: all that are declared. Raises Corrupt."""
+        declared = {record.id: record for record in records if record.kind == self.name and record.durable}
+        self._recovery = Recovery(self._shelf, declared)
         self._recovery.read(chunks)
-        self._next_index = self._recovery.next_index
 
     def attach(self, host: QueueHost, log: LogWriter) -> None:
         self._host = host
-        self._log = log
+        self._shelf.log = log
+        manifest = self._recovery.manifest if self._recovery is not None else Manifest()
+        self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background)
         log.when_durable(self._durable)
-        log.when_rolled(lambda _: self._release())
+
+    def opened(self) -> None:
+        """Every declared queue was opened: what is left of the recovery is for nobody."""
+        if self._recovery is not None:
+            self._recovery.finish()
+            self._recovery = None
 
     def stop(self, now: int) -> None:
-        """Everything acknowledged is on its way to the log, whose close makes it durable."""
-        self._write_settled()
+        """Everything is made durable, and what a fast start needs is written down. Nothing may be published after it."""
+        shelf, self._stopped = self._shelf, True
+        if shelf.log.failed is not None or self._housekeeping.failed is not None:
+            return
+        try:
+            shelf.write_settled()
+            shelf.log.commit_now()
+            for queue in self._queues.values():
+                if not queue.record.durable:
+                    queue.backing.index.delete_all()
+            manifest = self._housekeeping.stop()
+            durable = {queue_id: queue for queue_id, queue in self._queues.items() if queue.record.durable}
+            contents = shelf.store.contents.items()
+            summary = clean_stop.CleanStop(
+                clean_stop.VERSION,
+                shelf.next_index,
+                {queue_id: summary_of(queue) for queue_id, queue in durable.items()},
+                shelf.live,
+                [(*one, stored.file, stored.offset, stored.size, stored.references) for one, stored in contents],
+            )
+            assert set(manifest.store) >= {stored.file for _, stored in contents}, "the manifest misses a store file"
+            clean_stop.save(shelf.disk, summary)
+        except (DiskFull, DiskFailed) as error:
+            shelf.found(f"the next start will have to read everything: {error}")
+        shelf.files.close()
 
     def tick(self, now: int) -> None:
-        if self._log.failed is None:
-            self._write_settled()
-            self._release()
+        shelf = self._shelf
+        for queue in list(self._active):
+            if queue.deleted or not queue.tick(now, self._pressure):
+                del self._active[queue]
+        if shelf.log.failed is None and not self._stopped:
+            self._housekeeping.tick(now, shelf.write_settled())
 
     def set_pressure(self, pressure: float) -> None:
+        """How near the node's memory is to its limit: 0.0 below the point where paging begins, 1.0 at the watermark."""
+        if pressure > 0 and pressure != self._pressure:
+            for queue in self._queues.values():
+                if queue.ready_count:
+                    self._active[queue] = None
         self._pressure = pressure
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether publishers should wait: the disk does not keep up."""
+        return self._shelf.log.gathering_bytes > GATHERING_BYTES_MAX
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found wrong with files, since the node was started."""
+        return self._shelf.findings
+
+    def when_found(self, call: Callable[[str], None]) -> None:
+        """Tell of each finding, also of those there are already."""
+        for finding in self._shelf.findings:
+            call(finding)
+        self._shelf.on_finding = call
 
     # the contract
 
@@ -77,136 +142,139 @@ class ClassicQueues:
             raise PreconditionFailed(f"queue '{record.name}' is {record.kind}, not {self.name}")
 
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
-        queue = ClassicQueue(record, effective, self._host, self, now)
-        recovered = self._recovery.queues.pop(record.id, None) if self._recovery is not None else None
-        if recovered is not None:
-            parts = recovered.parts()
-            for part in parts:
-                location = part.run.location
-                assert location is not None, f"the run at {part.run.first} was recovered from nowhere"
-                self._live[location.file_number] = self._live.get(location.file_number, 0) + part.count
-            queue.recovered(parts, recovered.next_sequence, now)
+        queue = ClassicQueue(record, effective, self._host, QueueBacking(record, self._shelf), now)
+        self._queues[record.id] = queue
+        if self._recovery is not None:
+            self._recovery.fill(queue, now)
         return queue
 
     def delete(self, queue: Queue, now: int) -> int:
         assert isinstance(queue, ClassicQueue), f"{queue!r} is not a classic queue"
         ready = queue.ready_count
         queue.close()
-        self._settled.pop(queue, None)
-        if queue.record.durable and self._log.failed is None:
-            self._append_lazy(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)])
+        queue.backing.release_all(queue)
+        queue.backing.index.delete_all()
+        self._answer_purges(queue, 1 << 62)
+        self._active.pop(queue, None)
+        self._shelf.settled.pop(queue, None)
+        del self._queues[queue.record.id]
+        self._housekeeping.manifest.queues.pop(queue.record.id, None)
+        if queue.record.durable and self._shelf.log.failed is None:
+            self._shelf.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
-        taken: list[tuple[ClassicQueue, StoredRun]] = []
-        durable: list[tuple[ClassicQueue, StoredRun]] = []
-        for queue in queues:
-            assert isinstance(queue, ClassicQueue), f"{queue!r} is not a classic queue"
-            if queue.refuses(run.count, run.body_bytes):
-                self._refuse(queue, run, receipt, now)
-                continue
-            stored = StoredRun(
-                queue.next_sequence,
-                run.count,
-                run.exchange,
-                run.routing_key,
-                run.content,
-                run.body_bytes,
-                run.persistent,
-                run.priority,
-                queue.expiry_of(run.expiration_ms, now),
-            )
-            queue.next_sequence += run.count
-            taken.append((queue, stored))
-            if run.persistent and queue.record.durable:
-                durable.append((queue, stored))
-        if durable:
-            self._log_run(run, durable, receipt is not None)
-        for queue, stored in taken:
-            queue.publish(stored, now)
-        if receipt is not None:
-            for _ in range(len(taken) - len(durable)):
-                receipt.accepted()
-            if durable:
-                self._answer_when_durable(receipt, len(durable))
+        mine = cast("Sequence[ClassicQueue]", queues)
+        if run.count > 1 and any(queue.counts_bytes for queue in mine):
+            *others, last = one_by_one(run)
+            for one in others:
+                self._publish(mine, one, None, now)
+            self._publish(mine, last, receipt, now)
+        else:
+            self._publish(mine, run, receipt, now)
 
     # steps
 
-    def _log_run(self, run: Run, durable: list[tuple[ClassicQueue, StoredRun]], promised: bool) -> None:
-        """One record for each time of expiry; nearly always one for all queues."""
-        by_expiry: dict[int | None, list[tuple[ClassicQueue, StoredRun]]] = {}
-        for pair in durable:
-            by_expiry.setdefault(pair[1].expires_at, []).append(pair)
-        append = self._append if promised else self._append_lazy
-        for expires_at, pairs in by_expiry.items():
-            ids = [(queue.record.id, stored.first) for queue, stored in pairs]
-            head = encode_published(
-                ids, run.priority, run.count, run.body_bytes, expires_at, run.exchange, run.routing_key
-            )
-            location = append(Kind.CLASSIC_PUBLISH, [head, run.content])
-            for _, stored in pairs:
-                stored.location = location
-                stored.content_at = len(head)
-            self._live[location.file_number] = self._live.get(location.file_number, 0) + run.count * len(pairs)
+    def _publish(self, queues: Sequence[ClassicQueue], run: Run, receipt: Receipt | None, now: int) -> None:
+        takers = [queue for queue in queues if self._takes(queue, run, receipt, now)]
+        taken: list[Taken] = []
+        durable: list[Taken] = []
+        for queue in takers:
+            stays = run.persistent and queue.record.durable
+            if (receipt is None or not stays) and queue.deliver_at_once(run, now):
+                if receipt is not None:
+                    receipt.accepted()
+                continue
+            level = queue.level_of(run.priority)
+            one = (queue, level, queue.stored(run, level, now))
+            taken.append(one)
+            if stays:
+                durable.append(one)
+        if durable:
+            self._log_run(run, durable, receipt)
+        for queue, level, stored in taken:
+            level.publish(stored)
+            if run.redelivered:
+                queue.redelivered.add(stored.first, stored.end)
+        for queue, level, stored in taken:  # only now: what follows from it may publish to any of them
+            queue.published(stored, level, now)
+            self._active[queue] = None
+        if receipt is not None:
+            for _ in range(len(taken) - len(durable)):
+                receipt.accepted()
 
-    def _append(self, kind: Kind, parts: list[bytes]) -> Location:
-        try:
-            location = self._log.append(kind, WRITER, self._next_index, parts)
-        except DiskFailed as error:
-            raise ResourceExhausted(f"this node's disk failed, it takes no messages: {error}") from error
-        self._next_index += 1
-        return location
-
-    def _append_lazy(self, kind: Kind, parts: list[bytes]) -> Location:
-        try:
-            location = self._log.append_lazy(kind, WRITER, self._next_index, parts)
-        except DiskFailed as error:
-            raise ResourceExhausted(f"this node's disk failed, it takes no messages: {error}") from error
-        self._next_index += 1
-        return location
-
-    def _refuse(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> None:
-        if queue.dead_letters_refused:
-            single = messages_as_contents(run.content, 0, run.count)
-            dead = [(run.exchange, run.routing_key, one, run.persistent) for one in single]
-            self._host.dead_letter(queue, DeathReason.MAXLEN, dead, now)
+    def _takes(self, queue: ClassicQueue, run: Run, receipt: Receipt | None, now: int) -> bool:
+        if not queue.refuses(run, now):
+            return True
+        queue.refused(run, now)
         if receipt is not None:
             receipt.refused()
+        return False
+
+    def _log_run(self, run: Run, durable: list[Taken], receipt: Receipt | None) -> None:
+        """One record for each time of expiry, nearly always one for all queues."""
+        if len(durable) == 1:
+            self._write_run(run, durable, receipt)
+            return
+        by_expiry: dict[int | None, list[Taken]] = {}
+        for one in durable:
+            by_expiry.setdefault(one[2].expires_at, []).append(one)
+        for group in by_expiry.values():
+            for at in range(0, len(group), QUEUES_PER_RECORD_MAX):
+                self._write_run(run, group[at : at + QUEUES_PER_RECORD_MAX], receipt)
+
+    def _write_run(self, run: Run, group: list[Taken], receipt: Receipt | None) -> None:
+        if self._stopped:
+            raise ResourceExhausted("this node is stopping, it takes no messages")
+        head = encode_published(
+            [(queue.record.id, stored.first) for queue, _, stored in group],
+            run.priority,
+            run.count,
+            run.body_bytes,
+            group[0][2].expires_at,
+            run.exchange,
+            run.routing_key,
+        )
+        location = self._shelf.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
+        for _, _, stored in group:
+            stored.where = location
+            stored.content_at = len(head)
+        live = self._shelf.live
+        live[location.file_number] = live.get(location.file_number, 0) + run.count * len(group)
+        if receipt is not None:
+            self._answer_when_durable(receipt, len(group))
 
     def _answer_when_durable(self, receipt: Receipt, times: int) -> None:
-        ticket = self._log.gathering
+        ticket = self._shelf.log.gathering
         if not self._waiting or self._waiting[-1][0] != ticket:
             self._waiting.append((ticket, []))
-        self._waiting[-1][1].extend([receipt] * times)
+        if times == 1:
+            self._waiting[-1][1].append(receipt)
+        else:
+            self._waiting[-1][1].extend([receipt] * times)
 
     def _durable(self, ticket: int) -> None:
         while self._waiting and self._waiting[0][0] <= ticket:
             for receipt in self._waiting.popleft()[1]:
                 receipt.accepted()
+        for queue in list(self._shelf.purging):
+            self._answer_purges(queue, ticket)
 
-    def read(self, run: StoredRun) -> bytes:
-        assert run.location is not None, f"the run at {run.first} is neither in memory nor in the log"
-        return self._log.read(run.location)[run.content_at :]
+    def _answer_purges(self, queue: ClassicQueue, ticket: int) -> None:
+        promised = queue.backing.promised
+        while promised and promised[0][0] <= ticket:
+            _, answer, count = promised.pop(0)
+            answer.resolve(count)
+        if not promised:
+            self._shelf.purging.pop(queue, None)
 
-    def forget(self, queue: ClassicQueue, run: StoredRun, sequence: int, count: int) -> None:
-        if run.location is None:
-            return
-        self._live[run.location.file_number] -= count
-        settled = self._settled.get(queue)
-        if settled is None:
-            settled = self._settled[queue] = SequenceSet()
-        settled.add(sequence, sequence + count)
 
-    def _write_settled(self) -> None:
-        gathered, self._settled = self._settled, {}
-        for queue, settled in gathered.items():
-            self._append_lazy(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)])
-
-    def _release(self) -> None:
-        """Let the log delete its oldest files as far as nothing lives in them."""
-        files = self._log.files()
-        first = next((number for number in files if self._live.get(number)), files.stop - 1)
-        if first > files.start:
-            for number in range(files.start, first):
-                self._live.pop(number, None)
-            self._log.release(first)
+def one_by_one(run: Run) -> list[Run]:
+    """Each message of a run as a run of its own."""
+    singles, at = [], 0
+    for _ in range(run.count):
+        end = skip(run.content, at, 1)
+        size = body_bytes(run.content, at, 1)
+        singles.append(replace(run, content=run.content[at:end], count=1, body_bytes=size))
+        at = end
+    return singles

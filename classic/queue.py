@@ -1,76 +1,74 @@
 """One classic queue: what waits, what is out, who takes it. Fulfils broker.queue_type.Queue.
 
-Everything moves in parts of runs. What a queue must have on disk it asks of its `Store` (the driver): to note that messages are
-done with, and to read contents that are not in memory.
+    levels       one variable queue for each priority, the highest is served first; nearly always there is one
+    out          sequences of messages that consumers hold; a session holds the messages themselves
+    redelivered  sequences of messages that were out before and came back: the next who gets them is told
+    transient    sequences of non-persistent messages, in a durable queue: they do not outlive the node
 
-    ready       one list for each priority, each in order of sequences; the highest priority is served first
-    out         messages that consumers hold: a count, for the sessions hold the messages themselves
-    ram_count   messages whose content is in memory; beyond RAM_COUNT_MAX a content is left to the log
+A message lives while it is ready or out. Sequences of priority p begin at p << LEVEL_SHIFT, so one number says all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from broker.consumer import Consumer
+from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
+from classic.backing import QueueBacking
 from classic.consumers import Consumers
-from classic.ready_list import ReadyList
-from classic.stored_run import Part, StoredRun
-from native.content import take
+from classic.expiry import Alarm, expiry_of
+from classic.limits import dead_letters_refused, excess, over, refuses
+from classic.stored_run import LEVEL_SHIFT, StoredRun
+from classic.variable_queue import ContentLost, VariableQueue
+from native.content import skip, take
+from native.sequence_set import Range, SequenceSet
 
 PORTION_BYTES_MAX = 1 << 20
-RAM_COUNT_MAX = 2_048
-DROP_HEAD = "drop-head"
-
-
-class Store(Protocol):
-    """What a queue asks of the disk."""
-
-    def read(self, run: StoredRun) -> bytes:
-        """The content of a run that is not in memory."""
-
-    def forget(self, queue: ClassicQueue, run: StoredRun, sequence: int, count: int) -> None:
-        """These messages are done with: acknowledged, dropped or handed out for good."""
+ALL_BYTES = 1 << 62
+RUN_BYTES = 400  # what the position of a run costs in memory, about
 
 
 class ClassicQueue:
     """See the module."""
 
     def __init__(
-        self, record: QueueRecord, effective: EffectiveArguments, host: QueueHost, store: Store, now: int
+        self, record: QueueRecord, effective: EffectiveArguments, host: QueueHost, backing: QueueBacking, now: int
     ) -> None:
         self.record = record
-        self.next_sequence = 0
         self.deleted = False
+        self.backing = backing
+        self.out = SequenceSet()
+        self.redelivered = SequenceSet()
+        self.transient = SequenceSet()
+        self.levels = [
+            VariableQueue(backing, level << LEVEL_SHIFT, now, backing.runs_max, backing.ram_count_max)
+            for level in range((effective.max_priority or 0) + 1)
+        ]
         self._effective = effective
         self._host = host
-        self._store = store
-        self._ready = [ReadyList() for _ in range((effective.max_priority or 0) + 1)]
         self._consumers = Consumers(record, effective.single_active_consumer)
         self._had_consumers = False
         self._figures = QueueStatistics()
-        self._out_count = 0
         self._out_bytes = 0
-        self._ram_count = 0
         self._used_at = now
-        self._cancel_expiry: Callable[[], None] | None = None
-        self._cancel_ttl: Callable[[], None] | None = None
+        self._ttl = Alarm(host)
+        self._unused = Alarm(host)
         self._watch_use()
 
     # what the contract asks
 
     @property
     def ready_count(self) -> int:
-        return sum(ready.count for ready in self._ready)
+        levels = self.levels
+        return levels[0].ready.count if len(levels) == 1 else sum(level.ready.count for level in levels)
 
     @property
     def ready_bytes(self) -> int:
-        return sum(ready.body_bytes for ready in self._ready)
+        return sum(level.ready_bytes for level in self.levels)
 
     @property
     def consumer_count(self) -> int:
@@ -86,243 +84,372 @@ class ClassicQueue:
         if not self._consumers.remove(consumer):
             return
         self._used_at = now
+        self._watch_use()
         if self.record.auto_delete and self._had_consumers and not len(self._consumers):
             self._host.delete_queue(self, "its last consumer left")
         else:
             self._host.wake(self)
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
-        self._used_at = now
-        self._drop_expired(now)
-        ready = self._next_ready()
-        if ready is None:
-            return Pending.of(None)
-        piece, content = self._take(ready, 1)
-        self._figures.got += 1
-        self._handed_out(piece, content, no_ack)
-        return Pending.of(Got(piece, content, self.ready_count))
+        self.used(now)
+        while (level := self._next_deliverable(now)) is not None:
+            taken = self._take(level, 1)
+            if taken is not None:
+                self._figures.got += 1
+                self._handed_out(taken[0], no_ack)
+                self._watch_head()
+                return Pending.of(Got(*taken, self.ready_count))
+        return Pending.of(None)
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
-        run: StoredRun = piece.handle
-        size = self._bytes_of(run, piece.sequence, piece.count)
-        self._out_count -= piece.count
-        self._out_bytes -= size
-        assert self._out_count >= 0, f"{self.record.name}: {-self._out_count} messages more came back than were out"
         if self.deleted:
             return
+        run: StoredRun = piece.handle
+        first, end = piece.sequence, piece.sequence + piece.count
+        gone = self.out.remove(first, end)
+        assert gone == piece.count, f"{self.record.name}: of {first} to {end - 1} only {gone} messages were out"
+        self._out_bytes -= run.bytes_of(first, end)
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
-            self._store.forget(self, run, piece.sequence, piece.count)
+            self.level_at(run.first).rates.ack_egress.count += piece.count
+            self._forget(run, first, piece.count)
         elif outcome is Outcome.REJECTED:
-            self._die(Part(run, piece.sequence, piece.count, None, size, False), DeathReason.REJECTED, now)
+            self._dead_letter_piece(piece, now)
+            self._forget(run, first, piece.count)
         else:
-            redelivered = piece.redelivered or outcome is Outcome.REQUEUED
-            part = Part(run, piece.sequence, piece.count, None, size, redelivered)
-            self._ready[self._level(run)].put_back(part)
-            self._watch_head(now)
+            if outcome is Outcome.REQUEUED:
+                self.redelivered.add(first, end)
+            self.level_at(run.first).requeue(run, first, piece.count)
+            self._keep_length(now)
+            self._watch_head()
+            self._host.wake(self)
 
     def pump(self, now: int) -> None:
         if self.deleted:
             return
-        self._drop_expired(now)
-        while (ready := self._next_ready()) is not None:
-            consumer = self._consumers.next()
-            if consumer is None:
+        while (level := self._next_deliverable(now)) is not None:
+            turn = self._consumers.next(self.ready_count)
+            if turn is None:
                 break
-            piece, content = self._take(ready, consumer.room())
-            self._handed_out(piece, content, consumer.no_ack)
+            consumer, room = turn
+            taken = self._take(level, room)
+            if taken is None:
+                continue
+            piece, content = taken
+            self._handed_out(piece, consumer.no_ack)
             if consumer.no_ack:
                 self._figures.delivered_no_ack += piece.count
             else:
                 self._figures.delivered += piece.count
-            if piece.redelivered:
-                self._figures.redelivered += piece.count
             consumer.deliver(piece, content)
-        self._watch_head(now)
+            if self.deleted:
+                return
+        self._drop_expired(now + 1)
+        self._watch_head()
+        for level in self.levels:
+            level.reduce()
+
+    def used(self, now: int) -> None:
+        self._used_at = now
 
     def purge(self, now: int) -> Pending[int]:
-        purged = 0
-        for ready in self._ready:
-            for part in ready.clear():
-                purged += part.count
-                self._store.forget(self, part.run, part.sequence, part.count)
-        self._ram_count = 0
-        return Pending.of(purged)
+        purged = self.ready_count
+        self.backing.release_ready(self)
+        gone = [pair for level in self.levels for pair in level.purge()]
+        for first, end in gone:
+            self.redelivered.remove(first, end)
+        kept = self._persistent_ranges(gone)
+        for first, end in gone:
+            self.transient.remove(first, end)
+        self._watch_head()
+        return self.backing.purged(self, kept, purged)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._effective = effective
         self._watch_use()
         self._keep_length(now)
+        self._watch_head()
         self._host.wake(self)
 
     def statistics(self) -> QueueStatistics:
         figures = self._figures
         figures.ready = self.ready_count
         figures.ready_bytes = self.ready_bytes
-        figures.unacknowledged = self._out_count
+        figures.unacknowledged = self.out.count
         figures.unacknowledged_bytes = self._out_bytes
+        figures.persistent = figures.ready + figures.unacknowledged - self.transient.count if self.record.durable else 0
         figures.consumers = len(self._consumers)
-        figures.ram = self._ram_count
+        figures.ram = sum(level.ram_count for level in self.levels)
+        figures.disk_reads, figures.disk_writes = self.backing.reads, self.backing.writes
+        figures.details = details(self)
+        runs = sum(len(q) for level in self.levels for q in (level.q1, level.q2, level.q3, level.q4))
+        figures.memory_bytes = runs * RUN_BYTES + figures.details["ram_bytes"]
         active = self._consumers.active
         figures.single_active_consumer_tag = active.tag if active is not None else None
         return figures
 
     # publishing, as the driver does it
 
-    def refuses(self, run_count: int, run_bytes: int) -> bool:
-        """Whether a length limit keeps this run out (overflow reject-publish)."""
-        effective = self._effective
-        if effective.overflow == DROP_HEAD:
+    def refuses(self, run: Run, now: int) -> bool:
+        """Whether a length limit keeps this run out. What consumers can take at once does not count."""
+        if not refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes):
             return False
-        over_count = effective.max_length is not None and self.ready_count + run_count > effective.max_length
-        limit = effective.max_length_bytes
-        return over_count or (limit is not None and self.ready_bytes + run_bytes > limit)
+        if len(self._consumers):
+            self.pump(now)
+        return refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes)
 
-    @property
-    def dead_letters_refused(self) -> bool:
-        return self._effective.overflow == "reject-publish-dlx" and self._effective.dead_letter_exchange is not None
+    def refused(self, run: Run, now: int) -> None:
+        """The run was kept out; it may have to be dead-lettered."""
+        if dead_letters_refused(self._effective):
+            self._dead_letter(
+                run.exchange, run.routing_key, run.persistent, run.content, 0, run.count, DeathReason.MAXLEN, now
+            )
 
-    def expiry_of(self, expiration_ms: int | None, now: int) -> int | None:
-        """When a message published now dies of old age."""
-        lives = [ttl for ttl in (expiration_ms, self._effective.message_ttl_ms) if ttl is not None]
-        return now + min(lives) if lives else None
-
-    def publish(self, run: StoredRun, now: int) -> None:
-        """The run is the queue's; deliver what can be delivered."""
+    def deliver_at_once(self, run: Run, now: int) -> bool:
+        """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
+        for it. It never was in the queue then."""
+        if not len(self._consumers) or self.ready_count:
+            return False
+        consumer = self._consumers.waiting()
+        if consumer is None or not consumer.no_ack or consumer.room() < run.count or run.body_bytes > PORTION_BYTES_MAX:
+            return False
+        level = self.level_of(run.priority)
+        stored = self.stored(run, level, now)
+        level.next_sequence += run.count
+        level.rates.ingress.count += run.count
+        level.rates.egress.count += run.count
         self._figures.published += run.count
-        self._ready[self._level(run)].append(Part(run, run.first, run.count, 0, run.body_bytes, False))
-        self._ram_count += run.count
+        self._figures.delivered_no_ack += run.count
+        turn = self._consumers.next(1)
+        assert turn is not None, "a consumer that had room has none"
+        piece = Slice(self, stored, stored.first, run.count, 0, run.exchange, run.routing_key, run.redelivered)
+        turn[0].deliver(piece, run.content)
+        return True
+
+    def level_of(self, priority: int) -> VariableQueue:
+        levels = self.levels
+        return levels[0] if len(levels) == 1 else levels[min(priority, len(levels) - 1)]
+
+    def stored(self, run: Run, level: VariableQueue, now: int) -> StoredRun:
+        """The run as it will stand behind all others of its level."""
+        return StoredRun(
+            level.next_sequence,
+            run.count,
+            run.exchange,
+            run.routing_key,
+            run.content,
+            run.body_bytes,
+            run.persistent,
+            run.priority,
+            expiry_of(run.expiration_ms, self._effective, now),
+        )
+
+    def published(self, run: StoredRun, level: VariableQueue, now: int) -> None:
+        """The run stands in its level; what consumers have room for is delivered at the end of the turn."""
+        self._figures.published += run.count
+        if not run.persistent and self.record.durable:
+            self.transient.add(run.first, run.end)
+        if run.expires_at is not None:
+            if run.expires_at <= now:
+                self.pump(now)  # deliver it now or never
+            else:
+                self._watch_head()
+        if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
+            self._limit_length(now)
         if len(self._consumers):
             self._host.wake(self)
-        self._keep_length(now)
-        if run.expires_at is not None:
-            self._watch_head(now)
-        if self._ram_count > RAM_COUNT_MAX and run.location is not None:
-            run.content = None
-            self._ram_count -= run.count
+        else:
+            level.reduce()
 
-    def recovered(self, parts: list[Part], next_sequence: int, now: int) -> None:
-        """What the log still held for this queue, in order."""
-        self.next_sequence = next_sequence
-        for part in parts:
-            self._ready[self._level(part.run)].append(part)
+    # for who looks after files
+
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether a limit needs to know the bytes of each message; then each is to be a run of its own."""
+        return self._effective.max_length_bytes is not None
+
+    def level_at(self, sequence: int) -> VariableQueue:
+        levels = self.levels
+        return levels[0] if len(levels) == 1 else levels[sequence >> LEVEL_SHIFT]
+
+    def alive_in(self, first: int, end: int) -> list[Range]:
+        """Which messages from `first` on and before `end` live, as ranges in order."""
+        ready = self.level_at(first).ready.intersect(first, end)
+        out = self.out.intersect(first, end) if self.out else []
+        return sorted(ready + out) if ready and out else ready or out
+
+    @property
+    def next_sequences(self) -> list[int]:
+        return [level.next_sequence for level in self.levels]
+
+    def recovered(self, now: int) -> None:
+        """Its levels were filled by recovery."""
+        self._drop_expired(now)
         self._keep_length(now)
-        self._watch_head(now)
+        self._watch_head()
+
+    def tick(self, now: int, pressure: float) -> bool:
+        """Measure rates, and let go of what may not stay in memory. False when nothing goes on here any more."""
+        busy = False
+        for level in self.levels:
+            level.tick(now, pressure)
+            level.reduce()
+            rates = level.rates
+            busy = busy or any(
+                rate.per_second > 0.01 or rate.count for rate in (rates.ingress, rates.egress, rates.ack_egress)
+            )
+        return busy
+
+    def close(self) -> None:
+        """The queue is deleted."""
+        self.deleted = True
+        self._ttl.cancel()
+        self._unused.cancel()
 
     # steps
 
-    def _level(self, run: StoredRun) -> int:
-        return min(run.priority, len(self._ready) - 1)
-
-    def _next_ready(self) -> ReadyList | None:
-        for ready in reversed(self._ready):
-            if ready:
-                return ready
+    def _next_deliverable(self, now: int) -> VariableQueue | None:
+        """The highest level with a message that may still be delivered; what is too old at a head goes."""
+        for level in reversed(self.levels):
+            self._drop_expired_of(level, now)
+            if level.ready:
+                return level
         return None
 
-    def _content(self, run: StoredRun) -> bytes:
-        if run.content is None:
-            run.content = self._store.read(run)
-            self._figures.disk_reads += 1
-        return run.content
+    def _take(self, level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:
+        """Up to this many messages from the head of a level, all alike. None if their content was lost."""
+        redelivered = False
+        if self.redelivered:
+            first = level.ready.first()
+            redelivered = first in self.redelivered
+            count_max = min(count_max, self._count_alike(level, first, redelivered))
+        try:
+            run, first, count, content, position = level.take(count_max, PORTION_BYTES_MAX)
+        except ContentLost:
+            return None
+        return Slice(self, run, first, count, position, run.exchange, run.routing_key, redelivered), content
 
-    def _take(self, ready: ReadyList, count_max: int) -> tuple[Slice, bytes]:
-        """Up to this many messages from the head of a list, all of one run."""
-        part = ready.head
-        run = part.run
-        content = self._content(run)
-        position = part.find_position(content)
-        count, end, size = take(content, position, min(count_max, part.count), PORTION_BYTES_MAX)
-        piece = Slice(self, run, part.sequence, count, position, run.exchange, run.routing_key, part.redelivered)
-        if count == part.count:
-            ready.drop_head()
-            if run.location is not None:
-                run.content = None  # the session may hold it for long; it can be read again
-        else:
-            ready.shorten_head(count, end, size)
-        self._ram_count = max(0, self._ram_count - count)
-        return piece, content
+    def _count_alike(self, level: VariableQueue, first: int, redelivered: bool) -> int:
+        """How many messages from the first on are marked, or are not marked, as it is."""
+        run = level.head()
+        assert run is not None, f"message {first} is ready and has no run"
+        marked = self.redelivered.intersect(first, run.end)
+        if redelivered:
+            return marked[0][1] - first
+        return marked[0][0] - first if marked else run.end - first
 
-    def _handed_out(self, piece: Slice, content: bytes, no_ack: bool) -> None:
+    def _handed_out(self, piece: Slice, no_ack: bool) -> None:
+        run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
+        if piece.redelivered:
+            self._figures.redelivered += piece.count
         if no_ack:
-            self._store.forget(self, piece.handle, piece.sequence, piece.count)
-        else:
-            self._out_count += piece.count
-            self._out_bytes += self._bytes_of(piece.handle, piece.sequence, piece.count, piece.position, content)
+            self._forget(run, first, piece.count)
+            return
+        self.out.add(first, end)
+        self._out_bytes += run.bytes_of(first, end)
+        self.level_at(first).rates.ack_ingress.count += piece.count
 
-    def _bytes_of(
-        self, run: StoredRun, sequence: int, count: int, position: int | None = None, content: bytes | None = None
-    ) -> int:
-        """Body bytes of some messages of a run; of a whole run it is known, of a part the average is taken."""
-        if count == run.count:
-            return run.body_bytes
-        return run.body_bytes * count // run.count
+    def _forget(self, run: StoredRun, first: int, count: int) -> None:
+        """Messages that are neither ready nor out any more."""
+        if self.redelivered:
+            self.redelivered.remove(first, first + count)
+        if self.transient:
+            self.transient.remove(first, first + count)
+        if run.where is not None:
+            self.backing.forget(self, run, first, count)
+
+    def _persistent_ranges(self, ranges: list[Range]) -> list[Range]:
+        if not self.transient:
+            return ranges
+        kept = SequenceSet()
+        for first, end in ranges:
+            kept.add(first, end)
+            for start, stop in self.transient.intersect(first, end):
+                kept.remove(start, stop)
+        return kept.ranges()
 
     # leaving by age, length or rejection
 
     def _drop_expired(self, now: int) -> None:
-        for ready in self._ready:
-            while ready and ready.head.run.expires_at is not None and ready.head.run.expires_at <= now:
-                self._die(ready.drop_head(), DeathReason.EXPIRED, now)
+        """What had to be delivered before now."""
+        for level in self.levels:
+            self._drop_expired_of(level, now)
+
+    def _drop_expired_of(self, level: VariableQueue, now: int) -> None:
+        while (run := level.head()) is not None and run.expires_at is not None and run.expires_at < now:
+            self._die(level, run.ready, DeathReason.EXPIRED, now)
+
+    def _limit_length(self, now: int) -> None:
+        """The same as `_keep_length`, but consumers may take what is too much."""
+        if len(self._consumers) and over(self._effective, self.ready_count, self.ready_bytes):
+            self.pump(now)
+        self._keep_length(now)
 
     def _keep_length(self, now: int) -> None:
-        effective = self._effective
-        if effective.max_length is None and effective.max_length_bytes is None:
+        while (count := excess(self._effective, self.ready_count, self.ready_bytes)) > 0:
+            level = next(level for level in self.levels if level.ready)
+            self._die(level, count, DeathReason.MAXLEN, now)
+
+    def _die(self, level: VariableQueue, count_max: int, reason: DeathReason, now: int) -> None:
+        """Up to this many messages from the head: to the dead-letter exchange, if there is one, before they are forgotten."""
+        if self._effective.dead_letter_exchange is None:
+            run, first, count = level.drop(count_max)
+        else:
+            try:
+                run, first, count, content, position = level.take(count_max, ALL_BYTES)
+            except ContentLost:
+                return
+            self._dead_letter(run.exchange, run.routing_key, run.persistent, content, position, count, reason, now)
+        self._forget(run, first, count)
+
+    def _dead_letter_piece(self, piece: Slice, now: int) -> None:
+        if self._effective.dead_letter_exchange is None:
             return
-        while self._too_long():
-            ready = next(ready for ready in self._ready if ready)
-            self._die(self._split_head(ready), DeathReason.MAXLEN, now)
+        run: StoredRun = piece.handle
+        if run.content is not None:
+            content, position = run.content, run.position_of(piece.sequence, run.content)
+        else:
+            try:
+                content, first = self.backing.read(run)
+            except ContentLost:
+                return
+            position = skip(content, 0, piece.sequence - first)
+        self._dead_letter(
+            run.exchange, run.routing_key, run.persistent, content, position, piece.count, DeathReason.REJECTED, now
+        )
 
-    def _too_long(self) -> bool:
-        effective = self._effective
-        count = self.ready_count
-        if effective.max_length is not None and count > effective.max_length:
-            return True
-        return effective.max_length_bytes is not None and count > 0 and self.ready_bytes > effective.max_length_bytes
-
-    def _split_head(self, ready: ReadyList) -> Part:
-        """The messages at the head that are too many, as a part of their own."""
-        part, effective = ready.head, self._effective
-        excess = 1
-        if effective.max_length is not None:
-            excess = max(1, self.ready_count - effective.max_length)
-        if excess >= part.count:
-            return ready.drop_head()
-        content = self._content(part.run)
-        position = part.find_position(content)
-        count, end, size = take(content, position, excess, 1 << 62)
-        gone = Part(part.run, part.sequence, count, position, size, part.redelivered)
-        ready.shorten_head(count, end, size)
-        return gone
-
-    def _die(self, part: Part, reason: DeathReason, now: int) -> None:
-        """To the dead-letter exchange, if there is one, before the queue forgets them."""
-        run = part.run
-        if self._effective.dead_letter_exchange is not None:
-            content = self._content(run)
-            single = messages_as_contents(content, part.find_position(content), part.count)
-            dead = [(run.exchange, run.routing_key, one, run.persistent) for one in single]
-            self._host.dead_letter(self, reason, dead, now)
-        self._store.forget(self, run, part.sequence, part.count)
+    def _dead_letter(
+        self,
+        exchange: str,
+        routing_key: str,
+        persistent: bool,
+        content: bytes,
+        position: int,
+        count: int,
+        reason: DeathReason,
+        now: int,
+    ) -> None:
+        dead = []
+        for _ in range(count):
+            _, end, _ = take(content, position, 1, ALL_BYTES)
+            dead.append((exchange, routing_key, content[position:end], persistent))
+            position = end
+        self._host.dead_letter(self, reason, dead, now)
 
     # timers
 
-    def _watch_head(self, now: int) -> None:
-        """Have the oldest message's end of life noticed."""
-        ends = [ready.head.run.expires_at for ready in self._ready if ready and ready.head.run.expires_at is not None]
-        if self._cancel_ttl is not None:
-            self._cancel_ttl()
-            self._cancel_ttl = None
-        if ends:
-            self._cancel_ttl = self._host.call_at(min(ends), lambda _: self._host.wake(self))
+    def _watch_head(self) -> None:
+        """Have the end of life of the first message noticed."""
+        when: int | None = None
+        for level in self.levels:
+            run = level.head()
+            if run is not None and run.expires_at is not None and (when is None or run.expires_at < when):
+                when = run.expires_at
+        self._ttl.set(when, lambda _: self._host.wake(self))
 
     def _watch_use(self) -> None:
-        if self._cancel_expiry is not None:
-            self._cancel_expiry()
-            self._cancel_expiry = None
         expires = self._effective.expires_ms
-        if expires is not None:
-            self._cancel_expiry = self._host.call_at(self._used_at + expires, self._expire_if_unused)
+        self._unused.set(None if expires is None else self._used_at + expires, self._expire_if_unused)
 
     def _expire_if_unused(self, now: int) -> None:
         expires = self._effective.expires_ms
@@ -335,28 +462,16 @@ class ClassicQueue:
         else:
             self._watch_use()
 
-    def used(self, now: int) -> None:
-        """Declared again: the queue is in use."""
-        self._used_at = now
-
-    def close(self) -> list[StoredRun]:
-        """The queue is deleted; returns what still waited, to be forgotten."""
-        self.deleted = True
-        for cancel in (self._cancel_expiry, self._cancel_ttl):
-            if cancel is not None:
-                cancel()
-        return [part.run for ready in self._ready for part in ready.clear()]
-
-
-def messages_as_contents(content: bytes, position: int, count: int) -> list[bytes]:
-    """Each of these messages as a content of its own."""
-    singles = []
-    for _ in range(count):
-        _, end, _ = take(content, position, 1, 1 << 62)
-        singles.append(content[position:end])
-        position = end
-    return singles
-
 
 def details(queue: ClassicQueue) -> dict[str, Any]:
-    return {"next_seq_id": queue.next_sequence}
+    """As RabbitMQ's backing_queue_status: of a queue with priorities the sums, and each level by its number."""
+    each = [level.details() for level in queue.levels]
+    shown: dict[str, Any] = {"mode": "default", "version": 2}
+    if len(each) == 1:
+        return shown | each[0]
+    for name, value in each[0].items():
+        shown[name] = value if name == "delta" else sum(one[name] for one in each)
+    counts = [one["delta"]["count"] for one in each]
+    shown["delta"] = {"start": None, "count": sum(counts), "end": None}
+    shown["priority_lengths"] = {number: one["len"] for number, one in enumerate(each)}
+    return shown

@@ -1,88 +1,429 @@
-"""Rebuilds queues from the log: what was published and is not done with, in the order it was published."""
+"""Rebuilds queues at a start: from what a clean stop wrote down, or from the index files and the log.
+
+After a crash a message is there if it was published, as the log or an index segment says, and not settled, as either of them
+says. Order does not matter for that, since a sequence is never given to two messages. Which messages had been out nobody knows,
+so all that are left are marked as redelivered. Non-persistent ones are dropped.
+
+A start reads much and makes few objects: runs are kept as the bytes of their index entries until it is known which of them
+live, and a long queue's go to its index as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
 
-from classic.log_records import decode_deleted, decode_published, decode_settled
-from classic.stored_run import Part, StoredRun
+from broker.records import QueueRecord
+from classic import clean_stop, manifest
+from classic.clean_stop import CleanStop, LevelSummary, QueueSummary
+from classic.index_entries import IN_LOG, PERSISTENT, Block, blocks_of, make_run, read_block
+from classic.log_records import decode_deleted, decode_settled, read_published
+from classic.manifest import Manifest
+from classic.queue_index import Segment, read_segment
+from classic.shelf import Shelf
+from classic.store import Stored
+from classic.stored_run import LEVEL_SHIFT, InStore, StoredRun
 from native.sequence_set import SequenceSet
+from storage import names
+from storage.disk import Disk
+from storage.errors import Corrupt
 from storage.record import Kind
+from storage.wal import Location
 from storage.wal_file_reader import Chunk
 
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
 
-class RecoveredQueue:
+CLASSIC_KINDS = range(Kind.CLASSIC_PUBLISH, Kind.CLASSIC_QUEUE_DELETED + 1)
+
+
+class FromLog:
     """What the log says of one queue."""
 
-    __slots__ = ("next_sequence", "runs", "settled")
+    __slots__ = ("blocks", "published", "settled")
 
     def __init__(self) -> None:
-        self.runs: list[StoredRun] = []
+        self.blocks: list[Block] = [Block()]
+        self.published = SequenceSet()
         self.settled = SequenceSet()
-        self.next_sequence = 0
-
-    def parts(self) -> list[Part]:
-        """What is left, every message marked as redelivered: it may have been handed out before the end."""
-        parts: list[Part] = []
-        for run in self.runs:
-            at = run.first
-            for start, end in [*self.settled.intersect(run.first, run.end), (run.end, run.end)]:
-                if at < start:
-                    size = run.body_bytes if start - at == run.count else run.body_bytes * (start - at) // run.count
-                    parts.append(Part(run, at, start - at, None, size, True))
-                at = end
-        return parts
 
 
 class Recovery:
-    """One pass over the log."""
+    """One start: `read` the log, then `fill` each queue, then `finish`."""
 
-    def __init__(self, known: Set[int]) -> None:
-        self._known = known  # ids of queues that are declared; what belongs to others is over
-        self.queues: dict[int, RecoveredQueue] = {}
-        self.next_index = 1
+    def __init__(self, shelf: Shelf, records: Mapping[int, QueueRecord]) -> None:
+        self._shelf = shelf
+        self._records = records  # of the queues that are declared; what belongs to others is over
+        self._from_log: dict[int, FromLog] = {}
+        self._deleted: set[int] = set()
+        shelf.disk.make_dir(names.CLASSIC_DIRECTORY)
+        self.clean = self._take_clean_stop()
+        self.manifest = self._load_manifest()
+        shelf.spilled.empty()
+        shelf.next_index = self.clean.next_index if self.clean is not None else 1
+        if self.clean is not None:
+            contents = {InStore(*row[:2]): Stored(*row[2:]) for row in self.clean.store}
+            shelf.store.restore(self.manifest.store, contents)
+            shelf.live.update(self.clean.live)
+        else:
+            self._clear_up()
+            shelf.store.scan(self.manifest.store, self._damaged)
+
+    # the files
+
+    def _take_clean_stop(self) -> CleanStop | None:
+        try:
+            return clean_stop.take(self._shelf.disk)
+        except Corrupt as error:
+            self._shelf.found(f"{error}: the start takes what the log and the index files say")
+            return None
+
+    def _load_manifest(self) -> Manifest:
+        disk = self._shelf.disk
+        try:
+            return manifest.load(disk)
+        except Corrupt as error:
+            self._shelf.found(f"{error}: all files that are there are taken as they are")
+            put_aside(disk, names.CLASSIC_FILES)
+            self.clean = None
+            return as_found(disk, self._records.values())
+
+    def _clear_up(self) -> None:
+        """Cut off what no manifest vouches for. The log has it."""
+        disk = self._shelf.disk
+        for queue_id, (directory, segments) in self.manifest.queues.items():
+            for number, segment in list(segments.items()):
+                whole = self._cut(names.index_segment(directory, number), segment.index_size)
+                if segment.body_size:
+                    self._cut(names.body_file(directory, number), segment.body_size)
+                if not whole and queue_id in self._records:
+                    del segments[number]
+        for number, size in list(self.manifest.store.items()):
+            if not self._cut(names.store_file(names.STORE_PERSISTENT, number), size):
+                del self.manifest.store[number]
+        kept = {
+            name
+            for directory, segments in self.manifest.queues.values()
+            for number in segments
+            for name in (names.index_segment(directory, number), names.body_file(directory, number))
+        }
+        for directory in disk.list(names.CLASSIC_DIRECTORY):
+            if names.is_queue_directory(directory):
+                self._delete_others(f"{names.CLASSIC_DIRECTORY}/{directory}", kept)
+        stored = {names.store_file(names.STORE_PERSISTENT, number) for number in self.manifest.store}
+        for name in disk.list(names.STORE_PERSISTENT):
+            if f"{names.STORE_PERSISTENT}/{name}" not in stored:
+                disk.delete(f"{names.STORE_PERSISTENT}/{name}")
+
+    def _cut(self, name: str, size: int) -> bool:
+        """Make the file as long as it was vouched for. False when it is not there."""
+        try:
+            file = self._shelf.disk.open(name)
+        except FileNotFoundError:
+            self._shelf.found(f"{name} is missing: what it held is lost")
+            return False
+        try:
+            there = file.size()
+            if there > size:
+                file.truncate(size)
+            elif there < size:
+                self._shelf.found(f"{name} has {there} bytes, {size} of it were durable: the rest is lost")
+        finally:
+            file.close()
+        return True
+
+    def _delete_others(self, directory: str, kept: set[str]) -> None:
+        disk = self._shelf.disk
+        for name in disk.list(directory):
+            if f"{directory}/{name}" not in kept:
+                disk.delete(f"{directory}/{name}")
+        if not disk.list(directory):
+            disk.remove_dir(directory)
+
+    def _damaged(self, name: str, offset: int, length: int, reason: str) -> None:
+        where = put_aside(self._shelf.disk, name)
+        self._shelf.found(
+            f"{name} is damaged at {offset} ({length} bytes): {reason}. A copy is kept as {where}; what lay there is lost"
+        )
+
+    # the log
 
     def read(self, chunks: Iterable[Chunk]) -> None:
+        """Raises Corrupt when the clean stop is older than the log: without it, as at the next start, all is well."""
         for chunk in chunks:
             view = memoryview(chunk.buffer)
             for record in chunk.records:
-                kind, _, _, _, index, start, end = record
-                payload = view[start:end]
-                if kind == Kind.CLASSIC_PUBLISH:
-                    self._published(chunk, record, payload)
-                elif kind == Kind.CLASSIC_SETTLE:
-                    queue_id, ranges = decode_settled(payload)
-                    if queue_id in self._known:
-                        settled = self._queue(queue_id).settled
-                        for first, after in ranges:
-                            settled.add(first, after)
-                elif kind == Kind.CLASSIC_QUEUE_DELETED:
-                    self.queues.pop(decode_deleted(payload), None)
-                else:
+                kind, index = record[0], record[4]
+                if kind not in CLASSIC_KINDS:
                     continue
-                self.next_index = max(self.next_index, index + 1)
+                if self.clean is not None:
+                    if index >= self.clean.next_index:
+                        raise Corrupt(
+                            names.CLASSIC_CLEAN_STOP, 0, 0, "the log goes on behind it. It is removed: start again"
+                        )
+                    continue
+                self._shelf.next_index = max(self._shelf.next_index, index + 1)
+                self._record(kind, view[record[5] : record[6]], chunk.file_number, chunk.base + record[5])
 
-    def _published(self, chunk: Chunk, record: tuple[int, ...], payload: memoryview) -> None:
-        published = decode_published(payload)
-        for queue_id, first in published.queues:
-            if queue_id not in self._known:
+    def _record(self, kind: int, payload: memoryview, file_number: int, offset: int) -> None:
+        if kind == Kind.CLASSIC_PUBLISH:
+            self._published(payload, file_number, offset)
+        elif kind == Kind.CLASSIC_QUEUE_DELETED:
+            queue_id = decode_deleted(payload)
+            self._deleted.add(queue_id)
+            self._from_log.pop(queue_id, None)
+        else:
+            queue_id, ranges = decode_settled(payload)
+            if queue_id in self._records:
+                settled = self._of(queue_id).settled
+                for first, end in ranges:
+                    settled.add(first, end)
+
+    def _published(self, payload: memoryview, file_number: int, offset: int) -> None:
+        """The run's index entry, for each of its queues."""
+        head_len, priority, message_count, body_bytes, expires_at, queues, raw_name = read_published(payload)
+        for queue_id, first in queues:
+            of = self._from_log.get(queue_id)
+            if of is None:
+                if queue_id not in self._records:
+                    continue
+                of = self._of(queue_id)
+            block = of.blocks[-1]
+            if block.full:
+                block = Block()
+                of.blocks.append(block)
+            block.add(
+                first, message_count, 0, block.raw_name(raw_name), IN_LOG, PERSISTENT, priority,
+                head_len, len(payload), file_number, offset, body_bytes, expires_at,
+            )  # fmt: skip
+            of.published.add(first, first + message_count)
+
+    def _of(self, queue_id: int) -> FromLog:
+        return self._from_log.setdefault(queue_id, FromLog())
+
+    # one queue
+
+    def fill(self, queue: ClassicQueue, now: int) -> None:
+        """Give a queue that was just opened what it had before."""
+        queue_id = queue.record.id
+        noted = self.manifest.queues.get(queue_id)
+        if noted is not None:
+            queue.backing.index.restore({number: replace(segment) for number, segment in noted[1].items()})
+        of = self._from_log.pop(queue_id, None)
+        if self.clean is not None:
+            summary = self.clean.queues.get(queue_id)
+            if summary is not None:
+                fill_from_summary(queue, summary)
+        elif of is not None or noted is not None:
+            self._fill_from_files(queue, of or FromLog())
+        queue.recovered(now)
+
+    def _fill_from_files(self, queue: ClassicQueue, of: FromLog) -> None:
+        index = queue.backing.index
+        moved = SequenceSet()  # messages that the index has the contents of
+        for number, segment in list(index.segments.items()):
+            self._read_segment(queue, segment, number, of, moved)
+        ends = [end for _, end in (*of.published.ranges(), *of.settled.ranges(), *moved.ranges())]
+        alive = of.published
+        for first, end in moved.ranges():
+            alive.add(first, end)
+        for first, end in of.settled.ranges():
+            alive.remove(first, end)
+        for level in queue.levels:
+            top = level.base + (1 << LEVEL_SHIFT)
+            for first, end in alive.intersect(level.base, top):
+                level.ready.add(first, end)
+                queue.redelivered.add(first, end)
+            level.next_sequence = max([level.base, *(end for end in ends if level.base < end <= top)])
+        self._take_stock(queue)
+        if index.segments or sum(block.count for block in of.blocks) > queue.backing.runs_max:
+            self._fill_index(queue, of.blocks, alive, moved)
+        else:
+            self._fill_memory(queue, of.blocks)
+
+    def _read_segment(
+        self, queue: ClassicQueue, segment: Segment, number: int, of: FromLog, moved: SequenceSet
+    ) -> None:
+        """Which messages a segment has the contents of, and which are settled. What the log has too is left to the log."""
+        disk, index = self._shelf.disk, queue.backing.index
+        name = names.index_segment(index.directory, number)
+        data = disk.read_file(name)
+        loaded = read_segment(data, queue.record.id, number)
+        if loaded.damage is not None or len(data) < segment.index_size:
+            offset, length, reason = loaded.damage or (len(data), segment.index_size - len(data), "it is too short")
+            self._damaged(name, offset, length, reason)
+            segment.index_size = offset
+        for first, end in loaded.settled:
+            of.settled.add(first, end)
+        for fields in loaded.entries:
+            if fields[4] != IN_LOG and fields[5] & PERSISTENT:
+                moved.add(fields[0] + fields[2], fields[0] + fields[1])
+
+    def _take_stock(self, queue: ClassicQueue) -> None:
+        """Bytes and references of the messages that live and that the index has the contents of."""
+        store, index = self._shelf.store, queue.backing.index
+        for number in index.segments:
+            loaded = index.load(number)
+            for at, fields in enumerate(loaded.entries):
+                living = queue.alive_in(fields[0], fields[0] + fields[1])
+                if fields[4] == IN_LOG or not living:
+                    continue
+                run = loaded.run(at)
+                queue.level_at(run.first).ready_bytes += sum(run.bytes_of(first, end) for first, end in living)
+                if isinstance(run.where, InStore) and not store.refer(run.where):
+                    self._shelf.found(
+                        f"queue '{queue.record.name}': the content of messages {run.first} to {run.end - 1} is lost"
+                    )
+
+    def _fill_memory(self, queue: ClassicQueue, blocks: Sequence[Block]) -> None:
+        """A short queue: its runs are made, and stand in q3."""
+        live = self._shelf.live
+        runs = [run for block in blocks for run in runs_in(b"".join(block.parts()))]
+        runs.sort(key=lambda run: run.first)
+        for level in queue.levels:
+            mine = [run for run in runs if run.first >> LEVEL_SHIFT == level.base >> LEVEL_SHIFT]
+            for run in mine:
+                run.indexed = False
+                living = level.ready.intersect(run.first, run.end)
+                level.ready_bytes += sum(run.bytes_of(first, end) for first, end in living)
+                if isinstance(run.where, Location):
+                    count = sum(end - first for first, end in living)
+                    live[run.where.file_number] = live.get(run.where.file_number, 0) + count
+            level.restore(mine)
+
+    def _fill_index(self, queue: ClassicQueue, blocks: Sequence[Block], alive: SequenceSet, moved: SequenceSet) -> None:
+        """A long queue: the entries of what lives go to the index as they are, and all of it is delta."""
+        for block in blocks:
+            if block.count:
+                self._write_living(queue, block, alive, moved)
+        for level in queue.levels:
+            if level.ready:
+                level.restore_delta(level.ready.first(), level.ready.last() + 1, level.ready.count)
+
+    def _write_living(self, queue: ClassicQueue, block: Block, alive: SequenceSet, moved: SequenceSet) -> None:
+        live, index, level = self._shelf.live, queue.backing.index, queue.levels[0]
+        chosen = block.like()
+        number = lowest = highest = -1
+        for at, fields in enumerate(block.fields()):
+            first, count, file_number = fields[0], fields[1], fields[9]
+            living = alive.intersect(first, first + count)
+            if not living or first in moved:
                 continue
-            queue = self._queue(queue_id)
-            run = StoredRun(
-                first,
-                published.message_count,
-                published.exchange,
-                published.routing_key,
-                None,
-                published.body_bytes,
-                True,
-                published.priority,
-                published.expires_at,
-            )
-            run.location = chunk.location(record)  # type: ignore[arg-type]
-            run.content_at = published.head_len
-            queue.runs.append(run)
-            queue.next_sequence = max(queue.next_sequence, run.end)
+            if index.number_of(first) != number:
+                if chosen.count:
+                    index.write_block(number, chosen, lowest, highest)
+                chosen, number, lowest = block.like(), index.number_of(first), first
+                level = queue.level_at(first)
+            chosen.copy(block, at)
+            highest = first + count
+            if living[0] == (first, highest):
+                level.ready_bytes += fields[11]
+            else:
+                count = sum(end - start for start, end in living)
+                level.ready_bytes += fields[11] * count // fields[1]
+            live[file_number] = live.get(file_number, 0) + count
+        if chosen.count:
+            index.write_block(number, chosen, lowest, highest)
 
-    def _queue(self, queue_id: int) -> RecoveredQueue:
-        return self.queues.setdefault(queue_id, RecoveredQueue())
+    def finish(self) -> None:
+        """After all queues were filled."""
+        if self.clean is None:
+            self._shelf.store.forget_unreferenced()
+        disk = self._shelf.disk
+        for queue_id, (directory, segments) in list(self.manifest.queues.items()):
+            if queue_id in self._records:
+                continue
+            if queue_id in self._deleted:
+                for name in disk.list(directory):
+                    disk.delete(f"{directory}/{name}")
+                del self.manifest.queues[queue_id]
+            else:
+                self._shelf.found(
+                    f"{directory} holds {len(segments)} segments of queue {queue_id}, which is not declared: it is left alone"
+                )
+
+
+def fill_from_summary(queue: ClassicQueue, summary: QueueSummary) -> None:
+    for first, end in summary.redelivered:
+        queue.redelivered.add(first, end)
+    for level, one in zip(queue.levels, summary.levels, strict=True):
+        level.next_sequence = one.next_sequence
+        level.ready_bytes = one.ready_bytes
+        for first, end in one.ready:
+            level.ready.add(first, end)
+        level.restore([run for block in one.older for run in runs_in(block)])
+        start, end, _ = one.delta
+        count = sum(stop - first for first, stop in level.ready.intersect(start, end))
+        if count:
+            level.restore_delta(start, end, count)
+        level.restore([run for block in one.newer for run in runs_in(block)])
+
+
+def summary_of(queue: ClassicQueue) -> QueueSummary:
+    """What a clean stop writes down of a queue. Non-persistent messages are not in it."""
+    levels = []
+    for level in queue.levels:
+        ready = level.ready.copy()
+        transient_bytes = 0
+        for run in level.runs():
+            if not run.persistent:
+                living = level.ready.intersect(run.first, run.end)
+                transient_bytes += sum(run.bytes_of(first, end) for first, end in living)
+        for first, end in queue.transient.ranges():
+            ready.remove(first, end)
+        delta = (level.delta_start, level.delta_end, level.delta_count) if level.delta_count else (0, 0, 0)
+        levels.append(
+            LevelSummary(
+                level.next_sequence,
+                max(0, level.ready_bytes - transient_bytes) if ready else 0,
+                ready.ranges(),
+                blocks_with(run for part in (level.q4, level.q3) for run in part if run.persistent),
+                delta,
+                blocks_with(run for part in (level.q2, level.q1) for run in part if run.persistent),
+            )
+        )
+    return QueueSummary(levels, queue.redelivered.ranges())
+
+
+def blocks_with(runs: Iterable[StoredRun]) -> list[bytes]:
+    return [b"".join(block.parts()) for _, block in blocks_of(list(runs), lambda _: 0)]
+
+
+def runs_in(payload: bytes) -> list[StoredRun]:
+    block_names, entries = read_block(payload)
+    return [make_run(fields, block_names[fields[3]]) for fields in entries]
+
+
+def as_found(disk: Disk, records: Iterable[QueueRecord]) -> Manifest:
+    """A manifest from the files themselves, when the one that was written is lost: each is durable as it is."""
+    found = Manifest()
+    for record in records:
+        directory = names.queue_directory(record.vhost, record.name, record.id)
+        for number in names.numbers_in(disk.list(directory), names.INDEX_SUFFIX):
+            data = disk.read_file(names.index_segment(directory, number))
+            loaded = read_segment(data, record.id, number)
+            body_name = names.body_file(directory, number)
+            body_size = len(disk.read_file(body_name)) if disk.exists(body_name) else 0
+            first = loaded.firsts[0] if loaded.firsts else 0
+            end = max((fields[0] + fields[1] for fields in loaded.entries), default=0)
+            segment = Segment(number, len(data), body_size, first, end, in_store=True)
+            found.queues.setdefault(record.id, (directory, {}))[1][number] = segment
+    for number in names.numbers_in(disk.list(names.STORE_PERSISTENT), names.STORE_SUFFIX):
+        found.store[number] = len(disk.read_file(names.store_file(names.STORE_PERSISTENT, number)))
+    return found
+
+
+def put_aside(disk: Disk, name: str) -> str:
+    """A durable copy of a damaged file, for a human; returns its name."""
+    disk.make_dir(names.QUARANTINE_DIRECTORY)
+    aside = next(aside for number in count() if not disk.exists(aside := names.quarantined(name, number)))
+    file = disk.create(aside)
+    try:
+        file.write_at(0, [disk.read_file(name)])
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_dir(names.QUARANTINE_DIRECTORY)
+    return aside

@@ -1,24 +1,52 @@
 """A run as a queue keeps it: where its messages stand in the queue, and where their bytes are.
 
-    alpha   content in memory                                    `content` is set
-    beta    content in the log, position in memory               `content` is None, `location` says where to read it
+    alpha   content and position in memory               `content` is set
+    beta    content on disk, position in memory          `content` is None
+    gamma   content on disk, position in both            and `indexed`
+    delta   both on disk only                            there is no StoredRun
 
-A run is stored once and never changes place; parts of it may be ready, out, or gone. `Part` is consecutive messages of one
-run that are ready.
+A run is stored once and never changes place. Which of its messages are ready, and which are out, is not said here but by
+the sets of sequences of its queue; so a run that was paged out and read back is as good as the first one.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from native.content import skip
 from storage.wal import Location
+
+LEVEL_SHIFT = 48  # sequences of priority p begin at p << LEVEL_SHIFT, so one number says both
+
+
+class InBody(NamedTuple):
+    """Where a content lies in the body file beside the index segment that its run belongs to."""
+
+    offset: int
+    size: int
+
+
+class InStore(NamedTuple):
+    """The id of a content in the node's shared store: where in the log it was first written, which nothing else shares.
+    File 0 is the transient store, whose contents were never in the log."""
+
+    file_number: int
+    offset: int
+
+    @property
+    def transient(self) -> bool:
+        return self.file_number == 0
+
+
+Where = Location | InBody | InStore
 
 
 class StoredRun:
     """Messages first .. first + count of one queue."""
 
     __slots__ = (
-        "body_bytes", "content", "content_at", "count", "exchange", "expires_at", "first", "location", "persistent",
-        "priority", "routing_key",
+        "body_bytes", "content", "content_at", "content_first", "count", "cursor", "cursor_at", "exchange", "expires_at",
+        "first", "indexed", "persistent", "priority", "ready", "routing_key", "where",
     )  # fmt: skip
 
     def __init__(
@@ -32,6 +60,8 @@ class StoredRun:
         persistent: bool,
         priority: int,
         expires_at: int | None,
+        where: Where | None = None,
+        content_at: int = 0,
     ) -> None:
         self.first = first
         self.count = count
@@ -42,33 +72,36 @@ class StoredRun:
         self.persistent = persistent
         self.priority = priority
         self.expires_at = expires_at
-        self.location: Location | None = None  # of the log record's payload
-        self.content_at = 0  # where in that payload the content begins
+        self.where = where  # None: nowhere but in memory
+        self.content_at = content_at  # where in the log record's payload the content begins
+        self.content_first = first  # the message that the content begins with: what died first may have been left out
+        self.indexed = False  # an index segment knows it
+        self.ready = 0  # how many of its messages are ready, kept by the queue that holds it
+        self.cursor = first  # a message whose place in the content is known,
+        self.cursor_at = 0  # and the place
 
     @property
     def end(self) -> int:
         return self.first + self.count
 
+    def bytes_of(self, first: int, end: int) -> int:
+        """Body bytes of a part of the run. Where sizes differ only the sum over all parts is exact; that is enough for
+        figures, and limits in bytes make every run one message."""
+        return self.body_bytes * (end - self.first) // self.count - self.body_bytes * (first - self.first) // self.count
 
-class Part:
-    """Messages of a run that are ready: `sequence` and the `count` from there on. Their bytes begin at `position`."""
+    def loaded(self, content: bytes, content_first: int) -> None:
+        """The content is in memory again."""
+        self.content = content
+        self.content_first = self.cursor = content_first
+        self.cursor_at = 0
 
-    __slots__ = ("body_bytes", "count", "position", "redelivered", "run", "sequence")
-
-    def __init__(
-        self, run: StoredRun, sequence: int, count: int, position: int | None, body_bytes: int, redelivered: bool
-    ) -> None:
-        assert run.first <= sequence and sequence + count <= run.end, (
-            f"messages {sequence} to {sequence + count} do not lie in the run {run.first} to {run.end}"
-        )
-        self.run = run
-        self.sequence = sequence
-        self.count = count
-        self.position = position  # None until somebody has to know
-        self.body_bytes = body_bytes
-        self.redelivered = redelivered
-
-    def find_position(self, content: bytes) -> int:
-        if self.position is None:
-            self.position = skip(content, 0, self.sequence - self.run.first)
-        return self.position
+    def position_of(self, sequence: int, content: bytes) -> int:
+        """Where in its content a message begins. Going on from the message asked for last costs least."""
+        if self.cursor == sequence:
+            return self.cursor_at
+        if self.cursor < sequence:
+            at = skip(content, self.cursor_at, sequence - self.cursor)
+        else:
+            at = skip(content, 0, sequence - self.content_first)
+        self.cursor, self.cursor_at = sequence, at
+        return at

@@ -77,8 +77,8 @@ class Node:
 
         facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
         replay = Replay(disk, facts, salvage=True)
-        classic = ClassicQueues()
-        classic.recover(replay.chunks(), {record.id for name in catalog.vhosts for record in catalog.queues(name)})
+        classic = ClassicQueues(disk)
+        classic.recover(replay.chunks(), [record for name in catalog.vhosts for record in catalog.queues(name)])
         end = replay.finish()
         for damage in replay.damage:
             logger.error(
@@ -111,6 +111,8 @@ class Node:
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
         broker.add_kind(classic)
         broker.recover(self._clock.wall_ms())
+        classic.opened()
+        classic.when_found(lambda finding: logger.error("%s", finding))
         if not catalog.vhosts:
             for command in default_commands(verifier.hash("guest")):
                 await answered(metadata.submit(command))

@@ -6,7 +6,7 @@
     log/00000000000000000001.log                the node's log
     catalog/                                    the metadata store (LMDB)
     classic/clean-stop                          written last at a clean stop, removed first at the next start
-    classic/<hash>/summary                      what a queue knew at the clean stop
+    classic/files                               which of the files below are durable, and up to where
     classic/<hash>/00000000000000000000.idx     a queue's index segment; its number is that of its first entry's segment
     classic/<hash>/00000000000000000000.body    bodies embedded beside that segment
     store/persistent/00000000000000000001.rdq   bodies shared by queues
@@ -28,6 +28,7 @@ LOG_DIRECTORY = "log"
 CATALOG_DIRECTORY = "catalog"
 CLASSIC_DIRECTORY = "classic"
 CLASSIC_CLEAN_STOP = "classic/clean-stop"
+CLASSIC_FILES = "classic/files"
 STORE_PERSISTENT = "store/persistent"
 STORE_TRANSIENT = "store/transient"
 QUARANTINE_DIRECTORY = "quarantine"
@@ -77,9 +78,6 @@ def is_queue_directory(name: str) -> bool:
     """Whether this entry of `classic/` is named as a queue's directory is."""
     return len(name) == 32 and all(character in "0123456789abcdef" for character in name)
 
-
-def queue_summary(directory: str) -> str:
-    return f"{directory}/summary"
 
 
 def index_segment(directory: str, number: int) -> str:

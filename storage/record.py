@@ -60,6 +60,10 @@ class Kind(IntEnum):
     CLASSIC_SETTLE = 17
     CLASSIC_PURGE = 18
     CLASSIC_QUEUE_DELETED = 19
+    CLASSIC_INDEX = 20  # these four: files of classic queues, see classic/index_entries.py and classic/store.py
+    CLASSIC_INDEX_SETTLED = 21
+    CLASSIC_BODY = 22
+    CLASSIC_STORED = 23
     # 32 and up: replicated logs
 
 

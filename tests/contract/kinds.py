@@ -47,7 +47,7 @@ def open_classic(host: QueueHost, directory: Path) -> Opened:
     disk, loop, failures = SimDisk(), SimLoop(), list[str]()
     facts = load_or_create(disk, bytes(range(16)))
     replay = Replay(disk, facts)
-    kind = ClassicQueues()
+    kind = ClassicQueues(disk)
     kind.recover(replay.chunks(), set())
     core = LogCore(facts.log_id, replay.finish(), LOG_FILE_BYTES_MAX)
     log = LogWriter(core, disk, loop, facts, on_failed=failures.append, commit_inline_bytes_max=None)

@@ -1,0 +1,172 @@
+"""One queue's side of the disk: where its contents are, and its index. Fulfils variable_queue.Backing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.pending import Pending
+from broker.records import QueueRecord
+from classic.log_records import encode_settled
+from classic.queue_index import QueueIndex
+from classic.shelf import Shelf
+from classic.stored_run import InBody, InStore, StoredRun
+from classic.variable_queue import ContentLost
+from native.sequence_set import Range, SequenceSet
+from storage import names
+from storage.errors import Corrupt, DiskFull
+from storage.record import Kind
+from storage.wal import Location
+
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
+
+
+class QueueBacking:
+    """See the module."""
+
+    def __init__(self, record: QueueRecord, shelf: Shelf) -> None:
+        directory = names.queue_directory(record.vhost, record.name, record.id)
+        limits = shelf.limits
+        self.index = QueueIndex(
+            shelf.files, shelf.loaded, directory, record.id, limits.sequences_per_segment, shelf.indexed
+        )
+        self.runs_max = limits.runs_max
+        self.ram_count_max = limits.ram_count_max
+        self.reads = 0
+        self.writes = 0
+        self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
+        self._shelf = shelf
+        self._name = f"queue '{record.name}' in vhost '{record.vhost}'"
+
+    # reading
+
+    def load(self, run: StoredRun) -> None:
+        run.loaded(*self.read(run))
+
+    def read(self, run: StoredRun) -> tuple[bytes, int]:
+        """The content of a run, and the message it begins with. Raises ContentLost."""
+        self.reads += 1
+        try:
+            return self._read(run)
+        except (Corrupt, FileNotFoundError, KeyError) as error:
+            self._shelf.found(
+                f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
+            )
+            raise ContentLost(str(error)) from error
+
+    def _read(self, run: StoredRun) -> tuple[bytes, int]:
+        where = run.where
+        if isinstance(where, Location):
+            if where.file_number >= self._shelf.log.files().start:
+                return self._shelf.read_log(where)[run.content_at :], run.first
+            known = self.index.find(run.first)  # its log file went, and it was moved out before
+            if known is None or isinstance(known.where, Location):
+                raise FileNotFoundError(f"the index has nothing of the run {run.first}")
+            run.where, run.content_first, run.indexed = known.where, known.content_first, True
+            where = known.where
+        if isinstance(where, InBody):
+            return self.index.body(run), run.content_first
+        assert isinstance(where, InStore), f"the run {run.first} is neither in memory nor on disk"
+        store = self._shelf.spilled if where.transient else self._shelf.store
+        return store.read(where), run.content_first
+
+    def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
+        self.reads += 1
+        return self.index.page_in(start, end, count_max)
+
+    # writing
+
+    def spill(self, run: StoredRun) -> bool:
+        assert run.content is not None, f"the run {run.first} has no content to spill"
+        try:
+            run.where = self._shelf.spilled.spill(run.content)
+        except DiskFull:
+            return False
+        run.content_first = run.first
+        self.writes += 1
+        return True
+
+    def page_out(self, runs: Sequence[StoredRun]) -> bool:
+        new = [run for run in runs if not run.indexed and not self._moved_out(run)]
+        for run in new:
+            if run.where is None and not self.spill(run):
+                return False
+        try:
+            if new:
+                self.index.write_runs(new)
+        except DiskFull:
+            return False
+        self.writes += len(new)
+        return True
+
+    def _moved_out(self, run: StoredRun) -> bool:
+        """Whether its log file is gone, so that the index knows better where it is."""
+        return isinstance(run.where, Location) and run.where.file_number < self._shelf.log.files().start
+
+    def lost(self, ranges: Sequence[Range]) -> None:
+        for first, end in ranges:
+            self._shelf.found(f"{self._name}: messages {first} to {end - 1} are lost, the index does not have them")
+
+    # done with
+
+    def forget(self, queue: ClassicQueue, run: StoredRun, first: int, count: int) -> None:
+        """Messages with a place on disk do not live any more."""
+        where, shelf = run.where, self._shelf
+        if isinstance(where, InStore) and where.transient:
+            if not queue.alive_in(run.first, run.end):
+                shelf.spilled.release(where)
+            return
+        shelf.settle(queue, first, first + count)
+        if isinstance(where, Location):
+            live = shelf.live.get(where.file_number)
+            if live is not None:
+                shelf.live[where.file_number] = live - count
+        if shelf.store.contents and not isinstance(where, InBody):
+            content_id = store_id(where)
+            if content_id in shelf.store.contents and not queue.alive_in(run.first, run.end):
+                shelf.store.release(content_id)
+
+    def release_ready(self, queue: ClassicQueue) -> None:
+        """All ready messages are about to be dropped: let go of contents that only they need."""
+        self._release(queue, only_ready=True)
+
+    def release_all(self, queue: ClassicQueue) -> None:
+        """The queue is deleted."""
+        self._release(queue, only_ready=False)
+
+    def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
+        shelf = self._shelf
+        for run, content_id in self.index.store_ids():
+            if _goes(queue, run, only_ready):
+                (shelf.spilled if content_id.transient else shelf.store).release(content_id)
+        for level in queue.levels:
+            for run in level.runs():
+                if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):
+                    shelf.spilled.release(run.where)
+
+    def purged(self, queue: ClassicQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
+        """These messages were dropped; answers with `count` once that is durable."""
+        shelf = self._shelf
+        if not ranges or not queue.record.durable:
+            return Pending.of(count)
+        gone = SequenceSet()
+        for first, end in ranges:
+            gone.add(first, end)
+        shelf.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, gone)], promised=True)
+        answer: Pending[int] = Pending()
+        shelf.purging[queue] = None
+        self.promised.append((shelf.log.gathering, answer, count))
+        return answer
+
+
+def store_id(where: Location | InStore | None) -> InStore:
+    """Under which id the content of a run is in the shared store, if it is."""
+    assert where is not None, "what is nowhere on disk has no id"
+    return where if isinstance(where, InStore) else InStore(where.file_number, where.offset)
+
+
+def _goes(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
+    if not queue.alive_in(run.first, run.end):
+        return False
+    return not (only_ready and queue.out.intersect(run.first, run.end))

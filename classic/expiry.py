@@ -1,0 +1,44 @@
+"""When a queue's messages, and the queue itself, come to their end of life: its two timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.policy import EffectiveArguments
+from broker.queue_type import QueueHost
+
+
+def expiry_of(expiration_ms: int | None, effective: EffectiveArguments, now: int) -> int | None:
+    """When a message published now dies of old age: its own time to live or the queue's, whichever is shorter."""
+    ttl = effective.message_ttl_ms
+    if expiration_ms is None:
+        return None if ttl is None else now + ttl
+    return now + (expiration_ms if ttl is None else min(expiration_ms, ttl))
+
+
+class Alarm:
+    """One call that is due at some time. Setting it to the time it has costs nothing."""
+
+    __slots__ = ("_cancel", "_host", "_when")
+
+    def __init__(self, host: QueueHost) -> None:
+        self._host = host
+        self._when: int | None = None
+        self._cancel: Callable[[], None] | None = None
+
+    def set(self, when: int | None, call: Callable[[int], None]) -> None:
+        """Call at this time, and no more at the time set before. None: not at all."""
+        if when == self._when:
+            return
+        if self._cancel is not None:
+            self._cancel()
+        self._when, self._cancel = when, None
+        if when is not None:
+            self._cancel = self._host.call_at(when, lambda now: self._ring(call, now))
+
+    def _ring(self, call: Callable[[int], None], now: int) -> None:
+        self._when = self._cancel = None
+        call(now)
+
+    def cancel(self) -> None:
+        self.set(None, lambda now: None)

@@ -1,0 +1,92 @@
+"""How the doctor (storage/doctor.py) reads the files of classic queues.
+
+Whether bytes that are no record are damage or the trace of a crash is said by the manifest (classic/manifest.py): what lies
+before the size noted there had been synced, and what lies behind it the log still has. A file that was copied out of its data
+directory has no manifest beside it, and is taken for synced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from classic import clean_stop, manifest
+from storage import doctor, fact_file, snapshot_file
+from storage.disk import Disk
+from storage.names import (
+    BODY_SUFFIX,
+    CLASSIC_CLEAN_STOP,
+    CLASSIC_FILES,
+    INDEX_SUFFIX,
+    STORE_PERSISTENT,
+    STORE_SUFFIX,
+    STORE_TRANSIENT,
+    number_of,
+)
+from storage.os_disk import OsDisk
+from storage.record import PAYLOAD_BYTES_MAX, scan
+
+SUFFIXES = {"index": INDEX_SUFFIX, "body": BODY_SUFFIX, "message store": STORE_SUFFIX}
+MANIFEST_NAME = CLASSIC_FILES.rpartition("/")[2]
+CLEAN_STOP_NAME = CLASSIC_CLEAN_STOP.rpartition("/")[2]
+
+
+def verify_records(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    data = disk.read_file(name)
+    durable = synced_bytes(disk, name, len(data))
+    _, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+    if stop < durable:
+        yield doctor.Finding(name, stop, durable - stop, True, f"no record is here: {reason}")
+    elif stop < len(data):
+        yield doctor.Finding(name, stop, len(data) - stop, False, "the manifest does not vouch for it, the log has it")
+
+
+def synced_bytes(disk: Disk, name: str, size: int) -> int:
+    """How much of this file had been synced, as the manifest notes it. Raises Corrupt for a damaged manifest."""
+    assert isinstance(disk, OsDisk), "the doctor reads real files"
+    directory = Path(disk.path(""))
+    root = OsDisk(str(directory.parents[1]), read_only=True)
+    if not root.exists(CLASSIC_FILES):
+        return size
+    if directory.match(STORE_TRANSIENT):
+        return 0  # emptied at the next start, whatever is in it
+    noted = manifest.load(root)
+    suffix = "." + name.rpartition(".")[2]
+    number = number_of(name, suffix)
+    assert number is not None, f"{name} was claimed by its number"
+    if directory.match(STORE_PERSISTENT):
+        return noted.store.get(number, 0)
+    for queue_directory, segments in noted.queues.values():
+        if directory.match(queue_directory) and number in segments:
+            segment = segments[number]
+            return segment.index_size if suffix == INDEX_SUFFIX else segment.body_size
+    return 0
+
+
+def dump_manifest(disk: Disk, name: str) -> Iterator[doctor.Row]:
+    yield fact_file.load(disk, name) or {}
+
+
+def verify_manifest(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    manifest.decode(fact_file.load(disk, name) or {})
+    yield from ()
+
+
+def dump_clean_stop(disk: Disk, name: str) -> Iterator[doctor.Row]:
+    summary = clean_stop.decode(snapshot_file.load(disk, name))
+    yield {"next_index": summary.next_index, "queues": len(summary.queues), "live": summary.live}
+
+
+def verify_clean_stop(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    clean_stop.decode(snapshot_file.load(disk, name))
+    yield from ()
+
+
+def claims_number(suffix: str) -> doctor.Claims:
+    return lambda name: number_of(name, suffix) is not None
+
+
+for title, suffix in SUFFIXES.items():
+    doctor.register(doctor.Format(title, claims_number(suffix), doctor.dump_records, verify_records))
+doctor.register(doctor.Format("manifest", lambda name: name == MANIFEST_NAME, dump_manifest, verify_manifest))
+doctor.register(doctor.Format("clean stop", lambda name: name == CLEAN_STOP_NAME, dump_clean_stop, verify_clean_stop))

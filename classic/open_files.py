@@ -1,0 +1,93 @@
+"""Files that are in use, and what was read of them ahead: few handles and a bounded cache for any number of queues."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from native.record_scan import scan
+from storage.disk import Disk, File
+from storage.errors import Corrupt
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX
+
+OPEN_MAX = 128
+WINDOW_BYTES = 1 << 20
+WINDOWS_MAX = 8
+
+
+class OpenFiles:
+    """All names are those of storage/names.py."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.reads = 0  # calls of the disk
+        self.writes = 0
+        self._files: OrderedDict[str, File] = OrderedDict()
+        self._windows: OrderedDict[str, tuple[int, bytes]] = OrderedDict()  # by file: offset, content from there on
+
+    def get(self, name: str) -> File:
+        """An existing file. Raises FileNotFoundError."""
+        file = self._files.get(name)
+        if file is None:
+            file = self._keep(name, self.disk.open(name))
+        self._files.move_to_end(name)
+        return file
+
+    def create(self, name: str) -> File:
+        """A new file, in place of one that a crash left behind."""
+        self.forget(name)
+        if self.disk.exists(name):
+            self.disk.delete(name)
+        return self._keep(name, self.disk.create(name))
+
+    def _keep(self, name: str, file: File) -> File:
+        self._files[name] = file
+        if len(self._files) > OPEN_MAX:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+    def payload(self, name: str, offset: int, size: int) -> bytes:
+        """The payload of the record at this place; what lies behind it is read along. Raises Corrupt."""
+        start = offset - HEADER_BYTES
+        found = self._windows.get(name)
+        if found is not None and found[0] <= start and offset + size <= found[0] + len(found[1]):
+            payload = _payload(found[1], start - found[0], size)
+            if payload is not None:
+                return payload
+        self.reads += 1
+        data = self.get(name).read_at(start, max(WINDOW_BYTES, HEADER_BYTES + size))
+        payload = _payload(data, 0, size)
+        if payload is None:
+            raise Corrupt(name, start, HEADER_BYTES + size, "no whole record lies here")
+        if size <= WINDOW_BYTES // 4:
+            self._windows[name] = (start, data)
+            self._windows.move_to_end(name)
+            if len(self._windows) > WINDOWS_MAX:
+                self._windows.popitem(last=False)
+        return payload
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there. Its directory is not synced."""
+        self.forget(name)
+        if self.disk.exists(name):
+            self.disk.delete(name)
+
+    def forget(self, name: str) -> None:
+        """Let go of a file that will be deleted or renamed."""
+        self._windows.pop(name, None)
+        file = self._files.pop(name, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        self._windows.clear()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def _payload(data: bytes, at: int, size: int) -> bytes | None:
+    end = at + HEADER_BYTES + size
+    if end > len(data):
+        return None
+    records, stop, _ = scan(data, at, end, PAYLOAD_BYTES_MAX)
+    return data[at + HEADER_BYTES : end] if len(records) == 1 and stop == end else None

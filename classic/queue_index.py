@@ -1,0 +1,355 @@
+"""The index of one queue: segments of 16384 sequences, each with the bodies of its small messages beside it.
+
+Nothing here is durable by itself. What is written lies behind the log, which still holds it, until `sync` has made it
+durable and the manifest (classic/manifest.py) says up to where; a crash before that leaves bytes that are cut off.
+
+A segment goes when none of its messages lives any more. A message that is settled costs nothing here: which ones live is known
+to the queue, and written down (`write_settled`) before the log files that say so go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from classic.index_entries import (
+    IN_LOG,
+    IN_STORE,
+    Block,
+    Fields,
+    Malformed,
+    Name,
+    blocks_of,
+    decode_ranges,
+    encode_ranges,
+    make_run,
+    read_block,
+)
+from classic.open_files import OpenFiles
+from classic.stored_run import InBody, InStore, StoredRun
+from native.sequence_set import Range
+from storage import names
+from storage.disk import Buffer
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, VERSION, Kind, scan, seal
+
+SEQUENCES_PER_SEGMENT = 16_384
+LOADED_RUNS_MAX = 65_536  # entries kept decoded, over all queues of the node
+BODY_BUFFER_BYTES = 1 << 20
+
+Alive = Callable[[int, int], list[Range]]  # which messages between two sequences live, ready or out
+
+
+@dataclass(slots=True)
+class Segment:
+    """What is known of a segment without reading it."""
+
+    number: int
+    index_size: int = 0
+    body_size: int = 0  # with what is still buffered
+    first: int = 0  # of its messages: the first, and the end of the last
+    end: int = 0
+    settled_count: int = 0  # how many were settled when that was written last
+    in_store: bool = False  # some of its contents may be in the shared store
+    index_dirty: bool = False  # written since the last sync
+    body_dirty: bool = False
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A segment's entries, one for each run, in order."""
+
+    firsts: list[int]
+    entries: list[Fields]
+    names: list[Name]
+    settled: list[Range]
+    damage: tuple[int, int, str] | None = None  # offset, length, reason
+
+    def run(self, at: int) -> StoredRun:
+        return make_run(self.entries[at], self.names[self.entries[at][3]])
+
+    def find(self, first: int) -> StoredRun | None:
+        at = bisect_left(self.firsts, first)
+        return self.run(at) if at < len(self.firsts) and self.firsts[at] == first else None
+
+
+class LoadedSegments:
+    """Decoded segments of all queues, those used last."""
+
+    def __init__(self, runs_max: int = LOADED_RUNS_MAX) -> None:
+        self._runs_max = runs_max
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+        self._runs = 0
+
+    def get(self, name: str) -> Loaded | None:
+        found = self._loaded.get(name)
+        if found is not None:
+            self._loaded.move_to_end(name)
+        return found
+
+    def put(self, name: str, loaded: Loaded) -> None:
+        self._loaded[name] = loaded
+        self._runs += len(loaded.firsts)
+        while self._runs > self._runs_max and len(self._loaded) > 1:
+            self._runs -= len(self._loaded.popitem(last=False)[1].firsts)
+
+    def drop(self, name: str) -> None:
+        found = self._loaded.pop(name, None)
+        if found is not None:
+            self._runs -= len(found.firsts)
+
+
+class QueueIndex:
+    """See the module. `directory` is the queue's own."""
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        loaded: LoadedSegments,
+        directory: str,
+        queue_id: int,
+        sequences_per_segment: int = SEQUENCES_PER_SEGMENT,
+        indexed: dict[int, None] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.segments: dict[int, Segment] = {}
+        self._indexed = {} if indexed is None else indexed  # ids of the queues that have segments, to be kept true
+        self._files = files
+        self._loaded = loaded
+        self._queue_id = queue_id
+        self._per_segment = sequences_per_segment
+        self._bodies: dict[int, list[Buffer]] = {}  # of segments with buffered bodies
+        self._buffered = 0
+
+    def number_of(self, sequence: int) -> int:
+        return sequence // self._per_segment
+
+    # writing
+
+    def write_runs(self, runs: Sequence[StoredRun]) -> None:
+        """Entries for runs whose content is on disk."""
+        for number, block in blocks_of(runs, self.number_of):
+            self.write_block(number, block)
+        for run in runs:
+            segment = self.segments[self.number_of(run.first)]
+            segment.first, segment.end = min(segment.first, run.first), max(segment.end, run.end)
+            if isinstance(run.where, InStore):
+                segment.in_store = True
+            run.indexed = True
+
+    def write_block(self, number: int, block: Block, first: int | None = None, end: int = 0) -> None:
+        """A block for one segment; `first` and `end` say which messages, for who has no runs."""
+        segment = self.segments.get(number)
+        if segment is None:
+            segment = self._begin(number)
+        if first is not None:
+            segment.first, segment.end = min(segment.first, first), max(segment.end, end)
+        self._append(segment, Kind.CLASSIC_INDEX, block.parts())
+
+    def _begin(self, number: int) -> Segment:
+        if not self.segments:
+            self._files.disk.make_dir(self.directory)
+            self._indexed[self._queue_id] = None
+        self._files.create(self._index_name(number))
+        segment = self.segments[number] = Segment(number, first=(number + 1) * self._per_segment)
+        return segment
+
+    def _append(self, segment: Segment, kind: Kind, parts: Sequence[Buffer]) -> None:
+        header = seal(parts, kind, 0, 0, self._queue_id, segment.number, VERSION)
+        name = self._index_name(segment.number)
+        self._files.writes += 1
+        self._files.get(name).write_at(segment.index_size, [header, *parts])
+        segment.index_size += len(header) + sum(map(len, parts))
+        segment.index_dirty = True
+        self._loaded.drop(name)
+
+    def keep_body(self, first: int, content: Buffer) -> InBody:
+        """A place for the content of the run that begins with this message; `flush_bodies` writes it."""
+        number = self.number_of(first)
+        segment = self.segments.get(number)
+        if segment is None:
+            segment = self._begin(number)
+        if not segment.body_size:
+            self._files.create(self._body_name(number))
+        header = seal([content], Kind.CLASSIC_BODY, 0, 0, self._queue_id, first, VERSION)
+        place = InBody(segment.body_size + HEADER_BYTES, len(content))
+        segment.body_size += HEADER_BYTES + len(content)
+        self._bodies.setdefault(number, []).extend((header, content))
+        self._buffered += HEADER_BYTES + len(content)
+        if self._buffered > BODY_BUFFER_BYTES:
+            self.flush_bodies()
+        return place
+
+    def flush_bodies(self) -> None:
+        for number, parts in self._bodies.items():
+            segment = self.segments[number]
+            start = segment.body_size - sum(map(len, parts))
+            self._files.writes += 1
+            self._files.get(self._body_name(number)).write_at(start, parts)
+            segment.body_dirty = True
+        self._bodies.clear()
+        self._buffered = 0
+
+    def write_settled(self, alive: Alive) -> None:
+        """Write down for each segment which of its messages do not live any more, where that has changed."""
+        for segment in list(self.segments.values()):
+            living = alive(segment.first, segment.end)
+            settled = segment.end - segment.first - sum(end - first for first, end in living)
+            if settled != segment.settled_count:
+                ranges = _between(segment.first, segment.end, living)
+                self._append(segment, Kind.CLASSIC_INDEX_SETTLED, [encode_ranges(ranges)])
+                segment.settled_count = settled
+
+    def dirty_files(self) -> list[str]:
+        """Files that were written since they were asked for last, to be synced now."""
+        self.flush_bodies()
+        dirty = []
+        for segment in self.segments.values():
+            if segment.index_dirty:
+                dirty.append(self._index_name(segment.number))
+            if segment.body_dirty:
+                dirty.append(self._body_name(segment.number))
+            segment.index_dirty = segment.body_dirty = False
+        return dirty
+
+    def restore(self, segments: dict[int, Segment]) -> None:
+        """What a start found in the manifest."""
+        self.segments = segments
+        if segments:
+            self._indexed[self._queue_id] = None
+
+    # reading
+
+    def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
+        """See variable_queue.Backing."""
+        numbers = [
+            number for number in sorted(self.segments) if self.number_of(start) <= number < -(-end // self._per_segment)
+        ]
+        for number in numbers:
+            loaded = self.load(number)
+            at = bisect_left(loaded.firsts, start)
+            stop = min(bisect_left(loaded.firsts, end), at + count_max)
+            if at < stop:
+                runs = [loaded.run(place) for place in range(at, stop)]
+                if stop < len(loaded.firsts):
+                    return runs, max(runs[-1].end, start)
+                return runs, max(runs[-1].end, min(end, (number + 1) * self._per_segment))
+        return [], end
+
+    def find(self, first: int) -> StoredRun | None:
+        """The run that begins with this message, as the index knows it."""
+        number = self.number_of(first)
+        return self.load(number).find(first) if number in self.segments else None
+
+    def load(self, number: int) -> Loaded:
+        name = self._index_name(number)
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            self._files.reads += 1
+            data = self._files.get(name).read_at(0, self.segments[number].index_size)
+            loaded = read_segment(data, self._queue_id, number)
+            self._loaded.put(name, loaded)
+        return loaded
+
+    def body(self, run: StoredRun) -> bytes:
+        """The content of a run whose place is InBody. Raises Corrupt."""
+        assert isinstance(run.where, InBody), f"the run at {run.first} is in {run.where}"
+        number = self.number_of(run.first)
+        if number in self._bodies:
+            self.flush_bodies()
+        return self._files.payload(self._body_name(number), run.where.offset, run.where.size)
+
+    def store_ids(self) -> Iterator[tuple[StoredRun, InStore]]:
+        """The runs of this queue whose content is in the shared store."""
+        for number, segment in list(self.segments.items()):
+            if segment.in_store:
+                loaded = self.load(number)
+                for at, entry in enumerate(loaded.entries):
+                    if entry[4] == IN_STORE:
+                        run = loaded.run(at)
+                        assert isinstance(run.where, InStore), f"{run.where} is no id of the store"
+                        yield run, run.where
+
+    # going
+
+    def dead_segments(self, alive: Alive) -> list[int]:
+        return [
+            segment.number
+            for segment in self.segments.values()
+            if not alive(segment.first, max(segment.first, segment.end))
+        ]
+
+    def delete(self, number: int) -> None:
+        """Remove a segment's files. The caller syncs the directory, if somebody was promised that they are gone."""
+        del self.segments[number]
+        if not self.segments:
+            self._indexed.pop(self._queue_id, None)
+        self._bodies.pop(number, None)
+        self._loaded.drop(self._index_name(number))
+        self._files.delete(self._index_name(number))
+        self._files.delete(self._body_name(number))
+
+    def delete_all(self) -> None:
+        """The queue is gone."""
+        if not self.segments:
+            return
+        for number in list(self.segments):
+            self.delete(number)
+        disk = self._files.disk
+        if not disk.list(self.directory):
+            disk.remove_dir(self.directory)
+        disk.sync_dir(names.CLASSIC_DIRECTORY)
+
+    def _index_name(self, number: int) -> str:
+        return names.index_segment(self.directory, number)
+
+    def _body_name(self, number: int) -> str:
+        return names.body_file(self.directory, number)
+
+
+def read_segment(data: bytes, queue_id: int, number: int) -> Loaded:
+    """The entries in an index file's bytes, as far as they can be read."""
+    records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+    by_first: dict[int, Fields] = {}
+    all_names: list[Name] = []
+    settled: list[Range] = []
+    damage = (stop, len(data) - stop, "no whole record begins here") if stop < len(data) else None
+    view = memoryview(data)
+    for kind, _, _, writer, index, start, end in records:
+        try:
+            if (writer, index) != (queue_id, number):
+                raise Malformed(f"a record of queue {writer}, segment {index}")
+            if kind == Kind.CLASSIC_INDEX:
+                block_names, entries = read_block(view[start:end])
+                _add(by_first, entries, len(all_names), len(block_names))
+                all_names += block_names
+            elif kind == Kind.CLASSIC_INDEX_SETTLED:
+                settled += decode_ranges(view[start:end])
+            else:
+                raise Malformed(f"a record of kind {kind}")
+        except Malformed as error:
+            damage = (start - HEADER_BYTES, end - start + HEADER_BYTES, str(error))
+            break
+    firsts = sorted(by_first)
+    return Loaded(firsts, [by_first[first] for first in firsts], all_names, settled, damage)
+
+
+def _add(by_first: dict[int, Fields], entries: Iterator[Fields], names_before: int, name_count: int) -> None:
+    for fields in entries:
+        first, count, left_out, name, kind = fields[:5]
+        if not (count > 0 and left_out < count and name < name_count and IN_LOG <= kind <= IN_STORE):
+            raise Malformed(f"an entry says {fields}")
+        known = by_first.get(first)
+        if known is None or kind != IN_LOG or known[4] == IN_LOG:
+            by_first[first] = (*fields[:3], name + names_before, *fields[4:])
+
+
+def _between(first: int, end: int, living: Sequence[Range]) -> list[Range]:
+    """What lies between the ranges."""
+    gaps, at = [], first
+    for start, stop in [*living, (end, end)]:
+        if at < start:
+            gaps.append((at, start))
+        at = stop
+    return gaps

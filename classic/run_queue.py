@@ -1,0 +1,98 @@
+"""Runs in order of their sequences: in at the tail, out at either end, and back to an exact old place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from classic.stored_run import StoredRun
+
+SLACK_MAX = 256  # used-up entries at the front are kept until it pays to move the rest
+
+
+class RunQueue:
+    """One of q1, q2, q3 and q4. `count` is the number of ready messages in its runs."""
+
+    __slots__ = ("_firsts", "_head", "_runs", "count")
+
+    def __init__(self) -> None:
+        self._runs: list[StoredRun] = []
+        self._firsts: list[int] = []  # of the same runs, to search in
+        self._head = 0
+        self.count = 0
+
+    def __len__(self) -> int:
+        """How many runs."""
+        return len(self._runs) - self._head
+
+    def __bool__(self) -> bool:
+        return len(self._runs) > self._head
+
+    def __iter__(self) -> Iterator[StoredRun]:
+        return iter(self._runs[self._head :])
+
+    @property
+    def head(self) -> StoredRun:
+        return self._runs[self._head]
+
+    @property
+    def tail(self) -> StoredRun:
+        return self._runs[-1]
+
+    def append(self, run: StoredRun) -> None:
+        assert not self or self._runs[-1].end <= run.first, f"{run.first} is put behind {self._runs[-1].end - 1}"
+        self._runs.append(run)
+        self._firsts.append(run.first)
+        self.count += run.ready
+
+    def prepend(self, run: StoredRun) -> None:
+        assert not self or run.end <= self.head.first, f"{run.end - 1} is put before {self.head.first}"
+        if self._head:
+            self._head -= 1
+            self._runs[self._head] = run
+            self._firsts[self._head] = run.first
+        else:
+            self._runs.insert(0, run)
+            self._firsts.insert(0, run.first)
+        self.count += run.ready
+
+    def pop_head(self) -> StoredRun:
+        run = self._runs[self._head]
+        self._head += 1
+        self.count -= run.ready
+        if self._head == len(self._runs):
+            self._runs.clear()
+            self._firsts.clear()
+            self._head = 0
+        elif self._head > SLACK_MAX and self._head * 2 > len(self._runs):
+            del self._runs[: self._head]
+            del self._firsts[: self._head]
+            self._head = 0
+        return run
+
+    def pop_tail(self) -> StoredRun:
+        run = self._runs.pop()
+        self._firsts.pop()
+        self.count -= run.ready
+        if self._head == len(self._runs):
+            self._runs.clear()
+            self._firsts.clear()
+            self._head = 0
+        return run
+
+    def find(self, first: int) -> StoredRun | None:
+        """The run that begins with this message."""
+        at = bisect_left(self._firsts, first, self._head)
+        return self._runs[at] if at < len(self._runs) and self._firsts[at] == first else None
+
+    def insert(self, run: StoredRun) -> None:
+        """A run at its place."""
+        at = bisect_left(self._firsts, run.first, self._head)
+        self._runs.insert(at, run)
+        self._firsts.insert(at, run.first)
+        self.count += run.ready
+
+    def take_all(self) -> list[StoredRun]:
+        runs = self._runs[self._head :]
+        self._runs, self._firsts, self._head, self.count = [], [], 0, 0
+        return runs

@@ -1,0 +1,118 @@
+"""What all classic queues of a node share on disk: the log they write to, the two message stores, open files.
+
+live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
+settled   messages of each queue that are done with, and that the log has not been told yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.errors import ResourceExhausted
+from classic.log_records import encode_settled
+from classic.open_files import OpenFiles
+from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
+from classic.store import FILE_BYTES_MAX, MessageStore
+from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
+from native.sequence_set import SequenceSet
+from storage import names
+from storage.disk import Buffer, Disk
+from storage.errors import Corrupt, DiskFailed
+from storage.record import Kind
+from storage.wal import Location
+from storage.wal_writer import LogWriter
+
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
+
+WRITER = 1  # of the log's records: the classic queues of this node
+FINDINGS_MAX = 1_000  # beyond that many they are only counted
+
+
+@dataclass(slots=True, frozen=True)
+class ClassicLimits:
+    """Sizes, as the configuration has them. Tests use tiny ones."""
+
+    embed_below: int = 4_096  # contents of messages smaller than that, on average, lie beside the index
+    sequences_per_segment: int = SEQUENCES_PER_SEGMENT
+    store_file_bytes_max: int = FILE_BYTES_MAX
+    runs_max: int = RUNS_MAX
+    ram_count_max: int = RAM_COUNT_MAX
+    log_files_kept: int = 2  # full log files that wait for their messages to be consumed before these are moved out
+    loaded_runs_max: int = LOADED_RUNS_MAX
+    compaction_interval_ms: int = 15_000
+
+
+class Shelf:
+    """See the module."""
+
+    log: LogWriter  # from `attach` on
+
+    def __init__(self, disk: Disk, limits: ClassicLimits) -> None:
+        self.disk = disk
+        self.limits = limits
+        self.files = OpenFiles(disk)
+        self.loaded = LoadedSegments(limits.loaded_runs_max)
+        self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
+        self.spilled = MessageStore(self.files, names.STORE_TRANSIENT, limits.store_file_bytes_max)
+        self.indexed: dict[int, None] = {}  # ids of queues that have index segments
+        self.live: dict[int, int] = {}
+        self.settled: dict[ClassicQueue, SequenceSet] = {}
+        self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
+        self.next_index = 1  # of the log's records
+        self.findings: list[str] = []
+        self.finding_count = 0
+        self.on_finding: Callable[[str], None] | None = None
+
+    def found(self, what: str) -> None:
+        """Something is wrong with a file. The node logs it."""
+        self.finding_count += 1
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(what)
+        if self.on_finding is not None:
+            self.on_finding(what)
+
+    # the log
+
+    def append(self, kind: Kind, parts: Sequence[Buffer], promised: bool) -> Location:
+        """Write to the log; `promised` says that somebody waits for it. Raises ResourceExhausted once the log failed."""
+        try:
+            write = self.log.append if promised else self.log.append_lazy
+            location = write(kind, WRITER, self.next_index, parts)
+        except DiskFailed as error:
+            raise ResourceExhausted(f"this node's disk failed, it takes no messages: {error}") from error
+        self.next_index += 1
+        return location
+
+    def settle(self, queue: ClassicQueue, first: int, end: int) -> None:
+        settled = self.settled.get(queue)
+        if settled is None:
+            settled = self.settled[queue] = SequenceSet()
+        settled.add(first, end)
+
+    def write_settled(self) -> int:
+        """Tell the log what was settled; the ticket with which that is durable."""
+        gathered, self.settled = self.settled, {}
+        for queue, settled in gathered.items():
+            self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)], promised=False)
+        return self.log.gathering
+
+    def read_log(self, location: Location) -> bytes:
+        """A record's payload. Raises Corrupt, and FileNotFoundError when its file was released."""
+        files = self.log.files()
+        if location.file_number < files.start:
+            raise FileNotFoundError(names.log_file(location.file_number))
+        if location.file_number == files.stop - 1:
+            return self.log.read(location)  # it may not be on the disk yet
+        try:
+            return self.files.payload(names.log_file(location.file_number), location.offset, location.size)
+        except Corrupt:
+            return self.log.read(location)  # nor this, if its commit is on its way
+
+    def released(self, first_file: int) -> None:
+        """Log files below this one are going."""
+        for number in [number for number in self.live if number < first_file]:
+            del self.live[number]
+            self.files.forget(names.log_file(number))

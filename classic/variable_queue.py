@@ -1,0 +1,391 @@
+"""The variable queue: what waits, from all in memory to hardly anything, as design.md's five parts of runs.
+
+                 tail                                                        head
+    publish ->    q1      ->     q2      ->     delta     ->      q3      ->     q4     -> take
+                 alpha          beta           on disk           beta           alpha
+
+A run is published to q4 while q3 is empty, else to q1, and taken from q4, then q3. When q3 runs out a portion of delta is
+read into it; when delta is empty q2 joins q3, and when all three are empty q1 becomes q4. Too many contents in memory: the
+oldest of q1, then the newest of q4, give theirs up. Too many positions: q2, then the tail of q3, go to delta. So what is
+needed last leaves memory first.
+
+    ready     the sequences of all ready messages, wherever their runs are: what counts
+    a run     is in one of the four queues as long as one of its messages is ready, or it is in delta
+    delta     holds every ready message with start <= sequence < end, and none beside it
+
+Invariants, asserted after every move:
+
+    q1 is empty unless q3 holds something, q2 unless delta does, delta unless q3 does
+    q1 + q2 + delta + q3 + q4 = ready
+
+A core: what it needs of the disk it asks of its `Backing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from classic.rates import Rates
+from classic.run_queue import RunQueue
+from classic.stored_run import StoredRun
+from native.content import take
+from native.sequence_set import Range, SequenceSet
+
+RAM_COUNT_MAX = 2_048  # messages whose content a fast queue keeps in memory
+RUNS_MAX = 1_024  # runs without content whose position a queue keeps in memory
+RUNS_UNDER_PRESSURE_MAX = 64
+
+
+class Backing(Protocol):
+    """What a variable queue asks of the disk."""
+
+    def load(self, run: StoredRun) -> None:
+        """Bring the run's content into memory (`run.loaded`). Raises ContentLost when it cannot be had any more."""
+
+    def spill(self, run: StoredRun) -> bool:
+        """Give a content that is nowhere but in memory a place on disk (`run.where`). False when there is no room."""
+
+    def page_out(self, runs: Sequence[StoredRun]) -> bool:
+        """See to it that the index knows these runs; their objects will be forgotten. False when there is no room."""
+
+    def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
+        """Up to `count_max` runs that the index knows and that begin from `start` on and before `end`, in order; and the
+        sequence up to which there are no others."""
+
+    def lost(self, ranges: Sequence[Range]) -> None:
+        """These ready messages are not in the index, which should know them: it is damaged."""
+
+
+class ContentLost(Exception):
+    """The content of a run is not where it was written: its file is damaged. The damage has been reported."""
+
+
+class VariableQueue:
+    """One sequence of messages: a classic queue, or one priority of it."""
+
+    def __init__(
+        self, backing: Backing, base: int, now: int, runs_max: int = RUNS_MAX, ram_count_max: int = RAM_COUNT_MAX
+    ) -> None:
+        self.q1 = RunQueue()
+        self.q2 = RunQueue()
+        self.q3 = RunQueue()
+        self.q4 = RunQueue()
+        self.delta_start = self.delta_end = 0  # meaningful while delta_count is not 0
+        self.delta_count = 0
+        self.ready = SequenceSet()
+        self.ready_bytes = 0  # bodies
+        self.ram_count = 0  # ready messages whose content is in memory
+        self.base = base  # the first sequence there can be
+        self.next_sequence = base
+        self.rates = Rates(now)
+        self.target_ram_count = 1
+        self._backing = backing
+        self._runs_max = self._runs_limit = runs_max
+        self._ram_count_max = ram_count_max
+        self._pressure = 0.0
+
+    def __len__(self) -> int:
+        return self.ready.count
+
+    # what comes in
+
+    def publish(self, run: StoredRun) -> None:
+        """A run behind all others. `reduce` is to be called once it had its chance to be delivered."""
+        assert run.first == self.next_sequence, f"run {run.first} is published, {self.next_sequence} is next"
+        run.ready = run.count
+        self.next_sequence = run.first + run.count
+        self.ready.add(run.first, self.next_sequence)
+        self.ready_bytes += run.body_bytes
+        self.ram_count += run.count
+        self.rates.ingress.count += run.count
+        (self.q1 if self.q3 else self.q4).append(run)
+
+    def requeue(self, run: StoredRun, first: int, count: int) -> None:
+        """Messages that were taken are ready again, at their old place."""
+        added = self.ready.add(first, first + count)
+        assert added == count, (
+            f"of the messages {first} to {first + count - 1} that come back {count - added} are ready"
+        )
+        self.ready_bytes += run.bytes_of(first, first + count)
+        if self.delta_count and self.delta_start <= run.first < self.delta_end:
+            known = run.indexed or self._backing.page_out([run])
+            assert known, f"the run {run.first} comes back into delta, and there is no room for its index entry"
+            self.delta_count += count
+        elif not self._join(run.first, count):
+            self._put_back(run, count)
+        self._check()
+
+    def _join(self, first: int, count: int) -> bool:
+        """Others of the same run may be ready already."""
+        for queue in (self.q4, self.q3):
+            run = queue.find(first)
+            if run is not None:
+                run.ready += count
+                queue.count += count
+                if run.content is not None:
+                    self.ram_count += count
+                return True
+        return False
+
+    def _put_back(self, run: StoredRun, count: int) -> None:
+        run.ready = count
+        if run.content is not None:
+            self.ram_count += count
+        if self.q3 and (run.first > self.q3.head.first or not (self.q4 or run.content is not None)):
+            self.q3.insert(run)
+        else:
+            self.q4.insert(run)
+
+    def restore(self, runs: Sequence[StoredRun]) -> None:
+        """What a start found, behind what was restored before. Contents are on disk; `ready` and `ready_bytes` are set."""
+        assert not (self.q1 or self.q4), "a queue that is in use is restored"
+        for run in runs:
+            run.ready = self._ready_in(run)
+            if run.ready:
+                (self.q2 if self.delta_count else self.q3).append(run)
+
+    def restore_delta(self, start: int, end: int, count: int) -> None:
+        """The same, for messages that the index knows."""
+        assert not self.delta_count and not self.q2, "delta is restored twice"
+        self.delta_start, self.delta_end, self.delta_count = start, end, count
+        self._advance()
+
+    # what goes out
+
+    def head(self) -> StoredRun | None:
+        """The run whose message is the first to be taken."""
+        if self.q4:
+            return self.q4.head
+        return self.q3.head if self.q3 else None
+
+    def take(self, count_max: int, bytes_max: int) -> tuple[StoredRun, int, int, bytes, int]:
+        """Consecutive messages of the head's run: the run, the first of them, how many, the content, and where in it they
+        begin. Up to both limits, but at least one. Raises ContentLost, after dropping what is lost."""
+        run, first, available = self._head_range()
+        content = run.content if run.content is not None else self._load(run)
+        position = run.position_of(first, content)
+        if available == run.count <= count_max and run.body_bytes <= bytes_max:
+            count = available
+        else:
+            count, end_at, _ = take(content, position, min(count_max, available), bytes_max)
+            run.cursor, run.cursor_at = first + count, end_at
+        self.rates.egress.count += count
+        self._remove(run, first, count)
+        return run, first, count, content, position
+
+    def drop(self, count_max: int) -> tuple[StoredRun, int, int]:
+        """The same without asking for the content: messages that are not to be delivered."""
+        run, first, available = self._head_range()
+        count = min(count_max, available)
+        self._remove(run, first, count)
+        return run, first, count
+
+    def purge(self) -> list[Range]:
+        """Drop everything that is ready; returns what it was."""
+        gone = self.ready.ranges()
+        self.ready.clear()
+        for queue in (self.q1, self.q2, self.q3, self.q4):
+            queue.take_all()
+        self.delta_count = self.ready_bytes = self.ram_count = 0
+        return gone
+
+    def _head_range(self) -> tuple[StoredRun, int, int]:
+        run = self.head()
+        assert run is not None, "nothing is ready"
+        first: int = self.ready.first()
+        if run.ready == run.end - first:
+            return run, first, run.ready
+        start, end = self.ready.intersect(run.first, run.end)[0]
+        return run, start, end - start
+
+    def _load(self, run: StoredRun) -> bytes:
+        try:
+            self._backing.load(run)
+        except ContentLost:
+            self._lose(run)
+            raise
+        assert run.content is not None, f"the run {run.first} was loaded and has no content"
+        self.ram_count += run.ready
+        return run.content
+
+    def _lose(self, run: StoredRun) -> None:
+        for first, end in self.ready.intersect(run.first, run.end):
+            self._remove(run, first, end - first)
+
+    def _remove(self, run: StoredRun, first: int, count: int) -> None:
+        """Messages at the head are not ready any more."""
+        self.ready.remove(first, first + count)
+        self.ready_bytes -= run.bytes_of(first, first + count)
+        if run.content is not None:
+            self.ram_count -= count
+        queue = self.q4 if self.q4 else self.q3
+        run.ready -= count
+        queue.count -= count
+        if not run.ready:
+            queue.pop_head()
+            if run.where is not None:
+                run.content = None  # whoever holds the messages may do so for long; it can be read again
+        if not self.q3:
+            self._advance()
+        self._check()
+
+    def _advance(self) -> None:
+        """Refill q3 from what is behind it, and let q1 take the place of q4 when nothing lies between them."""
+        while self.delta_count and not self.q3:
+            self._page_in()
+        if not self.delta_count:
+            for run in self.q2.take_all():
+                self.q3.append(run)
+        if not self.q3 and self.q1:
+            if self.q4:
+                for run in self.q1.take_all():
+                    self.q4.append(run)
+            else:
+                self.q1, self.q4 = self.q4, self.q1
+
+    def _page_in(self) -> None:
+        runs, end = self._backing.page_in(self.delta_start, self.delta_end, self._runs_max)
+        end = min(max(end, self.delta_start + 1), self.delta_end)
+        expected = sum(stop - start for start, stop in self.ready.intersect(self.delta_start, end))
+        found = 0
+        for run in runs:
+            run.ready = self._ready_in(run)
+            if run.ready:
+                found += run.ready
+                self.q3.append(run)
+        if found != expected:
+            self._lose_beside(runs, self.delta_start, end)
+        self.delta_count -= expected
+        self.delta_start = end
+
+    def _lose_beside(self, runs: Sequence[StoredRun], start: int, end: int) -> None:
+        """Ready messages that should be in delta and are in none of these runs cannot be had any more."""
+        missing: list[Range] = []
+        at = start
+        for first, stop in [*((run.first, run.end) for run in runs), (end, end)]:
+            if at < first:
+                missing += self.ready.intersect(at, first)
+            at = max(at, stop)
+        for first, stop in missing:
+            gone = self.ready.remove(first, stop)
+            self.ready_bytes -= self.ready_bytes * gone // (self.ready.count + gone)
+        self._backing.lost(missing)
+
+    def _ready_in(self, run: StoredRun) -> int:
+        return sum(end - start for start, end in self.ready.intersect(run.first, run.end))
+
+    # memory
+
+    def tick(self, now: int, pressure: float) -> None:
+        """Find out how fast messages leave, and what may stay in memory because of that."""
+        self._pressure = pressure
+        self._runs_limit = min(self._runs_max, RUNS_UNDER_PRESSURE_MAX) if pressure > 0 else self._runs_max
+        if self.rates.maybe_measure(now):
+            wanted = 1 + int(2 * self.rates.egress.per_second)
+            self.target_ram_count = max(1, int(min(wanted, self._ram_count_max) * (1 - pressure)))
+
+    def reduce(self) -> None:
+        """Give up what is more than may stay in memory."""
+        if self.ram_count > self.target_ram_count:
+            self._contents_to_disk()
+        if len(self.q2) + len(self.q3) > self._runs_limit:
+            self._positions_to_disk()
+        self._check()
+
+    def _contents_to_disk(self) -> None:
+        while self.ram_count > self.target_ram_count and (self.q1 or self.q4):
+            run = self.q1.head if self.q1 else self.q4.tail
+            if run.where is None and not (self._must_spill() and self._backing.spill(run)):
+                return
+            if self.q1:
+                (self.q2 if self.delta_count else self.q3).append(self.q1.pop_head())
+            else:
+                self.q3.prepend(self.q4.pop_tail())
+            if run.content is not None:
+                run.content = None
+                self.ram_count -= run.ready
+
+    def _must_spill(self) -> bool:
+        """Whether even what the log does not hold has to leave memory: that costs a write, which others do not."""
+        return self._pressure > 0 or self.ram_count > self._ram_count_max
+
+    def _positions_to_disk(self) -> None:
+        if self.q2:
+            runs = self.q2.take_all()
+            if not self._to_delta(runs):
+                for run in runs:
+                    self.q2.append(run)
+                return
+        if len(self.q3) > self._runs_limit:
+            keep = max(1, self._runs_limit // 2)
+            runs = [self.q3.pop_tail() for _ in range(len(self.q3) - keep)][::-1]
+            if not self._to_delta(runs):
+                for run in runs:
+                    self.q3.append(run)
+
+    def _to_delta(self, runs: list[StoredRun]) -> bool:
+        if not self._backing.page_out(runs):
+            return False
+        start, end = runs[0].first, runs[-1].end
+        if self.delta_count:
+            assert end <= self.delta_start or self.delta_end <= start, (
+                f"{start} to {end} go into delta, which has {self.delta_start} to {self.delta_end}"
+            )
+            start, end = min(start, self.delta_start), max(end, self.delta_end)
+        self.delta_start, self.delta_end = start, end
+        for run in runs:
+            self.delta_count += run.ready
+            if run.content is not None:
+                run.content = None
+                self.ram_count -= run.ready
+        return True
+
+    def _check(self) -> None:
+        q1, q2, q3, q4 = self.q1.count, self.q2.count, self.q3.count, self.q4.count
+        assert q1 + q2 + self.delta_count + q3 + q4 == self.ready.count, (
+            f"q1 {q1} + q2 {q2} + delta {self.delta_count} + q3 {q3} + q4 {q4} is not {self.ready.count}"
+        )
+        assert q3 or not (q1 or self.delta_count), f"q3 is empty, q1 has {q1} and delta {self.delta_count}"
+        assert self.delta_count or not q2, f"delta is empty, q2 has {q2}"
+        assert 0 <= self.ram_count <= self.ready.count, f"{self.ram_count} of {self.ready.count} messages are in memory"
+
+    # figures
+
+    def states(self) -> dict[str, int]:
+        """How many ready messages are in each of the four states."""
+        indexed = sum(run.ready for queue in (self.q2, self.q3) for run in queue if run.indexed and run.content is None)
+        positions = self.ready.count - self.delta_count - self.ram_count
+        return {
+            "num_alphas": self.ram_count,
+            "num_betas": positions - indexed,
+            "num_gammas": indexed,
+            "num_deltas": self.delta_count,
+        }
+
+    def runs(self) -> list[StoredRun]:
+        """All runs whose position is in memory, from the head on."""
+        return [run for queue in (self.q4, self.q3, self.q2, self.q1) for run in queue]
+
+    def details(self) -> dict[str, Any]:
+        """As RabbitMQ's backing_queue_status shows them."""
+        rates = self.rates
+        return {
+            "q1": self.q1.count,
+            "q2": self.q2.count,
+            "delta": {"start": self.delta_start, "count": self.delta_count, "end": self.delta_end}
+            if self.delta_count
+            else {"start": None, "count": 0, "end": None},
+            "q3": self.q3.count,
+            "q4": self.q4.count,
+            "len": self.ready.count,
+            "target_ram_count": self.target_ram_count,
+            "ram_msg_count": self.ram_count,
+            "ram_bytes": sum(len(run.content) for run in self.runs() if run.content is not None),
+            "next_seq_id": self.next_sequence - self.base,
+            "avg_ingress_rate": rates.ingress.per_second,
+            "avg_egress_rate": rates.egress.per_second,
+            "avg_ack_ingress_rate": rates.ack_ingress.per_second,
+            "avg_ack_egress_rate": rates.ack_egress.per_second,
+            **self.states(),
+        }
