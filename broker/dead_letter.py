@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from broker.message import LOOK_HEADERS, Run
+from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, Run
 from broker.queue_type import DeathReason
 from broker.route import route_many
 from broker.sender_selected import without_header
@@ -49,8 +49,6 @@ REASON_WORDS = {
 }
 # Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.
 AFTER_DELIVERY = frozenset({REASON_WORDS[DeathReason.REJECTED], REASON_WORDS[DeathReason.DELIVERY_LIMIT]})
-# What the header frame of the usual frame_max (131 072) holds beside its own 20 bytes: clients take no more in one frame.
-PROPERTIES_BYTES_MAX = 131_052
 # Of the keys in one death. The message still has all of them in its own headers; here each death would add them again.
 KEYS_BYTES_MAX = 1_024
 # (exchange, routing key, content of one message, persistent)

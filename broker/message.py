@@ -18,6 +18,9 @@ LOOK_CC = 1  # a header CC or BCC: further routing keys. Such a run holds one me
 LOOK_REPLY_TO = 2  # reply-to names the direct reply-to pseudo queue. Such a run holds one message.
 LOOK_HEADERS = 4  # at least one message carries headers
 
+# What the header frame of the usual frame_max (131 072) holds beside its own 20 bytes: clients take no more in one frame.
+PROPERTIES_BYTES_MAX = 131_052
+
 
 @dataclass(slots=True)
 class Run:

@@ -15,7 +15,7 @@ import grpc
 
 from broker import errors
 from broker.arguments import TEN_YEARS_MS
-from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
+from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
 from broker.names import DIRECT_REPLY_TO
 from broker.tables import (
     MalformedTable,
@@ -192,7 +192,12 @@ def shape_of(properties: pb.Properties) -> Shape:
     if properties.HasField("priority"):
         values["priority"] = properties.priority
     priority, user_id = values.get("priority", 0), values.get("user_id")
-    return Shape(encode_properties(values), not transient, priority, expiration_ms, user_id, look)
+    encoded = encode_properties(values)
+    if len(encoded) > PROPERTIES_BYTES_MAX:
+        raise InvalidRequest(
+            f"properties of {len(encoded)} bytes, and at most {PROPERTIES_BYTES_MAX} can be delivered to AMQP clients"
+        )
+    return Shape(encoded, not transient, priority, expiration_ms, user_id, look)
 
 
 def properties(props: bytes) -> pb.Properties:

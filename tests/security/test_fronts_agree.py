@@ -214,6 +214,7 @@ def test_amqp_and_grpc_allow_and_refuse_the_same_in_the_same_words(
             for name in ("content_type", "correlation_id", "message_id", "reply_to", "type", "app_id")
         ),
         ("k", {"headers": message_pb2.Table(entries={"n" * 256: message_pb2.Value(text="v")})}),
+        ("k", {"headers": message_pb2.Table(entries={"n": message_pb2.Value(text="v" * 131_072)})}),
     ],
     ids=lambda value: str(value)[:20],
 )
