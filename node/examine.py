@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import classic.file_formats  # noqa: F401  registers how the files of classic queues are read
 from broker.catalog import LOAD_ORDER
 from node.metadata import CatalogDamaged, decoded, stored_of
 from storage import doctor, names

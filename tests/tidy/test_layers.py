@@ -20,7 +20,7 @@ CONTRACTS = {
 }
 CORES = {
     "broker",
-    "classic.queue",
+    "classic.variable_queue",
     "front.amqp.connection",
     "front.amqp.channel",
     "storage.wal",

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "message-path.md"
 ROW = re.compile(r"^\| `([a-z0-9_/]+\.py)` \| `([\w.]+)` \|", re.MULTILINE)
 
 # Files whose functions are small steps of a value within the function that the page names.
-VALUES = {"classic/consumers.py", "classic/ready_list.py", "classic/stored_run.py"}
+VALUES = {"classic/consumers.py", "classic/run_queue.py", "classic/stored_run.py"}
 HELPERS = {"node/clock.py", "node/assemble.py"}  # the clock, and lambdas that tie parts together
 
 

@@ -10,7 +10,7 @@ import classic.file_formats
 from storage import doctor, fact_file
 from storage.names import CLASSIC_FILES, STORE_PERSISTENT, STORE_TRANSIENT, body_file, index_segment, store_file
 from storage.os_disk import OsDisk
-from storage.record import VERSION, Kind, seal
+from storage.record import Kind, encode
 
 DIRECTORY = "classic/" + "0" * 32
 FILES = {
@@ -22,7 +22,7 @@ FILES = {
 
 def records(kind: Kind) -> bytes:
     """Three records of one kind."""
-    return b"".join(seal(kind, VERSION, 0, 0, 7, index, [b"payload"]) + b"payload" for index in range(3))
+    return b"".join(part for index in range(3) for part in encode(kind, 7, index, [b"payload"]))
 
 
 @pytest.fixture
