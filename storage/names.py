@@ -79,7 +79,6 @@ def is_queue_directory(name: str) -> bool:
     return len(name) == 32 and all(character in "0123456789abcdef" for character in name)
 
 
-
 def index_segment(directory: str, number: int) -> str:
     return numbered(directory, number, INDEX_SUFFIX)
 
