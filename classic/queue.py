@@ -108,7 +108,7 @@ class ClassicQueue:
         first, end = piece.sequence, piece.sequence + piece.count
         gone = self.out.remove(first, end)
         assert gone == piece.count, f"{self.record.name}: of {first} to {end - 1} only {gone} messages were out"
-        self._out_bytes -= run.bytes_of(first, end)
+        self._out_bytes = self._out_bytes - run.bytes_of(first, end) if self.out else 0
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
             self.level_at(run.first).rates.ack_egress.count += piece.count

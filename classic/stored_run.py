@@ -11,12 +11,18 @@ the sets of sequences of its queue; so a run that was paged out and read back is
 
 from __future__ import annotations
 
+from array import array
+from itertools import accumulate
+from struct import Struct
 from typing import NamedTuple
 
-from native.content import skip
+from native.content import messages, skip
 from storage.wal import Location
 
 LEVEL_SHIFT = 48  # sequences of priority p begin at p << LEVEL_SHIFT, so one number says both
+
+
+_LENGTHS = Struct("<II")  # of a message's properties and body, as native/content.py has them
 
 
 class InBody(NamedTuple):
@@ -46,7 +52,7 @@ class StoredRun:
 
     __slots__ = (
         "body_bytes", "content", "content_at", "content_first", "count", "cursor", "cursor_at", "exchange", "expires_at",
-        "first", "indexed", "persistent", "priority", "ready", "routing_key", "where",
+        "first", "indexed", "persistent", "priority", "ready", "routing_key", "sizes", "where",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +83,7 @@ class StoredRun:
         self.content_first = first  # the message that the content begins with: what died first may have been left out
         self.indexed = False  # an index segment knows it
         self.ready = 0  # how many of its messages are ready, kept by the queue that holds it
+        self.sizes: array[int] | None = None  # body bytes before each message of the content; None: not asked for yet
         self.cursor = first  # a message whose place in the content is known,
         self.cursor_at = 0  # and the place
 
@@ -85,9 +92,26 @@ class StoredRun:
         return self.first + self.count
 
     def bytes_of(self, first: int, end: int) -> int:
-        """Body bytes of a part of the run. Where sizes differ only the sum over all parts is exact; that is enough for
-        figures, and limits in bytes make every run one message."""
+        """Body bytes of a part of the run: exact where sizes are known (`learn_sizes`) or do not differ. Otherwise only the
+        sum over all parts is."""
+        if end - first == self.count:
+            return self.body_bytes
+        if self.sizes:
+            return self.sizes[end - self.content_first] - self.sizes[first - self.content_first]
         return self.body_bytes * (end - self.first) // self.count - self.body_bytes * (first - self.first) // self.count
+
+    def learn_sizes(self, content: bytes) -> None:
+        """Find out the size of each body, if they differ."""
+        if self.sizes is not None:
+            return
+        self.sizes = array("Q")
+        props_len, body_len = _LENGTHS.unpack_from(content)
+        if self.count > 1 and (
+            (_LENGTHS.size + props_len + body_len) * self.count != len(content)
+            or body_len * self.count != self.body_bytes
+        ):
+            bodies = (len(body) for _, body in messages(content, 0, self.end - self.content_first))
+            self.sizes.extend(accumulate(bodies, initial=0))
 
     def loaded(self, content: bytes, content_first: int) -> None:
         """The content is in memory again."""

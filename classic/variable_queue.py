@@ -107,6 +107,8 @@ class VariableQueue:
         assert added == count, (
             f"of the messages {first} to {first + count - 1} that come back {count - added} are ready"
         )
+        if count < run.count:
+            self._learn_sizes(run)
         self.ready_bytes += run.bytes_of(first, first + count)
         if self.delta_count and self.delta_start <= run.first < self.delta_end:
             known = run.indexed or self._backing.page_out([run])
@@ -170,6 +172,7 @@ class VariableQueue:
         else:
             count, end_at, _ = take(content, position, min(count_max, available), bytes_max)
             run.cursor, run.cursor_at = first + count, end_at
+            run.learn_sizes(content)
         self.rates.egress.count += count
         self._remove(run, first, count)
         return run, first, count, content, position
@@ -178,6 +181,8 @@ class VariableQueue:
         """The same without asking for the content: messages that are not to be delivered."""
         run, first, available = self._head_range()
         count = min(count_max, available)
+        if count < run.count:
+            self._learn_sizes(run)
         self._remove(run, first, count)
         return run, first, count
 
@@ -209,6 +214,19 @@ class VariableQueue:
         self.ram_count += run.ready
         return run.content
 
+    def _learn_sizes(self, run: StoredRun) -> None:
+        """Figures are exact for parts of runs too; that may cost a look at a content on disk, once for a run."""
+        if run.sizes is None and run.count > 1:
+            content = run.content
+            if content is None:
+                try:
+                    self._backing.load(run)
+                except ContentLost:
+                    return
+                content, run.content = run.content, None
+            assert content is not None, f"the run {run.first} was loaded and has no content"
+            run.learn_sizes(content)
+
     def _lose(self, run: StoredRun) -> None:
         for first, end in self.ready.intersect(run.first, run.end):
             self._remove(run, first, end - first)
@@ -228,6 +246,8 @@ class VariableQueue:
                 run.content = None  # whoever holds the messages may do so for long; it can be read again
         if not self.q3:
             self._advance()
+        if not self.ready:
+            self.ready_bytes = 0  # what was recovered in part had been estimated
         self._check()
 
     def _advance(self) -> None:
