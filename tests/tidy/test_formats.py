@@ -7,7 +7,7 @@ import re
 from tests.tidy.formats import CHAPTERS, PAGE, docstring, packing, page
 
 LISTED = {module for modules in CHAPTERS.values() for module in modules}
-# One is JSON, the other two rows of numbers: a sentence says it.
+# One is JSON, the other a row of numbers: a sentence says it.
 IN_WORDS = {"storage/fact_file.py", "storage/segment_index.py"}
 
 
