@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +20,15 @@ from broker.catalog import Catalog
 from broker.consumer import Consumer
 from broker.counters import Counters
 from broker.dead_letter import REASON_WORDS, DeadMessage, dead_lettered
-from broker.errors import AccessRefused, BrokerError, ConnectionForced, InternalError, NotAllowed, PreconditionFailed
+from broker.errors import (
+    AccessRefused,
+    BrokerError,
+    ConnectionForced,
+    InternalError,
+    NotAllowed,
+    PreconditionFailed,
+    ResourceExhausted,
+)
 from broker.limits import Limits
 from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
@@ -150,7 +159,8 @@ class Broker:
             for name in targets:
                 found = self._queues.get((record.vhost, name))
                 if found is not None:
-                    found.kind.publish((found.queue,), run, None, now)
+                    with suppress(ResourceExhausted):  # the disk failed: after a restart it is where it died
+                        found.kind.publish((found.queue,), run, None, now)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         record = queue.record

@@ -20,6 +20,9 @@ class AnswersTo(Protocol):
 
     def answered(self, receipt: Receipt) -> None: ...
 
+    def given_up(self, receipt: Receipt) -> None:
+        """The newest receipt counts as refused, and will never be complete."""
+
 
 class Receipt:
     """What a run's queues still owe. Each queue calls exactly one of `accepted` and `refused`, once."""
@@ -43,6 +46,12 @@ class Receipt:
     def refused(self) -> None:
         self.refusals += 1
         self.accepted()
+
+    def give_up(self) -> None:
+        """A kind of queue failed in the middle of taking the run: refused, whatever others still answer."""
+        if self.waiting:
+            self.waiting += 1
+            self.tracker.given_up(self)
 
 
 # (first tag, last tag, True for ack or False for nack)
@@ -74,6 +83,11 @@ class ConfirmTracker:
         if not self._answers:
             self._on_ready()
         self._answers.append((receipt.first, receipt.last, receipt.refusals == 0))
+
+    def given_up(self, receipt: Receipt) -> None:
+        assert self._open[-1] is receipt, f"tags {receipt.first} to {receipt.last} are not the newest"
+        self._open[-1] = Receipt(self, receipt.first, receipt.last, 1)
+        self._open[-1].refused()
 
     @property
     def unanswered_count(self) -> int:

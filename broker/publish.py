@@ -17,7 +17,7 @@ from broker.catalog import Catalog
 from broker.confirms import ConfirmTracker, Receipt
 from broker.counters import Counters
 from broker.dead_letter import without_history
-from broker.errors import PreconditionFailed
+from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.expiration import expiration_ms
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
 from broker.pending import Pending
@@ -158,8 +158,13 @@ class Publishing:
             receipt = self._confirms.expect(run.count, target.queue_count)
         elif completion is not None:
             receipt = completion.expect(run.count, target.queue_count)
-        for kind, queues in target.groups:
-            kind.publish(queues, run, receipt, now)
+        try:
+            for kind, queues in target.groups:
+                kind.publish(queues, run, receipt, now)
+        except ResourceExhausted:
+            if receipt is None:
+                raise
+            receipt.give_up()  # the tags are given out: a nack says it, and those after it keep their meaning
 
     def _finish_unqueued(self, run: Run, target: Target, now: int) -> None:
         """No queue gets it: it is a reply, or goes back, or is dropped. Whoever waits for a confirm gets it after a return."""

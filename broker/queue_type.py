@@ -182,6 +182,7 @@ class QueueType(Protocol):
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
         """Store the run in each of these queues of this kind, one copy of the bytes for all of them. `receipt` is
         answered once for each queue: accepted when that queue's promise holds, refused when it would not take it.
+        Raises ResourceExhausted when nothing can be kept any more; what was not answered yet counts as refused then.
 
         A queue that may refuse messages (a length limit with overflow reject-publish) or counts their bytes
         (x-max-length-bytes) is given runs of one message; what came before its limit may still be longer. A limit

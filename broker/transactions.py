@@ -43,6 +43,10 @@ class Completion:
         self._refusals += receipt.refusals
         self.close()
 
+    def given_up(self, receipt: Receipt) -> None:
+        self._refusals += 1
+        self.close()
+
     def close(self) -> None:
         self._waiting -= 1
         if self._waiting == 0:

@@ -36,6 +36,9 @@ class Answers:
         answered = self.refused if receipt.refusals else self.accepted
         answered += range(receipt.first, receipt.last + 1)
 
+    def given_up(self, receipt: Receipt) -> None:
+        self.refused += range(receipt.first, receipt.last + 1)
+
 
 class Taker:
     """A client with one consumer. Fulfils DeliverySink."""

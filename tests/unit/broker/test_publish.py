@@ -11,13 +11,14 @@ from broker.catalog_commands import (
     PutTopicPermission,
     PutUser,
 )
-from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed
+from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.publish import REMEMBERED_HEADERS_BYTES_MAX, TARGETS_MAX
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
 from broker.tables import encode_properties
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World, publish_method, refused
+from tests.unit.broker.late_queues import FailedQueues, LateQueues
 
 
 @pytest.fixture
@@ -177,6 +178,122 @@ def test_confirms_of_a_turn_are_told_at_its_end_and_as_one(world: World, client:
             client.publish("", "q", b"%d" % number)
         assert client.confirms == []
     assert client.take_confirms() == [(1, 5, True, True)]
+
+
+# ------------------------------------------------------------------------- promises that are kept late, or not
+
+
+@pytest.fixture
+def late(world: World) -> LateQueues:
+    late = LateQueues(world.broker)
+    late.owed = []
+    world.broker.add_kind(late)
+    return late
+
+
+def test_a_confirm_waits_for_every_queue_and_asks_for_a_turn_of_its_own(late: LateQueues, client: Client) -> None:
+    for queue in ("q", "r"):
+        client.declare(queue)
+        client.bind(queue, "amq.fanout", "")
+    client.session.select_confirms()
+    client.publish("amq.fanout", "", b"a")
+    late.owed[0].accepted()
+    client.world.end_turn()
+    assert client.take_confirms() == []
+    asked = client.world.turns_requested
+    late.owed[1].accepted()
+    assert client.world.turns_requested == asked + 1
+    client.world.end_turn()
+    assert client.take_confirms() == [(1, 1, True, True)]
+
+
+def test_an_unroutable_message_does_not_wait_for_those_before_it(late: LateQueues, client: Client) -> None:
+    client.declare("q")
+    client.session.select_confirms()
+    client.publish("", "q", b"a")
+    client.publish("amq.direct", "none", b"b")
+    assert client.take_confirms() == [(2, 2, False, True)]
+    late.owed[0].accepted()
+    client.world.end_turn()
+    assert client.take_confirms() == [(1, 1, True, True)]
+
+
+def test_a_promise_kept_after_its_channel_closed_is_told_to_nobody(late: LateQueues, client: Client) -> None:
+    client.declare("q")
+    client.session.select_confirms()
+    client.publish("", "q", b"a")
+    client.close()
+    late.owed[0].accepted()
+    client.world.end_turn()
+    assert client.confirms == []
+
+
+def test_a_commit_is_answered_when_every_promise_is_kept(late: LateQueues, client: Client) -> None:
+    client.declare("q")
+    client.session.select_transactions()
+    client.publish("", "q", b"a")
+    client.publish("", "q", b"b")
+    committed: list[None] = []
+    client.session.commit(client.world.now).then(committed.append, lambda error: None)
+    late.owed[1].accepted()
+    assert committed == []
+    late.owed[0].accepted()
+    assert committed == [None]
+
+
+@pytest.fixture
+def failing(world: World, client: Client) -> Client:
+    """Queue `q` takes messages, queue `bad` of another kind does not; both are bound to amq.fanout."""
+    failed = FailedQueues(world.broker)
+    failed.name = "stream"
+    world.broker.add_kind(failed)
+    client.declare("q")
+    client.declare("bad", queue_type="stream")
+    for queue in ("q", "bad"):
+        client.bind(queue, "amq.fanout", "")
+    return client
+
+
+def test_a_failure_of_a_queue_is_a_nack_and_later_tags_keep_their_meaning(failing: Client) -> None:
+    failing.session.select_confirms()
+    failing.publish("", "q", b"a")
+    failing.publish("", "bad", b"b")
+    failing.publish("amq.fanout", "", b"c", b"d")
+    failing.publish("", "q", b"e")
+    assert failing.take_confirms() == [
+        (1, 1, True, True), (2, 2, False, False), (3, 4, False, False), (5, 5, True, True),
+    ]  # fmt: skip
+    assert failing.session.statistics()["unconfirmed"] == 0
+
+
+def test_others_that_answer_after_the_failure_change_nothing(world: World, late: LateQueues, failing: Client) -> None:
+    failing.session.select_confirms()
+    failing.publish("amq.fanout", "", b"a")
+    late.owed[0].accepted()
+    failing.publish("", "q", b"b")
+    late.owed[1].accepted()
+    world.end_turn()
+    assert failing.take_confirms() == [(1, 1, False, False), (2, 2, True, True)]
+
+
+def test_without_confirms_a_failure_is_an_error(failing: Client) -> None:
+    text = "this node's disk failed, it takes no messages"
+    refused(ResourceExhausted, text, lambda: failing.publish("", "bad", b"a"))
+
+
+def test_in_a_transaction_a_failure_makes_the_completion_partial(world: World, failing: Client) -> None:
+    failing.session.select_transactions()
+    failing.publish("", "bad", b"a")
+    failing.publish("", "q", b"b")
+    commit = lambda: world.answer(failing.session.commit(world.now))  # noqa: E731
+    refused(PreconditionFailed, "partial tx completion", commit)
+    assert world.ready("q") == 1
+
+
+def test_a_dead_letter_that_cannot_be_kept_disturbs_nobody(failing: Client) -> None:
+    failing.declare("src", dead_letter_exchange="amq.fanout", max_length=0)
+    failing.publish("", "src", b"a")
+    assert failing.bodies_of("q") == [b"a"]
 
 
 # ------------------------------------------------------------------------- what a route depends on
