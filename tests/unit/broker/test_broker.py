@@ -274,7 +274,7 @@ def test_deliveries_of_a_turn_come_before_its_confirms(world: World) -> None:
 def test_a_long_chain_of_dead_letters_is_walked_without_end_of_the_stack(world: World) -> None:
     """Each queue has room for nothing, and hands on what it is given."""
     client = world.client()
-    length = 500
+    length = 250
     for number in range(length):
         client.declare(
             f"q{number}", max_length=0, dead_letter_exchange="", dead_letter_routing_key=f"q{number + 1}"
