@@ -18,6 +18,7 @@ from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.limits import Limits as ClientLimits
 from classic.driver import ClassicQueues
+from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
 from front.amqp.terms import Identity, Limits
 from front.grpc.admin_service import ListenerFacts
@@ -77,7 +78,8 @@ class Node:
 
         facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
         replay = Replay(disk, facts, salvage=True)
-        classic = ClassicQueues(disk)
+        housekeeping_thread = Threads(loop, 1, "leveret-classic")
+        classic = ClassicQueues(disk, classic_limits(config), housekeeping_thread)
         classic.recover(replay.chunks(), [record for name in catalog.vhosts for record in catalog.queues(name)])
         end = replay.finish()
         for damage in replay.damage:
@@ -109,6 +111,7 @@ class Node:
         amqp = self._amqp_server(broker)
         classic.attach(broker, log)
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
+        self._undo.callback(housekeeping_thread.close)  # before `stop`, which writes the same files
         broker.add_kind(classic)
         broker.recover(self._clock.wall_ms())
         classic.opened()
@@ -278,6 +281,15 @@ def client_limits(config: Config) -> ClientLimits:
         connections=limits.connections,
         channels_per_node=limits.channels_per_node,
         consumers_per_channel=limits.consumers_per_channel,
+    )
+
+
+def classic_limits(config: Config) -> ClassicLimits:
+    section = config.classic
+    return ClassicLimits(
+        embed_below=section.queue_index_embed_msgs_below,
+        store_file_bytes_max=section.store_file_bytes_max,
+        compaction_interval_ms=section.compaction_interval_ms,
     )
 
 

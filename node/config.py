@@ -24,7 +24,6 @@ class NodeSection(Section, frozen=True):
     name: str = ""  # empty: leveret@ and the host's short name
     cluster_name: str = ""  # empty: the node's name; shown to clients and in metrics
     data_dir: str = "var"
-    zone: str = ""  # empty: the host's name; replicas are placed in different zones first
 
 
 class ListenSection(Section, frozen=True):
@@ -80,7 +79,6 @@ class LimitsSection(Section, frozen=True):
     exchanges: int = 100_000
     bindings: int = 1_000_000
     topic_wildcards: int = 2  # number of # words that one binding key may hold
-    table_nesting: int = 32
     regex_length: int = 1_024
 
 
@@ -101,14 +99,12 @@ class LogSection(Section, frozen=True):
     file_bytes_max: int = 67_108_864  # a file rolls when it is full; what still lives then goes to segments
     commit_inline_bytes_max: int = 65_536  # a smaller commit that finds the writer idle is written without a thread hop
     gathering_bytes_max: int = 33_554_432  # waiting for the disk above this: publishers are not read from
-    lazy_flush_ms: int = 100  # records without a promise (acknowledgements) reach the operating system within this
 
 
 class ClassicSection(Section, frozen=True):
     queue_index_embed_msgs_below: int = (
         4_096  # smaller messages lie beside the queue's index, larger in the shared store
     )
-    segment_entry_count: int = 16_384
     store_file_bytes_max: int = 16_777_216
     compaction_interval_ms: int = 15_000
 

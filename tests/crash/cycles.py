@@ -34,7 +34,6 @@ TINY = """
 [log]
 file_bytes_max = 262_144
 [classic]
-segment_entry_count = 64
 store_file_bytes_max = 65_536
 compaction_interval_ms = 50
 """
