@@ -125,7 +125,7 @@ class QueueBacking:
         if shelf.store.contents and not isinstance(where, InBody):
             content_id = store_id(where)
             if content_id in shelf.store.contents and not queue.alive_in(run.first, run.end):
-                shelf.store.release(content_id)
+                shelf.release_later(content_id)
 
     def release_ready(self, queue: ClassicQueue) -> None:
         """All ready messages are about to be dropped: let go of contents that only they need."""
@@ -139,7 +139,7 @@ class QueueBacking:
         shelf = self._shelf
         for run, content_id in self.index.store_ids():
             if _goes(queue, run, only_ready):
-                (shelf.spilled if content_id.transient else shelf.store).release(content_id)
+                (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
         for level in queue.levels:
             for run in level.runs():
                 if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):

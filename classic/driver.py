@@ -84,6 +84,7 @@ class ClassicQueues:
         try:
             shelf.write_settled()
             shelf.log.commit_now()
+            shelf.release_durable()
             for queue in self._queues.values():
                 if not queue.record.durable:
                     queue.backing.index.delete_all()

@@ -7,6 +7,8 @@ wanted missing:
     to delete a file         have the settling durable in the log, save a manifest without the file, delete it
     to compact a file        copy what lives, sync, save the manifest with the copy and without the file, delete it
 
+While a log file is being moved out no manifest notes the half that is written: it may lack what was settled since.
+
 Syncs are done beside the event loop; one such chain is on its way at a time.
 """
 
@@ -75,10 +77,11 @@ class Housekeeping:
         if self.failed is not None or now < self._retry_at:
             return
         try:
+            self._shelf.release_durable()
             self._look_for_dead(settled_ticket)
             if not self._busy:
                 self._delete_dead()
-            if not self._busy and now >= self._compact_at:
+            if not self._busy and self._moving is None and now >= self._compact_at:
                 self._compact_at = now + self._shelf.limits.compaction_interval_ms
                 self._compact()
             if not self._busy:
@@ -177,7 +180,8 @@ class Housekeeping:
                 if self._still_dead(queue, number):
                     queue.backing.index.delete(number)
             for number in dead_files:
-                self._shelf.store.delete(number)
+                if number in self._shelf.store.files:
+                    self._shelf.store.delete(number)
 
         if any(noted):
             self._sync_and_save(self.manifest, delete, sync=False)
@@ -240,6 +244,8 @@ class Housekeeping:
 
     def stop(self) -> Manifest:
         """Make everything durable, and the manifest with it. Blocks."""
+        for queue in self._with_files():
+            queue.backing.index.write_settled(queue.alive_in)
         noted = self._noted_now()
         sync_files(self._shelf, self._dirty_files())
         noted.save(self._shelf.disk)

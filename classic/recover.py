@@ -35,6 +35,7 @@ from storage.wal_file_reader import Chunk
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
+    from classic.variable_queue import VariableQueue
 
 CLASSIC_KINDS = range(Kind.CLASSIC_PUBLISH, Kind.CLASSIC_QUEUE_DELETED + 1)
 
@@ -58,6 +59,7 @@ class Recovery:
         self._records = records  # of the queues that are declared; what belongs to others is over
         self._from_log: dict[int, FromLog] = {}
         self._deleted: set[int] = set()
+        self._lowest: dict[VariableQueue, int] = {}  # where the first living run of each level of a queue begins
         shelf.disk.make_dir(names.CLASSIC_DIRECTORY)
         self.clean = self._take_clean_stop()
         self.manifest = self._load_manifest()
@@ -223,9 +225,10 @@ class Recovery:
     def _fill_from_files(self, queue: ClassicQueue, of: FromLog) -> None:
         index = queue.backing.index
         moved = SequenceSet()  # messages that the index has the contents of
+        known = SequenceSet()  # messages that the index has an entry for, also such as never became durable
         for number, segment in list(index.segments.items()):
-            self._read_segment(queue, segment, number, of, moved)
-        ends = [end for _, end in (*of.published.ranges(), *of.settled.ranges(), *moved.ranges())]
+            self._read_segment(queue, segment, number, of, moved, known)
+        ends = [end for _, end in (*of.published.ranges(), *of.settled.ranges(), *known.ranges())]
         alive = of.published
         for first, end in moved.ranges():
             alive.add(first, end)
@@ -244,7 +247,7 @@ class Recovery:
             self._fill_memory(queue, of.blocks)
 
     def _read_segment(
-        self, queue: ClassicQueue, segment: Segment, number: int, of: FromLog, moved: SequenceSet
+        self, queue: ClassicQueue, segment: Segment, number: int, of: FromLog, moved: SequenceSet, known: SequenceSet
     ) -> None:
         """Which messages a segment has the contents of, and which are settled. What the log has too is left to the log."""
         disk, index = self._shelf.disk, queue.backing.index
@@ -258,19 +261,22 @@ class Recovery:
         for first, end in loaded.settled:
             of.settled.add(first, end)
         for fields in loaded.entries:
+            known.add(fields[0], fields[0] + fields[1])
             if fields[4] != IN_LOG and fields[5] & PERSISTENT:
                 moved.add(fields[0] + fields[2], fields[0] + fields[1])
 
     def _take_stock(self, queue: ClassicQueue) -> None:
         """Bytes and references of the messages that live and that the index has the contents of."""
         store, index = self._shelf.store, queue.backing.index
-        for number in index.segments:
+        self._lowest.clear()
+        for number in sorted(index.segments):
             loaded = index.load(number)
             for at, fields in enumerate(loaded.entries):
                 living = queue.alive_in(fields[0], fields[0] + fields[1])
                 if fields[4] == IN_LOG or not living:
                     continue
                 run = loaded.run(at)
+                self._note_lowest(queue.level_at(run.first), run.first)
                 queue.level_at(run.first).ready_bytes += sum(run.bytes_of(first, end) for first, end in living)
                 if isinstance(run.where, InStore) and not store.refer(run.where):
                     self._shelf.found(
@@ -300,7 +306,7 @@ class Recovery:
                 self._write_living(queue, block, alive, moved)
         for level in queue.levels:
             if level.ready:
-                level.restore_delta(level.ready.first(), level.ready.last() + 1, level.ready.count)
+                level.restore_delta(self._lowest[level], level.ready.last() + 1, level.ready.count)
 
     def _write_living(self, queue: ClassicQueue, block: Block, alive: SequenceSet, moved: SequenceSet) -> None:
         live, index, level = self._shelf.live, queue.backing.index, queue.levels[0]
@@ -317,6 +323,7 @@ class Recovery:
                 chosen, number, lowest = block.like(), index.number_of(first), first
                 level = queue.level_at(first)
             chosen.copy(block, at)
+            self._note_lowest(level, first)
             highest = first + count
             if living[0] == (first, highest):
                 level.ready_bytes += fields[11]
@@ -326,6 +333,10 @@ class Recovery:
             live[file_number] = live.get(file_number, 0) + count
         if chosen.count:
             index.write_block(number, chosen, lowest, highest)
+
+    def _note_lowest(self, level: VariableQueue, first: int) -> None:
+        """What an unwritten settlement brings back from the log may lie before what the index has."""
+        self._lowest[level] = min(first, self._lowest.get(level, first))
 
     def finish(self) -> None:
         """After all queues were filled."""

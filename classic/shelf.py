@@ -6,6 +6,7 @@ settled   messages of each queue that are done with, and that the log has not be
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from classic.log_records import encode_settled
 from classic.open_files import OpenFiles
 from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.store import FILE_BYTES_MAX, MessageStore
+from classic.stored_run import InStore
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
@@ -61,6 +63,8 @@ class Shelf:
         self.live: dict[int, int] = {}
         self.settled: dict[ClassicQueue, SequenceSet] = {}
         self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
+        self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
+        self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable
         self.next_index = 1  # of the log's records
         self.findings: list[str] = []
         self.finding_count = 0
@@ -97,7 +101,20 @@ class Shelf:
         gathered, self.settled = self.settled, {}
         for queue, settled in gathered.items():
             self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)], promised=False)
+        if self._releasing:
+            self._releases.append((self.log.gathering, self._releasing))
+            self._releasing = []
         return self.log.gathering
+
+    def release_later(self, content_id: InStore) -> None:
+        """One run fewer refers to a content. It stays until that is durable: after a crash the run may be back."""
+        self._releasing.append(content_id)
+
+    def release_durable(self) -> None:
+        """Let go of what is durably not referred to."""
+        while self._releases and self._releases[0][0] <= self.log.durable:
+            for content_id in self._releases.popleft()[1]:
+                self.store.release(content_id)
 
     def read_log(self, location: Location) -> bytes:
         """A record's payload. Raises Corrupt, and FileNotFoundError when its file was released."""

@@ -16,6 +16,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
+from native.content import count as count_messages
 from native.content import messages, skip
 from storage.wal import Location
 
@@ -80,7 +81,7 @@ class StoredRun:
         self.expires_at = expires_at
         self.where = where  # None: nowhere but in memory
         self.content_at = content_at  # where in the log record's payload the content begins
-        self.content_first = first  # the message that the content begins with: what died first may have been left out
+        self.content_first = first  # the message that the content begins with: what had died at either end is left out
         self.indexed = False  # an index segment knows it
         self.ready = 0  # how many of its messages are ready, kept by the queue that holds it
         self.sizes: array[int] | None = None  # body bytes before each message of the content; None: not asked for yet
@@ -110,7 +111,7 @@ class StoredRun:
             (_LENGTHS.size + props_len + body_len) * self.count != len(content)
             or body_len * self.count != self.body_bytes
         ):
-            bodies = (len(body) for _, body in messages(content, 0, self.end - self.content_first))
+            bodies = (len(body) for _, body in messages(content, 0, count_messages(content)))
             self.sizes.extend(accumulate(bodies, initial=0))
 
     def loaded(self, content: bytes, content_first: int) -> None:

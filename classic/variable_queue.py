@@ -265,6 +265,9 @@ class VariableQueue:
                 self.q1, self.q4 = self.q4, self.q1
 
     def _page_in(self) -> None:
+        assert self.delta_start < self.delta_end, (
+            f"delta ends at {self.delta_end} and misses {self.delta_count} messages"
+        )
         runs, end = self._backing.page_in(self.delta_start, self.delta_end, self._runs_max)
         end = min(max(end, self.delta_start + 1), self.delta_end)
         expected = sum(stop - start for start, stop in self.ready.intersect(self.delta_start, end))
