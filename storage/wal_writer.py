@@ -4,10 +4,10 @@ A commit starts at the end of the loop's current round (`call_soon`), so everyth
 it; while one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a
 commit bigger.
 
-A small commit is written by the event loop itself: handing it to the thread and back costs more than the fsync of a
-fast disk. A large one, or one that needs a new file, goes to the thread, which also prepares the next file ahead of its
-use and deletes those that were released. `commit_inline_bytes_max` draws the line; with None there is no thread at all,
-and everything happens in the order of the calls, as simulations need it.
+A small commit that somebody waits for is written by the event loop itself: handing it to the thread and back costs more
+than the fsync of a fast disk. A large one, one that needs a new file, or one of lazy records goes to the thread, which also
+prepares the next file ahead of its use and deletes those that were released. `commit_inline_bytes_max` draws the line; with
+None there is no thread at all, and everything happens in the order of the calls, as simulations need it.
 
 After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
 `on_failed` is called once. What was in flight is never reported durable.
