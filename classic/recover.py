@@ -260,6 +260,8 @@ class Recovery:
             segment.index_size = offset
         for first, end in loaded.settled:
             of.settled.add(first, end)
+            for again in of.published.intersect(first, end):
+                self._shelf.settle(queue, *again)  # the log may not know, and this segment may go before that file does
         for fields in loaded.entries:
             known.add(fields[0], fields[0] + fields[1])
             if fields[4] != IN_LOG and fields[5] & PERSISTENT:
@@ -291,7 +293,6 @@ class Recovery:
         for level in queue.levels:
             mine = [run for run in runs if run.first >> LEVEL_SHIFT == level.base >> LEVEL_SHIFT]
             for run in mine:
-                run.indexed = False
                 living = level.ready.intersect(run.first, run.end)
                 level.ready_bytes += sum(run.bytes_of(first, end) for first, end in living)
                 if isinstance(run.where, Location):
@@ -403,8 +404,12 @@ def blocks_with(runs: Iterable[StoredRun]) -> list[bytes]:
 
 
 def runs_in(payload: bytes) -> list[StoredRun]:
+    """The runs of a block that was not read from an index segment, which may not know them."""
     block_names, entries = read_block(payload)
-    return [make_run(fields, block_names[fields[3]]) for fields in entries]
+    runs = [make_run(fields, block_names[fields[3]]) for fields in entries]
+    for run in runs:
+        run.indexed = False
+    return runs
 
 
 def as_found(disk: Disk, records: Iterable[QueueRecord]) -> Manifest:
