@@ -71,7 +71,9 @@ class Recovery:
             shelf.live.update(self.clean.live)
         else:
             self._clear_up()
-            self.manifest.save(shelf.disk)  # a killed process may have left it without a sync: from here on we rely on it
+            self.manifest.save(
+                shelf.disk
+            )  # a killed process may have left it without a sync: from here on we rely on it
             shelf.store.scan(self.manifest.store, self._damaged)
 
     # the files

@@ -188,6 +188,7 @@ class MessageStore:
     def _scan_file(self, number: int, size: int, damaged: Callable[[str, int, int, str], None]) -> None:
         name, at, wanted = self.name_of(number), 0, SCAN_BYTES
         file = self._files.get(name)
+        size = min(size, file.size())  # a file that is too short was reported when its size was looked at
         while at < size:
             data = file.read_at(at, min(wanted, size - at))
             records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
