@@ -86,14 +86,25 @@ class Recovery:
             return None
 
     def _load_manifest(self) -> Manifest:
+        """The first start saves one before there is any file, so files without a manifest mean that it was lost."""
         disk = self._shelf.disk
         try:
-            return manifest.load(disk)
+            if disk.exists(names.CLASSIC_FILES) or not self._has_files():
+                return manifest.load(disk)
+            self._shelf.found(f"{names.CLASSIC_FILES} is missing: all files that are there are taken as they are")
         except Corrupt as error:
             self._shelf.found(f"{error}: all files that are there are taken as they are")
             put_aside(disk, names.CLASSIC_FILES)
-            self.clean = None
-            return as_found(disk, self._records.values())
+        self.clean = None
+        return as_found(disk, self._records.values())
+
+    def _has_files(self) -> bool:
+        """Whether there are files that a manifest would name."""
+        disk = self._shelf.disk
+        directories = [name for name in disk.list(names.CLASSIC_DIRECTORY) if names.is_queue_directory(name)]
+        return any(disk.list(f"{names.CLASSIC_DIRECTORY}/{name}") for name in directories) or bool(
+            disk.list(names.STORE_PERSISTENT)
+        )
 
     def _clear_up(self) -> None:
         """Cut off what no manifest vouches for. The log has it."""

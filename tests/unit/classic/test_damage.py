@@ -105,6 +105,17 @@ def test_a_lost_manifest_is_made_again_from_the_files(crashed: SimDisk) -> None:
     assert len(world.kind.findings) == 1
 
 
+def test_a_missing_manifest_deletes_nothing(crashed: SimDisk) -> None:
+    """Absence is no proof: with no manifest at all, every file would count as one that nobody vouches for."""
+    expected, _ = start_and_read(crashed.copy())
+    disk = crashed.copy()
+    disk.delete(names.CLASSIC_FILES)
+    disk.sync_dir(names.CLASSIC_DIRECTORY)
+    found, world = start_and_read(disk)
+    assert found == expected
+    assert any("is missing" in finding for finding in world.kind.findings)
+
+
 def test_a_damaged_clean_stop_costs_nothing_but_time(crashed: SimDisk) -> None:
     _, world = start_and_read(crashed.copy())
     world.stop()

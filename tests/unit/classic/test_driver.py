@@ -1,0 +1,179 @@
+"""Classic queues over a log and files: what is shared, what is released, what a restart keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.consumer import Consumer
+from broker.policy import EffectiveArguments
+from broker.queue_type import Outcome
+from storage import names
+from tests.unit.classic.classic_world import Sink, World, record_of
+
+LARGE = b"z" * 100  # TINY says that this goes to the shared store
+
+
+def fill_log(world: World, name: str, count: int = 120) -> None:
+    """Messages that come and go, so that log files roll and old ones are moved out."""
+    for number in range(count):
+        world.publish([name], [b"%d" % number])
+        assert world.get(name, no_ack=True) is not None
+        world.loop.run_soon()
+        world.tick()
+    world.tick(5)
+
+
+@pytest.fixture
+def world() -> World:
+    return World([record_of("a", 1), record_of("b", 2), record_of("passing", 3), record_of("brief", 4, durable=False)])
+
+
+def test_a_confirm_waits_for_the_log(world: World) -> None:
+    world.publish(["a"], [b"1", b"2"], confirm=1)
+    assert world.confirmed.accepted == set()
+    world.loop.run_soon()
+    assert world.confirmed.accepted == {1, 2}
+
+
+def test_a_transient_message_is_confirmed_at_once_and_the_log_never_sees_it(world: World) -> None:
+    before = world.log.gathering_bytes
+    world.publish(["a"], [b"1"], persistent=False, confirm=1)
+    assert world.confirmed.accepted == {1}
+    assert world.log.gathering_bytes == before
+
+
+def test_what_is_acknowledged_by_being_delivered_never_sees_the_disk(world: World) -> None:
+    sink = Sink()
+    world.queues["a"].consume(Consumer("c", world.queues["a"], sink, no_ack=True), world.now)
+    world.turn()
+    before = world.log.gathering_bytes
+    world.publish(["a"], [b"1", b"2"])
+    assert sink.got == [(b"1", False), (b"2", False)]
+    assert world.log.gathering_bytes == before
+
+
+def test_queues_share_one_copy_of_a_large_body_and_one_may_go_before_the_other(world: World) -> None:
+    world.publish(["a", "b"], [LARGE], confirm=1)
+    world.loop.run_soon()
+    fill_log(world, "passing")
+    store = world.kind._shelf.store
+    assert [stored.references for stored in store.contents.values()] == [2]
+    got = world.get("a")
+    assert got is not None and got.content.endswith(LARGE)
+    world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    world.tick(3)
+    assert [stored.references for stored in store.contents.values()] == [1]
+    assert world.waiting("b") == [(LARGE, False)]
+    world.queues["b"].purge(world.now)
+    world.tick(3)
+    assert not store.contents
+
+
+def test_sparse_store_files_are_compacted_and_dead_ones_deleted(world: World) -> None:
+    for number in range(24):
+        world.publish(["a"], [b"%02d" % number + LARGE])
+        world.loop.run_soon()
+    fill_log(world, "passing")
+    store = world.kind._shelf.store
+    files = len(store.files)
+    assert files > 4
+    pieces = [world.get("a") for _ in range(24)]
+    for number, got in enumerate(pieces):
+        assert got is not None
+        if number % 4:
+            world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    world.tick(40)
+    assert len(store.files) < files
+    world.disk.kill()
+    world.start()
+    assert not world.kind.findings
+    assert [body[:2] for body, _ in world.waiting("a")] == [b"%02d" % number for number in range(0, 24, 4)]
+
+
+def test_one_old_message_does_not_hold_the_log(world: World) -> None:
+    world.publish(["a"], [b"old"], confirm=1)
+    world.loop.run_soon()
+    fill_log(world, "passing", 200)
+    assert world.log.files().start > 2
+    assert len(world.log.files()) <= 4
+    assert world.waiting("a") == [(b"old", False)]
+
+
+def test_a_clean_restart_brings_back_marks_and_order_and_drops_what_is_transient(world: World) -> None:
+    for number in range(30):
+        world.publish(["a"], [b"%d" % number], persistent=number % 5 != 0)
+    world.publish(["brief"], [b"1"])
+    for _ in range(3):
+        got = world.get("a")
+        assert got is not None
+        world.queues["a"].settle(got.piece, Outcome.REQUEUED, world.now)
+    first = world.get("a", no_ack=True)
+    assert first is not None
+    got = world.get("a")
+    assert got is not None
+    world.queues["a"].settle(got.piece, Outcome.REQUEUED, world.now)
+    world.restart()
+    expected = [(b"%d" % number, number == 1) for number in range(30) if number % 5]
+    assert world.waiting("a") == expected
+    assert world.queues["a"].ready_bytes == sum(len(body) for body, _ in expected)
+    world.restart()
+    assert world.waiting("a") == expected
+    assert not world.kind.findings
+
+
+def test_priorities_keep_their_order_through_paging_restart_and_crash() -> None:
+    world = World([record_of("a", 1)], effective=EffectiveArguments(max_priority=3))
+    for number in range(40):
+        world.publish(["a"], [b"%d" % number], priority=number % 5, confirm=number)
+        world.loop.run_soon()
+    world.tick(5)
+    expected = [number for level in (3, 2, 1, 0) for number in range(40) if min(number % 5, 3) == level]
+    assert [int(body) for body, _ in world.waiting("a")] == expected
+    world.restart()
+    assert [int(body) for body, _ in world.waiting("a")] == expected
+    world.disk.kill()
+    world.start()
+    assert [int(body) for body, _ in world.waiting("a")] == expected
+
+
+def test_a_deleted_queue_leaves_no_file_and_does_not_come_back(world: World) -> None:
+    for number in range(60):
+        world.publish(["a"], [b"%d" % number + LARGE], confirm=number)
+        world.loop.run_soon()
+    fill_log(world, "passing")
+    record = world.records[0]
+    directory = names.queue_directory("/", "a", record.id)
+    assert world.disk.list(directory)
+    assert world.kind.delete(world.queues.pop("a"), world.now) == 60
+    assert not world.disk.exists(directory)
+    world.tick(5)
+    assert not world.kind._shelf.store.contents
+    del world.records[0]
+    world.disk.kill()
+    world.start()
+    assert not world.kind.findings
+
+
+def test_a_purge_is_answered_when_it_is_durable(world: World) -> None:
+    for number in range(20):
+        world.publish(["a"], [b"%d" % number], confirm=number)
+    world.loop.run_soon()
+    answers: list[int] = []
+    world.queues["a"].purge(world.now).then(answers.append, lambda error: None)
+    assert answers == [] and world.queues["a"].ready_count == 0
+    world.loop.run_soon()
+    assert answers == [20]
+    world.disk.kill()
+    world.start()
+    assert world.waiting("a") == []
+
+
+def test_a_full_disk_holds_nothing_up_and_loses_nothing(world: World) -> None:
+    for number in range(10):
+        world.publish(["a"], [b"%d" % number], persistent=False)
+    world.disk.capacity = 0
+    for number in range(10, 40):
+        world.publish(["a"], [b"%d" % number], persistent=False)
+        world.kind.tick(world.now)
+    world.disk.capacity = 1 << 30
+    assert [int(body) for body, _ in world.waiting("a")] == list(range(40))
