@@ -33,6 +33,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
+from classic.log_records import encode_name
 from classic.stored_run import InBody, InStore, StoredRun, Where
 from native.sequence_set import Range
 from storage.disk import Buffer
@@ -52,11 +53,6 @@ assert ENTRY_BYTES == 64
 Name = tuple[str, str]
 # first, count, left_out, name, kind, flags, priority, content_at, size, place, place, body_bytes, expires_at
 Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-
-
-def encode_name(exchange: str, routing_key: str) -> bytes:
-    name, key = (text.encode("utf-8", "surrogateescape") for text in (exchange, routing_key))
-    return b"".join((bytes((len(name),)), name, bytes((len(key),)), key))
 
 
 class Malformed(ValueError):

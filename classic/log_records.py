@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from native.sequence_set import SequenceSet
 
+NAMES_CACHED = 1_024
 QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits
 _FIXED = struct.Struct("<HHBBIQq")
 _QUEUE = struct.Struct("<QQ")
@@ -51,19 +53,20 @@ def encode_published(
     exchange: str,
     routing_key: str,
 ) -> bytes:
-    name, key = (text.encode("utf-8", "surrogateescape") for text in (exchange, routing_key))
-    head_len = _FIXED.size + _QUEUE.size * len(queues) + 2 + len(name) + len(key)
+    name = encode_name(exchange, routing_key)
+    head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name)
     expires = NEVER if expires_at is None else expires_at
-    return b"".join(
-        (
-            _FIXED.pack(head_len, len(queues), 0, priority, count, body_bytes, expires),
-            *(_QUEUE.pack(*queue) for queue in queues),
-            bytes((len(name),)),
-            name,
-            bytes((len(key),)),
-            key,
-        )
-    )
+    fixed = _FIXED.pack(head_len, len(queues), 0, priority, count, body_bytes, expires)
+    if len(queues) == 1:
+        return fixed + _QUEUE.pack(*queues[0]) + name
+    return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name))
+
+
+@lru_cache(NAMES_CACHED)
+def encode_name(exchange: str, routing_key: str) -> bytes:
+    """Exchange and routing key as they stand in a record."""
+    name, key = (text.encode("utf-8", "surrogateescape") for text in (exchange, routing_key))
+    return b"".join((bytes((len(name),)), name, bytes((len(key),)), key))
 
 
 def decode_published(payload: memoryview) -> Published:

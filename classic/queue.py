@@ -21,7 +21,7 @@ from broker.records import QueueRecord
 from classic.backing import QueueBacking
 from classic.consumers import Consumers
 from classic.expiry import Alarm, expiry_of
-from classic.limits import dead_letters_refused, excess, over, refuses
+from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import ContentLost, VariableQueue
 from native.content import skip, take
@@ -192,6 +192,8 @@ class ClassicQueue:
 
     def refuses(self, run: Run, now: int) -> bool:
         """Whether a length limit keeps this run out. What consumers can take at once does not count."""
+        if self._effective.overflow == DROP_HEAD:
+            return False
         if not refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes):
             return False
         if len(self._consumers):
