@@ -19,7 +19,6 @@ from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.limits import Limits as ClientLimits
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
-from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
 from front.amqp.terms import Identity, Limits
 from front.grpc.admin_service import ListenerFacts
