@@ -109,7 +109,10 @@ class Recovery:
     def _clear_up(self) -> None:
         """Cut off what no manifest vouches for. The log has it."""
         disk = self._shelf.disk
-        for queue_id, (directory, segments) in self.manifest.queues.items():
+        for queue_id, (directory, segments) in list(self.manifest.queues.items()):
+            if queue_id not in self._records and not disk.exists(directory):
+                del self.manifest.queues[queue_id]  # the queue was deleted, its files with it, and the crash came then
+                continue
             for number, segment in list(segments.items()):
                 whole = self._cut(names.index_segment(directory, number), segment.index_size)
                 if segment.body_size:
