@@ -62,7 +62,7 @@ def test_links_lead_somewhere() -> None:
         for link in re.findall(r"\]\((?!https?:)([^)#\s]+)\)", page.read_text()):
             if not (page.parent / link).exists():
                 missing.append(f"{page.relative_to(ROOT)}: {link}")
-    assert [link for link in missing if not link.endswith("performance.md")] == []  # written by the first `make bench`
+    assert missing == []
 
 
 def test_the_images_health_check_tells_a_node_from_none(node: RunningNode) -> None:
