@@ -35,8 +35,6 @@ from storage.record import Kind
 from storage.wal_file_reader import Chunk
 from storage.wal_writer import LogWriter
 
-GATHERING_BYTES_MAX = 33_554_432
-
 Taken = tuple[ClassicQueue, VariableQueue, StoredRun]
 
 
@@ -119,11 +117,6 @@ class ClassicQueues:
                 if queue.ready_count:
                     self._active[queue] = None
         self._pressure = pressure
-
-    @property
-    def overloaded(self) -> bool:
-        """Whether publishers should wait: the disk does not keep up."""
-        return self._shelf.log.gathering_bytes > GATHERING_BYTES_MAX
 
     @property
     def findings(self) -> list[str]:

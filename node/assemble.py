@@ -21,9 +21,10 @@ from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
 from front.amqp.terms import Identity, Limits
+from front.answers import answered
 from front.grpc.admin_service import ListenerFacts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
-from front.web.api import Api, answered
+from front.web.api import Api
 from front.web.server import WebServer
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher

@@ -14,8 +14,9 @@ from broker import catalog_commands as commands
 from broker.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
+from front.answers import answered
 from front.grpc import convert, describe
-from front.grpc.call import DEFAULT_VHOST, Context, Front, answer_of, answers_errors
+from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
 from front.grpc.topology_service import check_may_see, may_see, vhosts_to_list
@@ -291,7 +292,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         raw = password.encode()
         if not 0 < len(raw) <= PASSWORD_BYTES_MAX:
             raise PreconditionFailed(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes, not {len(raw)}")
-        return await answer_of(self._port.hash_password(raw))
+        return await answered(self._port.hash_password(raw))
 
     @answers_errors
     async def DeleteUser(self, request: pb.DeleteUserRequest, context: Context) -> pb.DeleteUserResponse:

@@ -21,6 +21,7 @@ import grpc.aio
 from broker.errors import AccessRefused, BrokerError
 from broker.pending import Pending
 from broker.records import UserRecord
+from front.answers import answered
 from front.grpc import call
 from front.grpc.caller import Caller, set_caller
 from front.grpc.convert import InvalidRequest, Unauthenticated
@@ -94,7 +95,7 @@ class Authenticate(grpc.aio.ServerInterceptor):
 
     async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
         try:
-            return await call.answer_of(self._users.authenticate(user, password, loopback))
+            return await answered(self._users.authenticate(user, password, loopback))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
 
@@ -105,7 +106,7 @@ class Authenticate(grpc.aio.ServerInterceptor):
                 "no credentials: send metadata `authorization: Basic <base64 of user:password>` with each call"
             )
         try:
-            return await call.answer_of(self._users.authenticate_external(_text(next(iter(names))), loopback))
+            return await answered(self._users.authenticate_external(_text(next(iter(names))), loopback))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
 

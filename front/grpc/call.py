@@ -24,6 +24,7 @@ from broker.errors import BrokerError, InternalError
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
+from front.answers import answered
 from front.grpc import convert
 from front.grpc.caller import caller
 
@@ -110,7 +111,7 @@ class Front:
     async def answer(self, pending: Pending[T]) -> T:
         """The answer, when it is there. Raises the error that is the answer."""
         self.broker.turn_ended(self.now)
-        return await answer_of(pending)
+        return await answered(pending)
 
 
 class SilentSink:
@@ -134,21 +135,6 @@ class SilentSink:
 
     def failed(self, error: BrokerError) -> None:
         """The call is about to end anyway."""
-
-
-async def answer_of(pending: Pending[T]) -> T:
-    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-    def resolve(value: T) -> None:
-        if not future.done():  # the client may have gone meanwhile
-            future.set_result(value)
-
-    def fail(error: BrokerError) -> None:
-        if not future.done():
-            future.set_exception(error)
-
-    pending.then(resolve, fail)
-    return await future
 
 
 async def next_request(context: Context) -> Any:

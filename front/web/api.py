@@ -6,7 +6,6 @@ answers when it is durable.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +17,7 @@ from broker.metadata import Metadata
 from broker.pending import Pending
 from broker.queue_type import Queue
 from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
+from front.answers import answered
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
 from front.web.views import (
@@ -354,22 +354,6 @@ class Api:
 
     def _queue_view(self, record: QueueRecord) -> dict[str, Any]:
         return queue_view(record, self._broker.queue(record.vhost, record.name).statistics())
-
-
-def answered(pending: Pending[T]) -> asyncio.Future[T]:
-    """A future for the answer."""
-    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-    def resolve(value: T) -> None:
-        if not future.done():
-            future.set_result(value)
-
-    def fail(error: BrokerError) -> None:
-        if not future.done():
-            future.set_exception(error)
-
-    pending.then(resolve, fail)
-    return future
 
 
 def caller(request: Request) -> UserRecord:
