@@ -19,7 +19,7 @@ from node.assemble import Node
 from node.config import Config, ListenSection, NodeSection
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("broker", "classic", "front", "native", "node", "storage")
+OURS = ("broker", "classic", "front", "native", "node", "raft", "storage")
 QUEUE = "traced"
 BODY = b"one book"
 TIMEOUT_S = 30.0

@@ -1,0 +1,51 @@
+"""What can be wrong with a call, by who can do what about it."""
+
+from __future__ import annotations
+
+from raft.messages import MemberId
+
+
+class RaftError(Exception):
+    """Anything below."""
+
+
+class NotLeader(RaftError):
+    """Returned when a proposal, read, change or transfer reaches a member that does not lead. Ask `leader`; 0: nobody knows."""
+
+    def __init__(self, leader: MemberId) -> None:
+        super().__init__(f"member {leader} leads this group" if leader else "this group has no leader at the moment")
+        self.leader = leader
+
+
+class Busy(RaftError):
+    """Returned when too much waits to be committed, or a leadership is being handed over. Nothing was taken: try again."""
+
+
+class ChangePending(RaftError):
+    """Returned when a membership change is asked for while another one is not committed, or before the leader has
+    committed an entry of its own term. Try again."""
+
+
+class BadChange(RaftError):
+    """Returned when a membership change makes no sense, such as adding a member twice or removing the last voter."""
+
+
+class Compacted(RaftError):
+    """Returned when an entry is asked for that only the snapshot still stands for."""
+
+    def __init__(self, index: int, first_index: int) -> None:
+        super().__init__(f"entry {index} was compacted; the log begins at {first_index}")
+        self.index = index
+        self.first_index = first_index
+
+
+class Damaged(RaftError):
+    """Returned when what is stored is not what was written. The member must not be trusted with its old number any more."""
+
+
+class NotCommitted(RaftError):
+    """Told to who waits for a proposal when another leader's entry took its place: it was never and will never be applied."""
+
+
+class Unknown(RaftError):
+    """Told to who waits for a proposal whose fate this node cannot know any more: it may be applied or not."""

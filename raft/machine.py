@@ -1,0 +1,38 @@
+"""The protocol of a replicated machine: the same entries in the same order give the same state on every member.
+
+A machine asks nothing of the world: what it needs of time or chance stands in its commands. Its state between two calls
+is a function of the entries applied. Versions: a group runs the machine at one version, which only a command raises, so
+all members switch at the same index; code that does not know a version must refuse it, never guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from raft.messages import Entry
+from storage.disk import Buffer
+
+ReadEntry = Callable[[int], bytes]  # an entry's data by its index; for machines that leave bodies in the log
+
+
+class Machine(Protocol):
+    """One group's state on this node."""
+
+    version: int
+    """Of the rules by which the state came about; goes into snapshots."""
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
+        """Apply commands in order; one result for each, told to whoever proposed it on this node. Entries of other kinds are
+        not shown. Must not fail: a command that makes no sense has a result that says so."""
+
+    def snapshot(self) -> Sequence[Buffer]:
+        """The state at what was applied last, without what live entries hold. Must not change afterwards."""
+
+    def restore(self, state: bytes, version: int) -> None:
+        """Forget everything and stand where `snapshot` stood. Raises ValueError when these bytes are not that, or of a
+        version that this code does not know."""
+
+    def live_entries(self) -> Iterable[int] | None:
+        """Indexes of the entries that the state still refers to, ascending; they outlive the snapshot. None: it refers
+        to none and never will."""
