@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import cast
 
 from broker.confirms import Receipt
@@ -36,6 +37,11 @@ from storage.wal_file_reader import Chunk
 from storage.wal_writer import LogWriter
 
 Taken = tuple[ClassicQueue, VariableQueue, StoredRun]
+
+# Measuring a queue's rates costs 3 us, which is 3 ms for 1000 queues: too long for who waits meanwhile (their p99 was 3.0 ms).
+# So a tick looks after a part of the active queues, and after all of them in two seconds.
+QUEUES_PER_TICK_MIN = 50
+TICKS_TO_SEE_ALL = 20
 
 
 class ClassicQueues:
@@ -104,9 +110,10 @@ class ClassicQueues:
 
     def tick(self, now: int) -> None:
         shelf = self._shelf
-        for queue in list(self._active):
-            if queue.deleted or not queue.tick(now, self._pressure):
-                del self._active[queue]
+        for queue in list(islice(self._active, max(QUEUES_PER_TICK_MIN, len(self._active) // TICKS_TO_SEE_ALL))):
+            del self._active[queue]
+            if not queue.deleted and queue.tick(now, self._pressure):
+                self._active[queue] = None  # behind the others: its turn comes when all of them had theirs
         if shelf.log.failed is None and not self._stopped:
             self._housekeeping.tick(now, shelf.write_settled())
 

@@ -7,6 +7,7 @@ import pytest
 from broker.consumer import Consumer
 from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome
+from classic.queue import ClassicQueue
 from storage import names
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -177,3 +178,24 @@ def test_a_full_disk_holds_nothing_up_and_loses_nothing(world: World) -> None:
         world.kind.tick(world.now)
     world.disk.capacity = 1 << 30
     assert [int(body) for body, _ in world.waiting("a")] == list(range(40))
+
+
+def test_many_active_queues_are_looked_after_in_turn_so_that_no_tick_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [f"q{number}" for number in range(200)]
+    world = World([record_of(name, number) for number, name in enumerate(queues, 1)])
+    for name in queues:
+        world.publish([name], [b"one"])
+    world.loop.run_soon()
+    seen: list[str] = []
+    tick = ClassicQueue.tick
+
+    def noted(queue: ClassicQueue, now: int, pressure: float) -> bool:
+        seen.append(queue.record.name)
+        return tick(queue, now, pressure)
+
+    monkeypatch.setattr(ClassicQueue, "tick", noted)
+    for _ in range(4):
+        before = len(seen)
+        world.tick()
+        assert len(seen) - before == 50
+    assert sorted(seen) == sorted(queues)
