@@ -29,7 +29,13 @@ class QueueBacking:
         directory = names.queue_directory(record.vhost, record.name, record.id)
         limits = shelf.limits
         self.index = QueueIndex(
-            shelf.files, shelf.loaded, directory, record.id, limits.sequences_per_segment, shelf.indexed
+            shelf.files,
+            shelf.loaded,
+            directory,
+            record.id,
+            limits.sequences_per_segment,
+            shelf.indexed,
+            shelf.damaged,
         )
         self.runs_max = limits.runs_max
         self.ram_count_max = limits.ram_count_max
@@ -50,9 +56,13 @@ class QueueBacking:
         try:
             return self._read(run)
         except (Corrupt, FileNotFoundError, KeyError) as error:
-            self._shelf.found(
+            what = (
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
+            if isinstance(error, Corrupt):
+                self._shelf.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
+            else:
+                self._shelf.found(what)
             raise ContentLost(str(error)) from error
 
     def _read(self, run: StoredRun) -> tuple[bytes, int]:

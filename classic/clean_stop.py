@@ -48,16 +48,13 @@ def save(disk: Disk, summary: CleanStop) -> None:
 
 
 def take(disk: Disk) -> CleanStop | None:
-    """What the last stop left, which is gone then, durably. None after a crash. Raises Corrupt, when it is gone too."""
+    """What the last stop left, which is gone then, durably. None after a crash. Raises Corrupt: then it is still there."""
     try:
-        payload = snapshot_file.load(disk, CLASSIC_CLEAN_STOP)
+        summary = decode(snapshot_file.load(disk, CLASSIC_CLEAN_STOP))
     except FileNotFoundError:
         return None
-    except Corrupt:
-        remove(disk)
-        raise
     remove(disk)
-    return decode(payload)
+    return summary
 
 
 def decode(payload: bytes) -> CleanStop:

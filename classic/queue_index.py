@@ -14,25 +14,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from classic.index_entries import (
-    IN_LOG,
-    IN_STORE,
-    Block,
-    Fields,
-    Malformed,
-    Name,
-    blocks_of,
-    decode_ranges,
-    encode_ranges,
-    make_run,
-    read_block,
-)
+from classic.index_entries import IN_STORE, Block, blocks_of, encode_ranges
 from classic.open_files import OpenFiles
+from classic.salvage import Damage
+from classic.segment_reader import Loaded, read_segment
 from classic.stored_run import InBody, InStore, StoredRun
 from native.sequence_set import Range
 from storage import names
 from storage.disk import Buffer
-from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, VERSION, Kind, scan, seal
+from storage.record import HEADER_BYTES, VERSION, Kind, seal
 
 SEQUENCES_PER_SEGMENT = 16_384
 LOADED_RUNS_MAX = 65_536  # entries kept decoded, over all queues of the node
@@ -54,24 +44,6 @@ class Segment:
     in_store: bool = False  # some of its contents may be in the shared store
     index_dirty: bool = False  # written since the last sync
     body_dirty: bool = False
-
-
-@dataclass(slots=True)
-class Loaded:
-    """A segment's entries, one for each run, in order."""
-
-    firsts: list[int]
-    entries: list[Fields]
-    names: list[Name]
-    settled: list[Range]
-    damage: tuple[int, int, str] | None = None  # offset, length, reason
-
-    def run(self, at: int) -> StoredRun:
-        return make_run(self.entries[at], self.names[self.entries[at][3]])
-
-    def find(self, first: int) -> StoredRun | None:
-        at = bisect_left(self.firsts, first)
-        return self.run(at) if at < len(self.firsts) and self.firsts[at] == first else None
 
 
 class LoadedSegments:
@@ -111,10 +83,12 @@ class QueueIndex:
         queue_id: int,
         sequences_per_segment: int = SEQUENCES_PER_SEGMENT,
         indexed: dict[int, None] | None = None,
+        damaged: Callable[[str, Sequence[Damage]], object] | None = None,
     ) -> None:
         self.directory = directory
         self.segments: dict[int, Segment] = {}
         self._indexed = {} if indexed is None else indexed  # ids of the queues that have segments, to be kept true
+        self._damaged = damaged  # told of a segment that cannot be read as a whole
         self._files = files
         self._loaded = loaded
         self._queue_id = queue_id
@@ -247,9 +221,21 @@ class QueueIndex:
         loaded = self._loaded.get(name)
         if loaded is None:
             self._files.reads += 1
-            data = self._files.get(name).read_at(0, self.segments[number].index_size)
-            loaded = read_segment(data, self._queue_id, number)
+            loaded = self._read(name, number)
+            if loaded.damages and self._damaged is not None:
+                self._damaged(name, loaded.damages)
             self._loaded.put(name, loaded)
+        return loaded
+
+    def _read(self, name: str, number: int) -> Loaded:
+        size = self.segments[number].index_size
+        try:
+            data = self._files.get(name).read_at(0, size)
+        except FileNotFoundError:
+            data = b""
+        loaded = read_segment(data, self._queue_id, number)
+        if len(data) < size:
+            loaded.damages.append(Damage(len(data), size - len(data), "the file ends before"))
         return loaded
 
     def body(self, run: StoredRun) -> bytes:
@@ -306,43 +292,6 @@ class QueueIndex:
 
     def _body_name(self, number: int) -> str:
         return names.body_file(self.directory, number)
-
-
-def read_segment(data: bytes, queue_id: int, number: int) -> Loaded:
-    """The entries in an index file's bytes, as far as they can be read."""
-    records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
-    by_first: dict[int, Fields] = {}
-    all_names: list[Name] = []
-    settled: list[Range] = []
-    damage = (stop, len(data) - stop, "no whole record begins here") if stop < len(data) else None
-    view = memoryview(data)
-    for kind, _, _, writer, index, start, end in records:
-        try:
-            if (writer, index) != (queue_id, number):
-                raise Malformed(f"a record of queue {writer}, segment {index}")
-            if kind == Kind.CLASSIC_INDEX:
-                block_names, entries = read_block(view[start:end])
-                _add(by_first, entries, len(all_names), len(block_names))
-                all_names += block_names
-            elif kind == Kind.CLASSIC_INDEX_SETTLED:
-                settled += decode_ranges(view[start:end])
-            else:
-                raise Malformed(f"a record of kind {kind}")
-        except Malformed as error:
-            damage = (start - HEADER_BYTES, end - start + HEADER_BYTES, str(error))
-            break
-    firsts = sorted(by_first)
-    return Loaded(firsts, [by_first[first] for first in firsts], all_names, settled, damage)
-
-
-def _add(by_first: dict[int, Fields], entries: Iterator[Fields], names_before: int, name_count: int) -> None:
-    for fields in entries:
-        first, count, left_out, name, kind = fields[:5]
-        if not (count > 0 and left_out < count and name < name_count and IN_LOG <= kind <= IN_STORE):
-            raise Malformed(f"an entry says {fields}")
-        known = by_first.get(first)
-        if known is None or kind != IN_LOG or known[4] == IN_LOG:
-            by_first[first] = (*fields[:3], name + names_before, *fields[4:])
 
 
 def _between(first: int, end: int, living: Sequence[Range]) -> list[Range]:

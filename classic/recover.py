@@ -11,25 +11,38 @@ live, and a long queue's go to its index as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 from broker.records import QueueRecord
 from classic import clean_stop, manifest
 from classic.clean_stop import CleanStop, LevelSummary, QueueSummary
-from classic.index_entries import IN_LOG, PERSISTENT, Block, blocks_of, make_run, read_block
+from classic.index_entries import (
+    IN_BODY,
+    IN_LOG,
+    PERSISTENT,
+    Block,
+    Fields,
+    blocks_of,
+    encode_ranges,
+    make_run,
+    read_block,
+)
 from classic.log_records import decode_deleted, decode_settled, read_published
 from classic.manifest import Manifest
-from classic.queue_index import Segment, read_segment
+from classic.queue_index import QueueIndex, Segment
+from classic.salvage import Damage, scan_on
+from classic.segment_reader import Loaded, read_segment
 from classic.shelf import Shelf
 from classic.store import Stored
 from classic.stored_run import LEVEL_SHIFT, InStore, StoredRun
-from native.sequence_set import SequenceSet
+from native.content import count as count_messages
+from native.sequence_set import Range, SequenceSet
 from storage import names
-from storage.disk import Disk
-from storage.errors import Corrupt
-from storage.record import Kind
+from storage.disk import Buffer, Disk
+from storage.errors import Corrupt, DiskFull
+from storage.record import Kind, encode
 from storage.wal import Location
 from storage.wal_file_reader import Chunk
 
@@ -59,6 +72,7 @@ class Recovery:
         self._records = records  # of the queues that are declared; what belongs to others is over
         self._from_log: dict[int, FromLog] = {}
         self._deleted: set[int] = set()
+        self._repaired = False  # an index segment is shorter now than the manifest says
         self._lowest: dict[VariableQueue, int] = {}  # where the first living run of each level of a queue begins
         shelf.disk.make_dir(names.CLASSIC_DIRECTORY)
         self.clean = self._take_clean_stop()
@@ -74,7 +88,7 @@ class Recovery:
             self.manifest.save(
                 shelf.disk
             )  # a killed process may have left it without a sync: from here on we rely on it
-            shelf.store.scan(self.manifest.store, self._damaged)
+            shelf.store.scan(self.manifest.store, self._read_on_in_store)
 
     # the files
 
@@ -82,7 +96,9 @@ class Recovery:
         try:
             return clean_stop.take(self._shelf.disk)
         except Corrupt as error:
-            self._shelf.found(f"{error}: the start takes what the log and the index files say")
+            what = f"{error}: the start takes what the log and the index files say"
+            self._shelf.keep_copy(names.CLASSIC_CLEAN_STOP, what)
+            clean_stop.remove(self._shelf.disk)
             return None
 
     def _load_manifest(self) -> Manifest:
@@ -93,8 +109,8 @@ class Recovery:
                 return manifest.load(disk)
             self._shelf.found(f"{names.CLASSIC_FILES} is missing: all files that are there are taken as they are")
         except Corrupt as error:
-            self._shelf.found(f"{error}: all files that are there are taken as they are")
-            put_aside(disk, names.CLASSIC_FILES)
+            what = f"{error}: all files that are there are taken as they are"
+            self._shelf.keep_copy(names.CLASSIC_FILES, what)
         self.clean = None
         return as_found(disk, self._records.values())
 
@@ -114,11 +130,7 @@ class Recovery:
                 del self.manifest.queues[queue_id]  # the queue was deleted, its files with it, and the crash came then
                 continue
             for number, segment in list(segments.items()):
-                whole = self._cut(names.index_segment(directory, number), segment.index_size)
-                if segment.body_size:
-                    self._cut(names.body_file(directory, number), segment.body_size)
-                if not whole and queue_id in self._records:
-                    del segments[number]
+                self._cut_segment(queue_id, directory, number, segment)
         for number, size in list(self.manifest.store.items()):
             if not self._cut(names.store_file(names.STORE_PERSISTENT, number), size):
                 del self.manifest.store[number]
@@ -136,6 +148,17 @@ class Recovery:
             if f"{names.STORE_PERSISTENT}/{name}" not in stored:
                 disk.delete(f"{names.STORE_PERSISTENT}/{name}")
 
+    def _cut_segment(self, queue_id: int, directory: str, number: int, segment: Segment) -> None:
+        """Places in a body file are never used again, so its size stays as it was noted, whatever is left of it."""
+        disk, body = self._shelf.disk, names.body_file(directory, number)
+        if segment.body_size and not self._cut(body, segment.body_size):
+            disk.create(body).close()
+        whole = self._cut(names.index_segment(directory, number), segment.index_size)
+        if not whole and queue_id in self._records:
+            if segment.body_size:
+                self._shelf.keep_copy(body, f"nothing says any more what lies in {body}")
+            del self.manifest.queues[queue_id][1][number]
+
     def _cut(self, name: str, size: int) -> bool:
         """Make the file as long as it was vouched for. False when it is not there."""
         try:
@@ -147,10 +170,11 @@ class Recovery:
             there = file.size()
             if there > size:
                 file.truncate(size)
-            elif there < size:
-                self._shelf.found(f"{name} has {there} bytes, {size} of it were durable: the rest is lost")
         finally:
             file.close()
+        if there < size:
+            what = f"{name} has {there} bytes, {size} of it were durable: the rest is lost"
+            self._shelf.keep_copy(name, what)
         return True
 
     def _delete_others(self, directory: str, kept: set[str]) -> None:
@@ -161,11 +185,16 @@ class Recovery:
         if not disk.list(directory):
             disk.remove_dir(directory)
 
-    def _damaged(self, name: str, offset: int, length: int, reason: str) -> None:
-        where = put_aside(self._shelf.disk, name)
-        self._shelf.found(
-            f"{name} is damaged at {offset} ({length} bytes): {reason}. A copy is kept as {where}; what lay there is lost"
-        )
+    def _read_on_in_store(self, name: str, offset: int, length: int, reason: str) -> None:
+        """The store could not read on from here. What lies behind what is damaged is still wanted."""
+        contents, number = self._shelf.store.contents, names.number_of(name, names.STORE_SUFFIX)
+        assert number is not None, f"{name} is no file of the store"
+        data = self._shelf.disk.read_file(name)[: offset + length]
+        records, damages = scan_on(data, offset)
+        self._shelf.damaged(name, damages)
+        for kind, _, _, writer, index, start, end in records:
+            if kind == Kind.CLASSIC_STORED:
+                contents.setdefault(InStore(writer, index), Stored(number, start, end - start, 0))
 
     # the log
 
@@ -267,22 +296,67 @@ class Recovery:
         self, queue: ClassicQueue, segment: Segment, number: int, of: FromLog, moved: SequenceSet, known: SequenceSet
     ) -> None:
         """Which messages a segment has the contents of, and which are settled. What the log has too is left to the log."""
-        disk, index = self._shelf.disk, queue.backing.index
+        index = queue.backing.index
         name = names.index_segment(index.directory, number)
-        data = disk.read_file(name)
+        data = self._shelf.disk.read_file(name)
         loaded = read_segment(data, queue.record.id, number)
-        if loaded.damage is not None or len(data) < segment.index_size:
-            offset, length, reason = loaded.damage or (len(data), segment.index_size - len(data), "it is too short")
-            self._damaged(name, offset, length, reason)
-            segment.index_size = offset
+        kept = not loaded.damages or self._shelf.damaged(name, loaded.damages)
+        whole = not loaded.damages and len(data) >= segment.index_size
+        segment.index_size = len(data)
         for first, end in loaded.settled:
             of.settled.add(first, end)
             for again in of.published.intersect(first, end):
                 self._shelf.settle(queue, *again)  # the log may not know, and this segment may go before that file does
+        unheld: list[Range] = []
         for fields in loaded.entries:
-            known.add(fields[0], fields[0] + fields[1])
+            begin, end = fields[0] + fields[2], fields[0] + fields[1]
+            known.add(fields[0], end)
             if fields[4] != IN_LOG and fields[5] & PERSISTENT:
-                moved.add(fields[0] + fields[2], fields[0] + fields[1])
+                held = end if whole else self._end_of_content(index, number, fields)
+                moved.add(begin, held)
+                if held < end:
+                    unheld.append((held, end))
+        if segment.first < segment.end:
+            known.add(segment.first, segment.end)  # also what cannot be read any more: no sequence is given twice
+        if kept and not whole:
+            self._repair(queue.record.id, segment, name, data, loaded.damages, unheld)
+
+    def _end_of_content(self, index: QueueIndex, number: int, fields: Fields) -> int:
+        """A content ends with the last message that lived when it was written. That those behind it were settled is said
+        by a record that may be damaged."""
+        if fields[4] == IN_BODY:
+            with suppress(Corrupt, FileNotFoundError):  # then there is no message, as who asks for one is told
+                content = self._shelf.files.payload(names.body_file(index.directory, number), fields[9], fields[8])
+                return fields[0] + fields[2] + count_messages(content)
+        return fields[0] + fields[1]
+
+    def _repair(
+        self,
+        queue_id: int,
+        segment: Segment,
+        name: str,
+        data: bytes,
+        damages: Sequence[Damage],
+        unheld: Sequence[Range],
+    ) -> None:
+        """Let what can be read of an index segment take its place, and say there what no content holds: the next start
+        does not know any more that something is missing."""
+        parts: list[Buffer] = []
+        at = 0
+        for damage in sorted(damages):
+            parts.append(data[at : damage.offset])
+            at = damage.offset + damage.length
+        parts.append(data[at:])
+        if unheld:
+            parts += encode(Kind.CLASSIC_INDEX_SETTLED, queue_id, segment.number, [encode_ranges(unheld)])
+        try:
+            replace_file(self._shelf.disk, name, parts)
+        except DiskFull:
+            self._shelf.found(f"there is no room to repair {name}")
+            return
+        segment.index_size = sum(map(len, parts))
+        self.manifest.queues[queue_id][1][segment.number].index_size = segment.index_size
+        self._repaired = True
 
     def _take_stock(self, queue: ClassicQueue) -> None:
         """Bytes and references of the messages that live and that the index has the contents of."""
@@ -360,6 +434,9 @@ class Recovery:
         """After all queues were filled."""
         if self.clean is None:
             self._shelf.store.forget_unreferenced()
+        if self._repaired:
+            with suppress(DiskFull):  # the next start only wonders where the rest is
+                self.manifest.save(self._shelf.disk)
         disk = self._shelf.disk
         for queue_id, (directory, segments) in list(self.manifest.queues.items()):
             if queue_id in self._records:
@@ -437,10 +514,9 @@ def as_found(disk: Disk, records: Iterable[QueueRecord]) -> Manifest:
         for number in names.numbers_in(disk.list(directory), names.INDEX_SUFFIX):
             data = disk.read_file(names.index_segment(directory, number))
             loaded = read_segment(data, record.id, number)
-            body_name = names.body_file(directory, number)
-            body_size = len(disk.read_file(body_name)) if disk.exists(body_name) else 0
             first = loaded.firsts[0] if loaded.firsts else 0
             end = max((fields[0] + fields[1] for fields in loaded.entries), default=0)
+            body_size = body_bytes_of(disk, names.body_file(directory, number), loaded)
             segment = Segment(number, len(data), body_size, first, end, in_store=True)
             found.queues.setdefault(record.id, (directory, {}))[1][number] = segment
     for number in names.numbers_in(disk.list(names.STORE_PERSISTENT), names.STORE_SUFFIX):
@@ -448,15 +524,22 @@ def as_found(disk: Disk, records: Iterable[QueueRecord]) -> Manifest:
     return found
 
 
-def put_aside(disk: Disk, name: str) -> str:
-    """A durable copy of a damaged file, for a human; returns its name."""
-    disk.make_dir(names.QUARANTINE_DIRECTORY)
-    aside = next(aside for number in count() if not disk.exists(aside := names.quarantined(name, number)))
-    file = disk.create(aside)
+def body_bytes_of(disk: Disk, name: str, loaded: Loaded) -> int:
+    """How long a body file is, or was when its index was written: nothing else may come to lie where entries point to."""
+    there = len(disk.read_file(name)) if disk.exists(name) else 0
+    return max([there, *(fields[9] + fields[8] for fields in loaded.entries if fields[4] == IN_BODY)])
+
+
+def replace_file(disk: Disk, name: str, parts: Sequence[Buffer]) -> None:
+    """Another content for a file, durably: after a crash there is the old one or the new one. Raises DiskFull."""
+    beside = names.temporary(name)
+    with suppress(FileNotFoundError):  # of an attempt that a crash ended
+        disk.delete(beside)
+    file = disk.create(beside)
     try:
-        file.write_at(0, [disk.read_file(name)])
+        file.write_at(0, parts)
         file.sync()
     finally:
         file.close()
-    disk.sync_dir(names.QUARANTINE_DIRECTORY)
-    return aside
+    disk.rename(beside, name)
+    disk.sync_dir(name.rpartition("/")[0])

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from broker.errors import ResourceExhausted
 from classic.log_records import encode_settled
 from classic.open_files import OpenFiles
+from classic.quarantine import put_aside
 from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
+from classic.salvage import Damage
 from classic.store import FILE_BYTES_MAX, MessageStore
 from classic.stored_run import InStore
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
-from storage.errors import Corrupt, DiskFailed
+from storage.errors import Corrupt, DiskFailed, DiskFull
 from storage.record import Kind
 from storage.wal import Location
 from storage.wal_writer import LogWriter
@@ -68,6 +70,7 @@ class Shelf:
         self.next_index = 1  # of the log's records
         self.findings: list[str] = []
         self.finding_count = 0
+        self._put_aside: set[str] = set()
         self.on_finding: Callable[[str], None] | None = None
 
     def found(self, what: str) -> None:
@@ -77,6 +80,26 @@ class Shelf:
             self.findings.append(what)
         if self.on_finding is not None:
             self.on_finding(what)
+
+    def damaged(self, name: str, damages: Sequence[Damage]) -> bool:
+        """These bytes of a file cannot be read. False when there is no room for a copy of it."""
+        parts = ", ".join(f"at {one.offset} ({one.length} bytes): {one.reason}" for one in damages)
+        return self.keep_copy(name, f"{name} is damaged {parts}; what lay there is lost")
+
+    def keep_copy(self, name: str, what: str) -> bool:
+        """Tell what is wrong, and put the file aside, once in a life of the node. False when there is no room."""
+        if name in self._put_aside:
+            self.found(what)
+            return True
+        try:
+            self.found(f"{what}. A copy is kept as {put_aside(self.disk, name)}")
+        except FileNotFoundError:
+            self.found(f"{what}. There is no such file")
+        except DiskFull:
+            self.found(f"{what}. There is no room for a copy of it")
+            return False
+        self._put_aside.add(name)
+        return True
 
     # the log
 
