@@ -49,3 +49,7 @@ class NotCommitted(RaftError):
 
 class Unknown(RaftError):
     """Told to who waits for a proposal whose fate this node cannot know any more: it may be applied or not."""
+
+
+class BadBytes(RaftError):
+    """Returned when bytes of a peer or of a file are not what they should be. Nothing of them was taken."""

@@ -11,6 +11,10 @@
     classic/<hash>/00000000000000000000.body    bodies embedded beside that segment
     store/persistent/00000000000000000001.rdq   bodies shared by queues
     store/transient/00000000000000000001.rdq    spilled bodies of non-persistent messages; emptied at start
+    raft/groups.0, raft/groups.1                what all groups on this node are, as of a log file's end; the newer one counts
+    raft/<group>-<number>.seg                   entries of one replicated log
+    raft/<group>-<number>.snap                  a snapshot of one group's machine
+    raft/<group>.incoming                       a snapshot that is being received
     quarantine/                                 damaged files, kept for a human
 
 Numbers have 20 digits, enough for 64 bits, so that names sort as numbers do. A queue's directory is a hash of who it
@@ -31,6 +35,8 @@ CLASSIC_CLEAN_STOP = "classic/clean-stop"
 CLASSIC_FILES = "classic/files"
 STORE_PERSISTENT = "store/persistent"
 STORE_TRANSIENT = "store/transient"
+RAFT_DIRECTORY = "raft"
+RAFT_GROUPS = ("raft/groups.0", "raft/groups.1")
 QUARANTINE_DIRECTORY = "quarantine"
 
 LOG_SUFFIX = ".log"
@@ -38,6 +44,8 @@ INDEX_SUFFIX = ".idx"
 BODY_SUFFIX = ".body"
 STORE_SUFFIX = ".rdq"
 SEGMENT_SUFFIX = ".seg"
+SNAPSHOT_SUFFIX = ".snap"
+INCOMING_SUFFIX = ".incoming"
 TEMPORARY_SUFFIX = ".tmp"
 
 DIGITS = 20
@@ -90,6 +98,25 @@ def body_file(directory: str, number: int) -> str:
 def store_file(directory: str, number: int) -> str:
     """A file of the shared store; `directory` is STORE_PERSISTENT or STORE_TRANSIENT."""
     return numbered(directory, number, STORE_SUFFIX)
+
+
+def group_segment(group: int, number: int) -> str:
+    return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{SEGMENT_SUFFIX}"
+
+
+def group_snapshot(group: int, number: int) -> str:
+    return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{SNAPSHOT_SUFFIX}"
+
+
+def group_incoming(group: int) -> str:
+    return numbered(RAFT_DIRECTORY, group, INCOMING_SUFFIX)
+
+
+def group_file_of(name: str, suffix: str) -> tuple[int, int] | None:
+    """Group and number of a segment or snapshot of a group; None for a file that is not one of these."""
+    base = name.rpartition("/")[2]
+    group, number = number_of(base[: DIGITS + 1], "-"), number_of(base[DIGITS + 1 :], suffix)
+    return None if group is None or number is None else (group, number)
 
 
 def temporary(name: str) -> str:

@@ -64,7 +64,15 @@ class Kind(IntEnum):
     CLASSIC_INDEX_SETTLED = 21
     CLASSIC_BODY = 22
     CLASSIC_STORED = 23
-    # 32 and up: replicated logs
+    RAFT_ENTRIES = 32  # replicated logs; all of these: raft/log_records.py
+    RAFT_FACTS = 33
+    RAFT_GROUP = 34
+    RAFT_GROUP_REMOVED = 35
+    RAFT_RENUMBERED = 36
+    RAFT_SNAPSHOT = 37  # also the head of a snapshot file; these three: the rest of it, see raft/snapshot_files.py
+    RAFT_LIVE = 38
+    RAFT_STATE = 39
+    RAFT_SNAPSHOT_END = 40
 
 
 FIRST_KIND_OF_WRITERS = 16

@@ -45,6 +45,11 @@ class SegmentIndex:
         at = bisect_right(self._numbers, number)
         return self._positions[at - 1] if at else None
 
+    def above(self, number: int) -> int | None:
+        """The lowest number that is above this one."""
+        at = bisect_right(self._numbers, number)
+        return self._numbers[at] if at < len(self) else None
+
     def encode(self) -> bytes:
         return _little_endian(self._numbers) + _little_endian(self._positions)
 

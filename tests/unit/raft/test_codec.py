@@ -1,0 +1,122 @@
+"""What members say survives the wire, and no bytes of a peer do anything but that or raise BadBytes."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raft.codec import decode_batch, decode_batches, encode_batch
+from raft.errors import BadBytes
+from raft.messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Membership,
+    Message,
+    Replaced,
+    SnapshotChunk,
+    SnapshotMeta,
+    SnapshotReply,
+    TransferNow,
+    VoteReply,
+    VoteRequest,
+)
+
+U64 = st.integers(0, 2**64 - 1)
+TERM = st.integers(0, 2**32 - 1)
+HEAD = (U64, U64, TERM)
+
+
+@st.composite
+def memberships(draw: st.DrawFn) -> Membership:
+    members = draw(st.lists(U64, unique=True, max_size=8))
+    split = draw(st.integers(0, len(members)))
+    learners = tuple(sorted(members[split:]))
+    promotable = tuple(one for one in learners if draw(st.booleans()))
+    return Membership(tuple(sorted(members[:split])), learners, promotable)
+
+
+@st.composite
+def appends(draw: st.DrawFn) -> Append:
+    prev_index = draw(st.integers(0, 2**62))
+    entries = draw(
+        st.lists(st.tuples(st.sampled_from([1, 2, 7]), st.integers(0, 2), st.binary(max_size=9)), max_size=9)
+    )
+    numbered = tuple(Entry(prev_index + 1 + at, *rest) for at, rest in enumerate(entries))
+    return Append(*draw(st.tuples(*HEAD)), prev_index, draw(TERM), draw(U64), numbered, draw(U64))
+
+
+METAS = st.builds(SnapshotMeta, U64, TERM, memberships(), st.integers(0, 2**32 - 1))
+MESSAGES: st.SearchStrategy[Message] = st.one_of(
+    st.builds(VoteRequest, *HEAD, U64, TERM, st.booleans(), st.booleans()),
+    st.builds(VoteReply, *HEAD, st.booleans(), st.booleans()),
+    appends(),
+    st.builds(AppendReply, *HEAD, st.booleans(), U64, U64, U64, TERM, U64),
+    st.builds(SnapshotChunk, *HEAD, METAS, U64, st.binary(max_size=40), st.booleans()),
+    st.builds(SnapshotReply, *HEAD, U64, U64, st.booleans()),
+    st.builds(TransferNow, *HEAD),
+    st.builds(Replaced, *HEAD, U64),
+)
+
+
+@given(U64, st.lists(MESSAGES, max_size=5))
+def test_what_is_said_is_what_is_heard(group: int, messages: list[Message]) -> None:
+    assert decode_batch(encode_batch(group, messages)) == (group, messages)
+
+
+@given(st.lists(st.tuples(U64, st.lists(MESSAGES, max_size=2)), max_size=4))
+def test_batches_may_follow_one_another(batches: list[tuple[int, list[Message]]]) -> None:
+    joined = b"".join(encode_batch(*batch) for batch in batches)
+    assert list(decode_batches(joined)) == batches
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=3), st.randoms(use_true_random=False))
+@settings(max_examples=300)
+def test_changed_bytes_are_messages_or_one_error(messages: list[Message], random: Random) -> None:
+    data = bytearray(encode_batch(7, messages))
+    for _ in range(20):
+        twin = bytearray(data)
+        for _ in range(random.randrange(1, 4)):
+            twin[random.randrange(len(twin))] = random.choice((0, 1, 255, random.randrange(256)))
+        cut = random.choice((len(twin), random.randrange(len(twin) + 1)))
+        try:
+            batches = list(decode_batches(bytes(twin[:cut]) + random.randbytes(random.choice((0, 0, 5)))))
+        except BadBytes:
+            continue
+        for group, decoded in batches:
+            assert decode_batch(encode_batch(group, decoded)) == (group, decoded)
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_refused_politely(data: bytes) -> None:
+    try:
+        list(decode_batches(data))
+    except BadBytes as error:
+        assert str(error)
+
+
+def test_every_prefix_of_a_batch_is_refused() -> None:
+    data = encode_batch(1, [Append(1, 2, 3, 4, 5, 6, (Entry(5, 3, 0, b"x"),)), TransferNow(1, 2, 3)])
+    for length in range(1, len(data)):
+        with pytest.raises(BadBytes):
+            list(decode_batches(data[:length]))
+
+
+def test_a_newer_version_is_told_apart_from_damage() -> None:
+    data = bytearray(encode_batch(1, [TransferNow(1, 2, 3)]))
+    data[0] = 2
+    with pytest.raises(BadBytes, match=r"version 2 .* update this node"):
+        decode_batch(bytes(data))
+
+
+def test_a_claim_of_a_billion_messages_costs_nothing() -> None:
+    data = bytearray(encode_batch(1, []))
+    data[13:17] = (2**31).to_bytes(4, "little")
+    started = time.perf_counter()
+    with pytest.raises(BadBytes, match="cannot hold"):
+        decode_batch(bytes(data))
+    assert time.perf_counter() - started < 0.5
