@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
 from classic.shelf import Shelf
+from classic.turns import next_in_turn
 from storage import names
 from storage.errors import Corrupt, DiskFailed, DiskFull
 
@@ -145,19 +146,19 @@ class Housekeeping:
         noted.note_store(self._shelf.store)
         return noted
 
-    def _with_files(self, durable: bool = True) -> list[ClassicQueue]:
-        """The queues that have an index; with `durable` only those whose files are to outlive the node."""
+    def _with_files(self) -> list[ClassicQueue]:
+        """The queues that have an index whose files are to outlive the node."""
         found = [self._queues[queue_id] for queue_id in self._shelf.indexed if queue_id in self._queues]
-        return [queue for queue in found if queue.record.durable] if durable else found
+        return [queue for queue in found if queue.record.durable]
 
     # files without a living message
 
     def _look_for_dead(self, ticket: int) -> None:
         waiting = {(queue, number) for _, queue, number in self._dead}
-        for queue in self._with_files(durable=False):
-            for number in queue.backing.index.dead_segments(queue.alive_in):
-                if (queue, number) not in waiting:
-                    self._dead.append((ticket, queue, number))
+        for queue_id in next_in_turn(self._shelf.indexed):
+            queue = self._queues.get(queue_id)
+            numbers = queue.backing.index.dead_segments(queue.alive_in) if queue is not None else []
+            self._dead += [(ticket, queue, number) for number in numbers if queue and (queue, number) not in waiting]
         known = {number for _, number in self._dead_files}
         self._dead_files += [(ticket, number) for number in self._shelf.store.dead_files() if number not in known]
         for number in self._shelf.spilled.dead_files():
