@@ -21,6 +21,7 @@ from tests.sim.disk import SimDisk
 from tests.unit.classic.classic_world import TINY, World, record_of
 
 RECORDS = [record_of("q", 1), record_of("r", 2), record_of("passing", 3)]
+LOG_FILE_BYTES_MAX = 700
 LIMITS = replace(TINY, sequences_per_segment=16, store_file_bytes_max=2_000)
 IMITATION = b"\x14\x01" + bytes(30) + b"\x17\x01" + b"\xff" * 20  # looks like our framing
 EMBEDDED_RUNS = (3, 4, 2)  # messages in each, small
@@ -45,6 +46,8 @@ class Files:
         """Bodies that may be missing when these bytes of a file are damaged, and acknowledged ones that may come back."""
         missing: set[bytes] = set()
         back: set[bytes] = set()
+        if name in (names.CLASSIC_FILES, names.CLASSIC_CLEAN_STOP):
+            return missing, back  # they only say what the other files and the log say too
         for kind, first, stop, bodies in self._records(name):
             if first < end and begin < stop:
                 (back if kind == Kind.CLASSIC_INDEX_SETTLED else missing).update(bodies)
@@ -78,7 +81,7 @@ class Builder:
     """Makes `Files`."""
 
     def __init__(self) -> None:
-        self.world = World(RECORDS, limits=LIMITS, log_file_bytes_max=700)
+        self.world = World(RECORDS, limits=LIMITS, log_file_bytes_max=LOG_FILE_BYTES_MAX)
         self.files = Files(self.world.disk, {"q": [], "r": []}, {"q": set(), "r": set()})
         self._confirmed = 0
 
@@ -113,7 +116,7 @@ class Builder:
         self.world.tick(3)
         assert self.world.log.files().start > start + 3
 
-    def build(self) -> Files:
+    def build(self, clean: bool) -> Files:
         number = 0
         for position, length in enumerate(EMBEDDED_RUNS):
             self.publish(["q"], [embedded(one) for one in range(number, number + length)])
@@ -128,6 +131,8 @@ class Builder:
         self.roll_log()
         self.publish(["q"], [LAST])
         self._name_files()
+        if clean:
+            self.world.stop()
         self.world.disk.kill()
         return self.files
 
@@ -143,5 +148,21 @@ class Builder:
         assert segment.body_size == len(disk.content(files.body))
 
 
-def small_files() -> Files:
-    return Builder().build()
+def small_files(clean: bool = False) -> Files:
+    """As a crash left them, or with `clean` a stop in order."""
+    return Builder().build(clean)
+
+
+def start(disk: SimDisk) -> World:
+    return World(RECORDS, disk, LIMITS, LOG_FILE_BYTES_MAX)
+
+
+def bodies(world: World, queue: str) -> list[bytes]:
+    """What waits there, and stays."""
+    return [body for body, _ in world.waiting(queue)]
+
+
+def quarantine(disk: SimDisk) -> list[bytes]:
+    """The contents of all files that were put aside."""
+    directory = names.QUARANTINE_DIRECTORY
+    return [disk.content(f"{directory}/{name}") for name in disk.list(directory)]

@@ -1,58 +1,64 @@
-"""Every prefix and every flipped bit of a small file of each kind, at a start after a crash.
+"""Every prefix and every flipped bit of a small file of each kind.
 
-What must hold each time: no message comes back that was not published to its queue, or that was acknowledged and whose
+What must hold at each start: no message comes back that was not published to its queue, or that was acknowledged and whose
 acknowledgement the damaged bytes do not hold; what the damaged bytes do not hold is all there; the damage is reported; the
-damaged bytes are kept, in their place or in quarantine; a second start finds the same; and the queue goes on to work.
+damaged file is kept; a second start finds the same; and the queue goes on to work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from classic import clean_stop, manifest
 from storage import names
-from tests.sim.disk import SimDisk
-from tests.unit.classic.classic_world import World
-from tests.unit.classic.small_files import LIMITS, RECORDS, Files, small_files
+from storage.errors import Corrupt
+from tests.unit.classic.small_files import Files, bodies, quarantine, small_files, start
 
 NEW = b"1000|after the start"
+Damaged = tuple[bytes, int, int]  # the content, and between which bytes something is wrong
 
 
 @pytest.fixture(scope="module")
-def files() -> Files:
+def crashed() -> Files:
     return small_files()
 
 
-def start(disk: SimDisk) -> World:
-    return World(RECORDS, disk, LIMITS, log_file_bytes_max=700)
+@pytest.fixture(scope="module")
+def stopped() -> Files:
+    return small_files(clean=True)
 
 
-def bodies(world: World, queue: str) -> list[bytes]:
-    return [body for body, _ in world.waiting(queue)]
-
-
-def prefixes(content: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """The damaged content, and between which bytes something is wrong."""
+def prefixes(content: bytes) -> Iterator[Damaged]:
     for length in range(len(content)):
         yield content[:length], length, len(content)
 
 
-def flips(content: bytes) -> Iterator[tuple[bytes, int, int]]:
+def flips(content: bytes) -> Iterator[Damaged]:
+    return (flip(content, bit) for bit in range(len(content) * 8))
+
+
+def flip_in_each_byte(content: bytes) -> Iterator[Damaged]:
+    """Another bit each time."""
+    return (flip(content, byte * 8 + byte % 8) for byte in range(len(content)))
+
+
+def flip(content: bytes, bit: int) -> Damaged:
     twin = bytearray(content)
-    for bit in range(len(content) * 8):
-        twin[bit // 8] ^= 1 << bit % 8
-        yield bytes(twin), bit // 8, bit // 8 + 1
-        twin[bit // 8] ^= 1 << bit % 8
+    twin[bit // 8] ^= 1 << bit % 8
+    return bytes(twin), bit // 8, bit // 8 + 1
 
 
-DAMAGES = {"prefixes": prefixes, "flips": flips}
+WAYS = {"prefixes": prefixes, "flips": flips}
 
 
-def check(files: Files, name: str, damaged: bytes, begin: int, end: int) -> None:
+def check(files: Files, name: str, damaged: Damaged) -> None:
+    """Start with a damaged file, and start again, and see that what must hold does."""
+    content, begin, end = damaged
     disk = files.disk.copy()
-    disk.overwrite(name, damaged)
-    where = f"{name}, {len(damaged)} bytes, from {begin} to {end}"
+    disk.overwrite(name, content)
+    where = f"{name}, {len(content)} bytes, wrong from {begin} to {end}"
     missing, back = files.concerned(name, begin, end)
     world = start(disk)
     found = {queue: bodies(world, queue) for queue in files.published}
@@ -62,8 +68,7 @@ def check(files: Files, name: str, damaged: bytes, begin: int, end: int) -> None
         assert set(got) <= {*alive, *back}, f"{where}: {queue} has {set(got) - {*alive, *back}}"
         assert set(alive) <= {*got, *missing}, f"{where}: {queue} lost {set(alive) - {*got, *missing}}"
     assert world.kind.findings, f"{where}: was not noticed"
-    kept = [f"{names.QUARANTINE_DIRECTORY}/{one}" for one in disk.list(names.QUARANTINE_DIRECTORY)]
-    assert [disk.content(one) for one in kept] == [damaged], f"{where}: in quarantine are {kept}"
+    assert quarantine(disk) == [content], f"{where}: {disk.list(names.QUARANTINE_DIRECTORY)} are kept"
     disk.kill()
     again = start(disk)
     assert {queue: bodies(again, queue) for queue in files.published} == found, f"{where}: a second start differs"
@@ -74,9 +79,53 @@ def check(files: Files, name: str, damaged: bytes, begin: int, end: int) -> None
     assert bodies(again, "q") == [*found["q"], NEW]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", ["index", "body", "store"])
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_costs_what_it_hits_and_no_more(files: Files, kind: str, damage: str) -> None:
-    name: str = getattr(files, kind)
-    for damaged, begin, end in DAMAGES[damage](files.disk.content(name)):
-        check(files, name, damaged, begin, end)
+def test_damage_after_a_crash_costs_what_it_hits_and_no_more(crashed: Files, kind: str, way: str) -> None:
+    name: str = getattr(crashed, kind)
+    for damaged in WAYS[way](crashed.disk.content(name)):
+        check(crashed, name, damaged)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_damaged_manifest_costs_nothing(crashed: Files, way: str) -> None:
+    for damaged in WAYS[way](crashed.disk.content(names.CLASSIC_FILES)):
+        check(crashed, names.CLASSIC_FILES, damaged)
+
+
+@pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
+def test_a_damaged_clean_stop_costs_nothing_but_time(stopped: Files, way: Callable[[bytes], Iterator[Damaged]]) -> None:
+    for damaged in way(stopped.disk.content(names.CLASSIC_CLEAN_STOP)):
+        check(stopped, names.CLASSIC_CLEAN_STOP, damaged)
+
+
+def test_no_flipped_bit_of_a_clean_stop_or_a_manifest_is_read(stopped: Files) -> None:
+    for name, load in ((names.CLASSIC_CLEAN_STOP, clean_stop.take), (names.CLASSIC_FILES, manifest.load)):
+        disk = stopped.disk.copy()
+        for content, _, _ in flips(disk.content(name)):
+            disk.overwrite(name, content)
+            with pytest.raises(Corrupt):
+                load(disk)
+
+
+@pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
+@pytest.mark.parametrize("kind", ["index", "body", "store"])
+def test_damage_behind_a_clean_stop_is_told_when_somebody_asks_for_what_it_hit(
+    stopped: Files, kind: str, way: Callable[[bytes], Iterator[Damaged]]
+) -> None:
+    """A start after a clean stop reads no files. What it knows by itself it knows still."""
+    name: str = getattr(stopped, kind)
+    for content, begin, end in way(stopped.disk.content(name)):
+        disk = stopped.disk.copy()
+        disk.overwrite(name, content)
+        missing, _ = stopped.concerned(name, begin, end)
+        world = start(disk)
+        for queue in stopped.published:
+            got, alive = bodies(world, queue), stopped.alive(queue)
+            assert got == [body for body in alive if body in got]
+            assert set(alive) <= {*got, *missing}, f"{name}, {begin} to {end}: lost {set(alive) - {*got, *missing}}"
+            if got != alive:
+                assert world.kind.findings and quarantine(disk) == [content]
+        world.tick()
+        disk.kill()
+        start(disk)
