@@ -103,6 +103,7 @@ class VariableQueue:
 
     def requeue(self, run: StoredRun, first: int, count: int) -> None:
         """Messages that were taken are ready again, at their old place."""
+        into_delta = self._goes_to_delta(run)
         added = self.ready.add(first, first + count)
         assert added == count, (
             f"of the messages {first} to {first + count - 1} that come back {count - added} are ready"
@@ -110,13 +111,23 @@ class VariableQueue:
         if count < run.count:
             self._learn_sizes(run)
         self.ready_bytes += run.bytes_of(first, first + count)
-        if self.delta_count and self.delta_start <= run.first < self.delta_end:
-            known = run.indexed or self._backing.page_out([run])
-            assert known, f"the run {run.first} comes back into delta, and there is no room for its index entry"
+        if into_delta:
             self.delta_count += count
         elif not self._join(run.first, count):
             self._put_back(run, count)
         self._check()
+
+    def _goes_to_delta(self, run: StoredRun) -> bool:
+        """Whether delta takes a run back. Where there is no room for its index entry, what lies before it in delta comes into
+        memory, so that it does not lie within."""
+        if not (self.delta_count and self.delta_start <= run.first < self.delta_end):
+            return False
+        if run.indexed or self._backing.page_out([run]):
+            return True
+        while self.delta_count and self.delta_start <= run.first:
+            self._page_in()
+        self._advance()
+        return False
 
     def _join(self, first: int, count: int) -> bool:
         """Others of the same run may be ready already."""

@@ -9,6 +9,7 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome
 from classic.queue import ClassicQueue
 from storage import names
+from tests.sim.disk import Fault, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
 LARGE = b"z" * 100  # TINY says that this goes to the shared store
@@ -199,3 +200,36 @@ def test_many_active_queues_are_looked_after_in_turn_so_that_no_tick_is_long(mon
         world.tick()
         assert len(seen) - before == 50
     assert sorted(seen) == sorted(queues)
+
+
+def test_what_is_given_back_on_a_full_disk_is_neither_lost_nor_the_end_of_the_node(world: World) -> None:
+    """Its old place may be in delta by then, and delta is on the disk: there is no room for its index entry."""
+    pieces = []
+    for number in range(12):  # each is taken before it was paged out, so the index knows none of them
+        world.publish(["a"], [b"%d" % number], confirm=number)
+        world.loop.run_soon()
+        got = world.get("a")
+        assert got is not None
+        pieces.append(got.piece)
+    for number in range(12, 16):
+        world.publish(["a"], [b"%d" % number], confirm=number)
+        world.loop.run_soon()
+    got = world.get("a")  # the only one in q4: what comes back now goes to q3, and from its tail to delta
+    assert got is not None
+    pieces.append(got.piece)
+    for number in range(4):
+        world.queues["a"].settle(pieces[number], Outcome.REQUEUED, world.now)
+        world.tick()
+    (level,) = world.queues["a"].levels
+    assert level.delta_count and level.delta_start < 4 and level.delta_end == 16
+    world.disk.faults = lambda call: Fault.ENOSPC if call.operation in ("write", "create") else None
+    for number in (7, 10, 9, 4, 12, 6, 8, 11, 5):
+        world.queues["a"].settle(pieces[number], Outcome.REQUEUED, world.now)
+        world.turn()
+        world.kind.tick(world.now)
+    world.disk.faults = no_faults
+    assert [int(body) for body, _ in world.waiting("a")] == list(range(16))
+    assert not world.kind.findings
+    world.disk.kill()
+    world.start()
+    assert [int(body) for body, _ in world.waiting("a")] == list(range(16))

@@ -228,3 +228,27 @@ def test_insertion_finds_the_exact_old_place() -> None:
         queue.requeue(run, first, count)
         order.insert(bisect_left(order, first), first)
     assert [queue.take(1, 1 << 20)[1] for _ in range(20)] == order == list(range(20))
+
+
+def test_what_comes_back_into_delta_on_a_full_disk_waits_in_memory() -> None:
+    """There is no room for its index entry, so it cannot be in delta, and nothing may be ready beside it there."""
+    backing = MemoryBacking()
+    queue = VariableQueue(backing, 0, 0, runs_max=2)
+    taken = []
+    for _ in range(12):
+        queue.publish(new_run(queue, 1, backing))
+        taken.append(queue.take(1, 1 << 20))
+    for _ in range(4):
+        queue.publish(new_run(queue, 1, backing))
+        queue.reduce()
+    taken.append(queue.take(1, 1 << 20))  # the only one in q4: what comes back now goes to q3, and from its tail to delta
+    for sequence in range(4):
+        queue.requeue(*taken[sequence][:3])
+        queue.reduce()
+    assert queue.delta_count and queue.delta_start < 4 and queue.delta_end == 16 and not taken[4][0].indexed
+    backing.full = True
+    for sequence in (7, 10, 9, 4, 12, 6, 8, 11, 5):
+        queue.requeue(*taken[sequence][:3])
+        queue.reduce()
+    assert [queue.take(1, 1 << 20)[1] for _ in range(16)] == list(range(16))
+    assert not backing.lost_ranges
