@@ -8,6 +8,7 @@ from typing import Any
 
 from broker.confirms import Receipt
 from broker.consumer import Consumer
+from broker.errors import ResourceExhausted
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
@@ -64,7 +65,7 @@ class Host:
 
 
 class Confirmed:
-    """Whose receipts are answered."""
+    """Whose receipts are answered. Fulfils AnswersTo."""
 
     def __init__(self) -> None:
         self.accepted: set[int] = set()
@@ -72,6 +73,9 @@ class Confirmed:
 
     def answered(self, receipt: Receipt) -> None:
         (self.refused if receipt.refusals else self.accepted).update(range(receipt.first, receipt.last + 1))
+
+    def given_up(self, receipt: Receipt) -> None:
+        self.refused.update(range(receipt.first, receipt.last + 1))
 
 
 @dataclass
@@ -168,13 +172,18 @@ class World:
         confirm: int | None = None,
         **fields: Any,
     ) -> None:
-        """`confirm` is the first of the tags that are answered in `confirmed`."""
+        """`confirm` is the first of the tags that are answered in `confirmed`; a run that cannot be taken is given up."""
         content = b"".join(encode(b"", body) for body in bodies)
         run = Run("x", "key", content, len(bodies), sum(map(len, bodies)), persistent=persistent, **fields)
         receipt = None
         if confirm is not None:
             receipt = Receipt(self.confirmed, confirm, confirm + len(bodies) - 1, len(names))
-        self.kind.publish([self.queues[name] for name in names], run, receipt, self.now)
+        try:
+            self.kind.publish([self.queues[name] for name in names], run, receipt, self.now)
+        except ResourceExhausted:
+            if receipt is None:
+                raise
+            receipt.give_up()
 
     def get(self, name: str, no_ack: bool = False) -> Got | None:
         found: list[Got | None] = []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from broker.consumer import Consumer
+from broker.errors import ResourceExhausted
 from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome
 from classic.queue import ClassicQueue
 from storage import names
-from tests.sim.disk import Fault, no_faults
+from tests.sim.disk import Fault, fault_on, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
 LARGE = b"z" * 100  # TINY says that this goes to the shared store
@@ -35,6 +36,20 @@ def test_a_confirm_waits_for_the_log(world: World) -> None:
     assert world.confirmed.accepted == set()
     world.loop.run_soon()
     assert world.confirmed.accepted == {1, 2}
+
+
+def test_what_a_failed_disk_cannot_keep_is_refused_and_never_confirmed(world: World) -> None:
+    """One answer for all its queues, also those that only need memory."""
+    world.disk.faults = fault_on("sync", Fault.EIO)
+    world.publish(["a"], [b"on its way"], confirm=1)
+    world.loop.run_soon()
+    world.publish(["brief", "a"], [b"1", b"2"], confirm=2)
+    world.loop.run_soon()
+    assert world.failures
+    assert world.confirmed.accepted == set()
+    assert world.confirmed.refused == {2, 3}
+    with pytest.raises(ResourceExhausted):
+        world.publish(["a"], [b"nobody waits for it"])
 
 
 def test_a_transient_message_is_confirmed_at_once_and_the_log_never_sees_it(world: World) -> None:
