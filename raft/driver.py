@@ -1,0 +1,445 @@
+"""One group on this node: performs what its core answers, in the order of the duties, and answers who asked for something.
+
+A turn has two halves, so that a node can serve all its groups with one batch per peer and one commit of its log:
+
+1. `begin` hands the core what gathered (proposals, changes, reads), takes its Ready and sends what may be sent at once. Only
+   when all groups have done so do the batches leave the node: before its own disk is asked, which then works while they travel.
+2. `perform` persists, receives snapshots, applies, and answers. What must wait for the fsync is kept by raft/groups.py
+   under the commit's ticket and comes back in `persisted`.
+
+Who proposes is told exactly once: the results; NotLeader or Busy when nothing was taken; NotCommitted when another leader's
+entry was committed in its place; Unknown when this member lost its leadership before it saw which of both it is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from raft.core import Core
+from raft.errors import NotCommitted, NotLeader, RaftError, Unknown
+from raft.log_store import LogStore
+from raft.machine import Machine
+from raft.membership import Change
+from raft.messages import (
+    Entry,
+    EntryKind,
+    MemberId,
+    Membership,
+    Message,
+    NodeId,
+    SnapshotChunk,
+    SnapshotMeta,
+    node_of,
+)
+from raft.ready import Facts, ReadPoint, Ready, Role, Standing
+from storage.disk import Buffer
+
+GroupId = int
+OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
+"""Called with the results of the commands, in their order, or with None and why there are none."""
+OnRead = Callable[[RaftError | None], None]
+"""Called with None as soon as the machine may be asked: it has applied everything committed before the read began."""
+
+
+class GroupStore(LogStore, Protocol):
+    """One group's part of the node's store. Nothing here blocks; what takes time ends in a call of `done` on the loop."""
+
+    def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
+        """Hand to the log; durable once the log's `durable` reaches the ticket that is returned. Raises DiskFailed."""
+
+    def save_snapshot(
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Callable[[bool], None]
+    ) -> None:
+        """A local snapshot; `live` names the entries that it refers to. `done` is told False when it was not kept: the disk
+        had no room, or a newer one was installed meanwhile."""
+
+    def receive(self, chunk: SnapshotChunk) -> None:
+        """Part of a snapshot from the leader, kept aside."""
+
+    def install(self, meta: SnapshotMeta, done: Callable[[bytes | None], None]) -> None:
+        """The chunks are whole: make them the newest snapshot, durably, with a log that begins behind it. `done` is given
+        the machine's state, or None when what was received is not this snapshot."""
+
+    def load_state(self) -> bytes:
+        """The machine's state in the newest snapshot; there is one."""
+
+
+class Host(Protocol):
+    """What a driver needs of the node: raft/groups.py."""
+
+    def wake(self, driver: Driver) -> None:
+        """Give it a turn in this round of the loop."""
+
+    def send(self, group: GroupId, message: Message) -> None: ...
+
+    def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
+        """Call `persisted` with this Ready as soon as the log is durable up to the ticket."""
+
+    def leading_changed(self, driver: Driver) -> None: ...
+
+
+class SnapshotRules:
+    """When a member takes a snapshot of its own: so many entries, or bytes of them, behind the last one."""
+
+    __slots__ = ("bytes_max", "entries_max")
+
+    def __init__(self, entries_max: int = 50_000, bytes_max: int = 64 << 20) -> None:
+        assert entries_max > 0, f"a snapshot every {entries_max} entries"
+        assert bytes_max > 0, f"a snapshot every {bytes_max} bytes"
+        self.entries_max = entries_max
+        self.bytes_max = bytes_max
+
+
+class Asked:
+    """Entries that somebody on this node waits for."""
+
+    __slots__ = ("first", "last", "on_results", "results", "term")
+
+    def __init__(self, first: int, last: int, on_results: OnResults) -> None:
+        self.first = first
+        self.last = last
+        self.term = 0  # known as soon as the Ready with these entries is taken
+        self.results: list[Any] = []
+        self.on_results = on_results
+
+
+class Driver:
+    """A group's core, store and machine, kept going. All methods belong to the event loop's thread."""
+
+    __slots__ = (
+        "_asked",
+        "_bytes_since_snapshot",
+        "_changes",
+        "_confirmed_reads",
+        "_host",
+        "_last_ticket",
+        "_next_token",
+        "_proposals",
+        "_reading",
+        "_reads",
+        "_rules",
+        "_snapshot_index",
+        "_snapshotting",
+        "_store",
+        "applied",
+        "core",
+        "group",
+        "heap_deadline",
+        "installing",
+        "machine",
+        "me",
+        "standing",
+        "waking",
+    )
+
+    def __init__(
+        self,
+        group: GroupId,
+        me: MemberId,
+        core: Core,
+        store: GroupStore,
+        machine: Machine,
+        rules: SnapshotRules,
+        host: Host,
+    ) -> None:
+        self.group = group
+        self.me = me
+        self.core = core
+        self.machine = machine
+        self.standing = Standing(Role.FOLLOWER, 0, 0)
+        self.applied = store.snapshot().index  # highest index that the machine stands on
+        self.waking = False  # the host has it on its list for this round
+        self.heap_deadline: float | None = None  # the host's: the earliest entry for it in the heap of deadlines
+        self.installing: SnapshotMeta | None = None
+        self._store = store
+        self._host = host
+        self._rules = rules
+        self._snapshot_index = store.snapshot().index
+        self._bytes_since_snapshot = 0
+        self._snapshotting = False
+        self._last_ticket = 0  # of the log's commit that holds what was persisted last
+        self._proposals: list[tuple[Sequence[bytes], OnResults]] = []  # gathered for the next turn
+        self._changes: list[tuple[Change, OnResults]] = []
+        self._reads: list[OnRead] = []
+        self._asked: deque[Asked] = deque()  # by index
+        self._reading: dict[int, list[OnRead]] = {}  # token -> who waits for the core's answer
+        self._confirmed_reads: list[tuple[int, list[OnRead]]] = []  # (index, who waits until it is applied)
+        self._next_token = 1
+
+    # What the node asks of it.
+
+    @property
+    def leads(self) -> bool:
+        return self.standing.role is Role.LEADER
+
+    @property
+    def leader(self) -> MemberId:
+        """As far as this member knows; 0: nobody."""
+        return self.standing.leader
+
+    @property
+    def leader_node(self) -> NodeId:
+        return node_of(self.standing.leader)
+
+    def propose(self, commands: Sequence[bytes], on_results: OnResults) -> None:
+        """Have the commands committed and applied. Everything proposed in one round of the loop is appended together."""
+        self._proposals.append((commands, on_results))
+        self._host.wake(self)
+
+    def change(self, change: Change, on_results: OnResults) -> None:
+        """Change the membership; told when it is committed and applied here."""
+        self._changes.append((change, on_results))
+        self._host.wake(self)
+
+    def read(self, on_read: OnRead) -> None:
+        """A linearizable read. All reads of one round of the loop share a question to the others."""
+        self._reads.append(on_read)
+        self._host.wake(self)
+
+    def transfer(self, to: MemberId, now: float) -> None:
+        """Hand the leadership over. Raises NotLeader and BadChange."""
+        self.core.transfer(to, now)
+        self._host.wake(self)
+
+    # A turn.
+
+    def begin(self, now: float) -> Ready | None:
+        """First half: what gathered goes to the core, and what may be sent at once goes out."""
+        if self._proposals:
+            self._hand_over_proposals(now)
+        if self._changes:
+            self._hand_over_changes(now)
+        if self._reads:
+            self._hand_over_reads(now)
+        ready = self.core.ready(now)
+        if ready is None:
+            return None
+        if ready.standing is not None:
+            self._stand(ready.standing)
+        for asked in reversed(self._asked):
+            if asked.term:
+                break
+            asked.term = self.standing.term
+        for message in ready.messages:
+            self._host.send(self.group, message)
+        return ready
+
+    def perform(self, ready: Ready) -> None:
+        """Second half. Raises StorageError when the log takes nothing more: then this node is at its end."""
+        if ready.facts is not None or ready.entries:
+            self._last_ticket = self._store.append(ready.facts, ready.entries)
+            self._host.when_durable(self._last_ticket, self, ready)
+        elif ready.messages_after:
+            self._host.when_durable(self._last_ticket, self, ready)  # not before what was persisted last
+        for chunk in ready.chunks:
+            self._store.receive(chunk)
+        if ready.install is not None:
+            self._install(ready.install)
+        if ready.committed:
+            self._apply(ready.committed)
+        if ready.standing is not None:
+            self._lose_what_was_asked(ready.standing)
+        if ready.reads:
+            self._confirm_reads(ready.reads)
+        if ready.lost_reads:
+            self._lose_reads(ready.lost_reads)
+
+    def persisted(self, ready: Ready, now: float) -> None:
+        """What this Ready, and all before it, wanted persisted is fsynced."""
+        if ready.facts is not None or ready.entries:
+            self.core.persisted(ready.number, now)
+            self._host.wake(self)
+        for message in ready.messages_after:
+            self._host.send(self.group, message)
+
+    def close(self) -> None:
+        """The node stops, or gives the group up: nobody may wait for ever."""
+        waiting = list(self._asked)
+        self._asked.clear()
+        proposals, self._proposals = self._proposals, []
+        changes, self._changes = self._changes, []
+        unanswered = [reader for readers in self._reading.values() for reader in readers] + self._reads
+        unanswered += [reader for _, readers in self._confirmed_reads for reader in readers]
+        self._reading, self._reads, self._confirmed_reads = {}, [], []
+        for asked in waiting:
+            asked.on_results(None, Unknown("this node is stopping"))
+        for _, on_results in [*proposals, *changes]:
+            on_results(None, NotLeader(0))
+        for on_read in unanswered:
+            on_read(NotLeader(0))
+
+    # To the core.
+
+    def _hand_over_proposals(self, now: float) -> None:
+        proposals, self._proposals = self._proposals, []
+        for commands, on_results in proposals:
+            try:
+                indexes = self.core.propose(commands, now)
+            except RaftError as error:
+                on_results(None, error)
+            else:
+                self._asked.append(Asked(indexes[0], indexes[-1], on_results))
+
+    def _hand_over_changes(self, now: float) -> None:
+        changes, self._changes = self._changes, []
+        for change, on_results in changes:
+            try:
+                index = self.core.change(change, now)
+            except RaftError as error:
+                on_results(None, error)
+            else:
+                self._asked.append(Asked(index, index, on_results))
+
+    def _hand_over_reads(self, now: float) -> None:
+        reads, self._reads = self._reads, []
+        token = self._next_token
+        self._next_token += 1
+        try:
+            self._reading[token] = reads
+            self.core.read(token, now)
+        except RaftError as error:
+            del self._reading[token]
+            for on_read in reads:
+                on_read(error)
+
+    # Duties.
+
+    def _stand(self, standing: Standing) -> None:
+        led = self.leads
+        self.standing = standing
+        if led or self.leads:
+            self._host.leading_changed(self)
+
+    def _apply(self, entries: Sequence[Entry]) -> None:
+        first, last = entries[0].index, entries[-1].index
+        assert first == self.applied + 1, f"entry {first} is to be applied behind {self.applied}"
+        assert self.installing is None, f"entry {first} is to be applied while a snapshot is installed"
+        commands = [entry for entry in entries if entry.kind == EntryKind.COMMAND]
+        results = self.machine.apply(commands) if commands else ()
+        assert len(results) == len(commands), f"{len(results)} results of {len(commands)} commands"
+        self.applied = last
+        self.core.applied(last)
+        if self._asked and self._asked[0].first <= last:
+            self._tell(entries, results)
+        if self._confirmed_reads:
+            self._answer_reads()
+        self._bytes_since_snapshot += sum(len(entry.data) for entry in commands)
+        if self._snapshot_is_due:
+            self.take_snapshot()
+
+    def _tell(self, entries: Sequence[Entry], results: Sequence[Any]) -> None:
+        """Give results to who waits for these entries. The same index under another term is another leader's entry."""
+        answers = iter(results)
+        position = 0
+        told: list[tuple[Asked, bool]] = []
+        asked = self._asked[0]
+        ours = True
+        for entry in entries:
+            result = next(answers) if entry.kind == EntryKind.COMMAND else None
+            if entry.index < asked.first:
+                continue
+            ours = ours and entry.term == asked.term
+            asked.results.append(result)
+            if entry.index == asked.last:
+                told.append((asked, ours))
+                position += 1
+                if position == len(self._asked):
+                    break
+                asked, ours = self._asked[position], True
+        if not ours:  # the first of several entries was replaced: so are the others
+            told.append((asked, False))
+            position += 1
+        for _ in range(position):
+            self._asked.popleft()
+        for asked, committed in told:
+            if committed:
+                asked.on_results(asked.results, None)
+            else:
+                asked.on_results(None, NotCommitted(f"another leader's entry took place {asked.first} of the log"))
+
+    def _lose_what_was_asked(self, standing: Standing) -> None:
+        """Proposals of an earlier leadership: they may still be committed, but who waits should ask the new leader."""
+        if not self._asked:
+            return
+        kept = deque(asked for asked in self._asked if self.leads and asked.term == standing.term)
+        lost = [asked for asked in self._asked if not (self.leads and asked.term == standing.term)]
+        self._asked = kept
+        for asked in lost:
+            asked.on_results(None, Unknown("the leadership changed before this was known to be committed"))
+
+    def _confirm_reads(self, reads: Sequence[ReadPoint]) -> None:
+        for point in reads:
+            self._confirmed_reads.append((point.index, self._reading.pop(point.token)))
+        self._answer_reads()
+
+    def _answer_reads(self) -> None:
+        due = [readers for index, readers in self._confirmed_reads if index <= self.applied]
+        self._confirmed_reads = [(index, readers) for index, readers in self._confirmed_reads if index > self.applied]
+        for readers in due:
+            for on_read in readers:
+                on_read(None)
+
+    def _lose_reads(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            for on_read in self._reading.pop(token):
+                on_read(NotLeader(self.leader))
+
+    # Snapshots.
+
+    @property
+    def _snapshot_is_due(self) -> bool:
+        behind = self.applied - self._snapshot_index
+        return behind >= self._rules.entries_max or self._bytes_since_snapshot >= self._rules.bytes_max
+
+    def take_snapshot(self) -> None:
+        """Keep the machine's state as it is now, so that the log before it can go. One at a time."""
+        if self._snapshotting or self.installing is not None or self.applied == self._snapshot_index:
+            return
+        self._snapshotting = True
+        self._bytes_since_snapshot = 0
+        index = self._snapshot_index = self.applied
+        live = self.machine.live_entries()
+        self._store.save_snapshot(
+            SnapshotMeta(index, self._store.term(index), self._membership_at(index), self.machine.version),
+            self.machine.snapshot(),
+            None if live is None else list(live),
+            self._snapshot_ended,
+        )
+
+    def _snapshot_ended(self, kept: bool) -> None:
+        self._snapshotting = False  # one that was not kept is taken again when the next is due
+
+    def _membership_at(self, index: int) -> Membership:
+        found = None
+        for since, membership in self._store.memberships():
+            if since > index:
+                break
+            found = membership
+        assert found is not None, f"no membership is known for index {index}"
+        return found
+
+    def _install(self, meta: SnapshotMeta) -> None:
+        assert self.installing is None, f"snapshot {meta.index} comes while {self.installing} is installed"
+        self.installing = meta
+        self._store.install(meta, self._installed)
+
+    def _installed(self, state: bytes | None) -> None:
+        meta, self.installing = self.installing, None
+        assert meta is not None, "a snapshot was installed that nobody asked for"
+        if state is not None and self._restore(state, meta):
+            self.applied = self._snapshot_index = meta.index
+            self._bytes_since_snapshot = 0
+            self.core.installed(meta)
+        else:
+            self.core.install_failed()
+        self._answer_reads()
+        self._host.wake(self)
+
+    def _restore(self, state: bytes, meta: SnapshotMeta) -> bool:
+        try:
+            self.machine.restore(state, meta.machine_version)
+        except ValueError:
+            return False
+        return True

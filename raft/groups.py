@@ -1,0 +1,397 @@
+"""All groups of a node, on one event loop: what they share is asked for once.
+
+A *round* serves every group that has something to do: one batch of messages per peer node, one commit of the node's log,
+one timer for the earliest of all deadlines, one failure detector per peer. A group that has nothing to do is not looked at,
+so thousands of idle ones cost memory only.
+
+    letters, timers, proposals -> driver.begin for each -> letters leave -> driver.perform for each -> the log's commit
+    the log is durable         -> driver.persisted      -> a round of those whose core has more to say
+
+A node whose log has failed, or that finds a mistake of its own, promises nothing more: `failed` says why, no letter leaves,
+whoever waits is told Unknown, and `on_failed` is called to end the process.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from raft.core import Core, Settings
+from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
+from raft.errors import BadBytes, RaftError
+from raft.failure_detector import DetectorSettings, FailureDetector
+from raft.machine import Machine
+from raft.membership import Change
+from raft.messages import Append, MemberId, Message, NodeId, Replaced, SnapshotChunk, TransferNow, VoteRequest, node_of
+from raft.ready import Ready
+from raft.transport import Net, Sign, decode, encode_batches, encode_sign
+from storage.errors import StorageError
+
+TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
+
+
+class Timer(Protocol):
+    """What call_at returns."""
+
+    def cancel(self) -> object: ...
+
+
+class Loop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+
+
+class Clock(Protocol):
+    """The same seconds as the loop's."""
+
+    def monotonic(self) -> float: ...
+
+
+class Durability(Protocol):
+    """What is needed of the node's log."""
+
+    @property
+    def durable(self) -> int:
+        """The highest ticket that is fsynced."""
+
+    def when_durable(self, subscriber: Callable[[int], None]) -> None: ...
+
+
+class NoSuchGroup(RaftError):
+    """Returned when a group is asked for that has no member on this node."""
+
+
+class Groups:
+    """The members of groups that live on this node. Everything belongs to the event loop's thread.
+
+    `incarnation` is a number that this process alone has and that is above those of the node's earlier ones. `on_leading`
+    is told when a group's leadership comes to this node or leaves it.
+    """
+
+    def __init__(
+        self,
+        node: NodeId,
+        incarnation: int,
+        *,
+        loop: Loop,
+        clock: Clock,
+        net: Net,
+        log: Durability,
+        random: Callable[[], float],
+        on_failed: Callable[[str], None],
+        detector: DetectorSettings | None = None,
+        on_leading: Callable[[Driver], None] | None = None,
+    ) -> None:
+        self.node = node
+        self.failed: str | None = None
+        self._loop = loop
+        self._clock = clock
+        self._net = net
+        self._log = log
+        self._random = random
+        self._on_failed = on_failed
+        self._on_leading = on_leading
+        self._detector = FailureDetector(incarnation, detector or DetectorSettings(), clock.monotonic())
+        self._drivers: dict[GroupId, Driver] = {}
+        self._round: list[Driver] = []  # who has a turn in this round
+        self._round_asked = False
+        self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
+        self._unfsynced: dict[int, list[tuple[Driver, Ready]]] = {}  # by ticket, ascending
+        self._heap: list[tuple[float, int, Driver]] = []
+        self._pushed = 0  # keeps equal deadlines in the order in which they came
+        self._timer: Timer | None = None
+        self._timer_at = 0.0
+        self._closed = False
+        log.when_durable(self._durable)
+
+    # Groups.
+
+    def add(
+        self,
+        group: GroupId,
+        me: MemberId,
+        store: GroupStore,
+        machine: Machine,
+        settings: Settings,
+        rules: SnapshotRules | None = None,
+    ) -> Driver:
+        """Begin to take part in a group, standing where its store says."""
+        assert group not in self._drivers, f"group {group} is added twice"
+        assert node_of(me) == self.node, f"member {me} does not live on node {self.node}"
+        now = self._clock.monotonic()
+        meta = store.snapshot()
+        if meta.index:
+            machine.restore(store.load_state(), meta.machine_version)
+        core = Core(me, store, settings, self._random, now, meta.index)
+        driver = Driver(group, me, core, store, machine, rules or SnapshotRules(), self)
+        self._drivers[group] = driver
+        for node in self._detector.nodes():
+            if self._detector.trusts(node):
+                core.trust(node, now)
+        self.wake(driver)
+        return driver
+
+    def remove(self, group: GroupId) -> None:
+        """No longer take part. What the store keeps is not touched."""
+        self.driver(group).close()
+        del self._drivers[group]
+
+    def driver(self, group: GroupId) -> Driver:
+        """Raises NoSuchGroup."""
+        driver = self._drivers.get(group)
+        if driver is None:
+            raise NoSuchGroup(f"group {group} has no member on node {self.node}")
+        return driver
+
+    def drivers(self) -> Iterable[Driver]:
+        return self._drivers.values()
+
+    def propose(self, group: GroupId, commands: Sequence[bytes], on_results: OnResults) -> None:
+        """Have commands committed by the group, in this order; see raft/driver.py for what may be told. Raises NoSuchGroup."""
+        assert commands, f"nothing is proposed to group {group}"
+        self.driver(group).propose(commands, on_results)
+
+    def read(self, group: GroupId, on_read: OnRead) -> None:
+        """Be told when the group's machine on this node may be asked. Raises NoSuchGroup."""
+        self.driver(group).read(on_read)
+
+    def change(self, group: GroupId, change: Change, on_results: OnResults) -> None:
+        """Change a group's membership. Raises NoSuchGroup."""
+        self.driver(group).change(change, on_results)
+
+    def transfer(self, group: GroupId, to: MemberId) -> None:
+        """Hand a group's leadership over. Raises NoSuchGroup, NotLeader and BadChange."""
+        self.driver(group).transfer(to, self._clock.monotonic())
+
+    def close(self) -> None:
+        """The node stops: no letter leaves any more, and whoever waits is told."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for driver in self._drivers.values():
+            driver.close()
+
+    # Nodes.
+
+    def add_node(self, node: NodeId) -> None:
+        """Another node that may hold members of the same groups: watch it."""
+        self._detector.add(node, self._clock.monotonic())
+        self._after_detector()
+
+    def remove_node(self, node: NodeId) -> None:
+        self._detector.remove(node)
+        self._after_detector()
+
+    def trusts(self, node: NodeId) -> bool:
+        """Whether this node can be reached, as far as we know."""
+        return self._detector.trusts(node)
+
+    def connected(self, node: NodeId) -> None:
+        """Letters can be sent there from now on."""
+        self._detector.connected(node, self._clock.monotonic())
+        self._after_detector()
+
+    def disconnected(self, node: NodeId) -> None:
+        """The connection is lost."""
+        self._detector.disconnected(node)
+        self._after_detector()
+
+    def receive(self, node: NodeId, letter: bytes) -> None:
+        """A letter has come. Raises BadBytes when it is none; what stood before the bad part was taken."""
+        if self._closed or self.failed is not None:
+            return
+        now = self._clock.monotonic()
+        content = decode(letter)
+        if isinstance(content, Sign):
+            self._detector.heard(node, content, now)
+            self._after_detector()
+            return
+        with self._stop_on_fault():
+            for group, messages in content:
+                driver = self._drivers.get(group)
+                for message in messages:
+                    if node_of(message.sender) != node or node_of(message.to) != self.node:
+                        raise BadBytes(f"node {node} sends what member {message.sender} says to {message.to}")
+                    if driver is None:
+                        continue
+                    if message.to == driver.me:
+                        driver.core.step(message, now)
+                    else:
+                        self._answer_for_another(driver, message)
+                if driver is not None:
+                    self.wake(driver)
+
+    # What drivers ask (raft/driver.py, Host).
+
+    def wake(self, driver: Driver) -> None:
+        if not driver.waking:
+            driver.waking = True
+            self._round.append(driver)
+            self._ask_for_round()
+
+    def send(self, group: GroupId, message: Message) -> None:
+        node = node_of(message.to)
+        groups = self._outgoing.get(node)
+        if groups is None:
+            groups = self._outgoing[node] = {}
+        messages = groups.get(group)
+        if messages is None:
+            groups[group] = [message]
+        else:
+            messages.append(message)
+
+    def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
+        if ticket <= self._log.durable:
+            driver.persisted(ready, self._clock.monotonic())
+        else:
+            self._unfsynced.setdefault(ticket, []).append((driver, ready))
+
+    def leading_changed(self, driver: Driver) -> None:
+        if self._on_leading is not None:
+            self._on_leading(driver)
+
+    # A round.
+
+    def _ask_for_round(self) -> None:
+        if not self._round_asked and not self._closed:
+            self._round_asked = True
+            self._loop.call_soon(self._run_round)
+
+    def _run_round(self) -> None:
+        self._round_asked = False
+        if self._closed or self.failed is not None:
+            return
+        now = self._clock.monotonic()
+        drivers = [driver for driver in self._round if self._drivers.get(driver.group) is driver]
+        self._round = []
+        with self._stop_on_fault():
+            work: list[tuple[Driver, Ready]] = []
+            for driver in drivers:
+                driver.waking = False
+                ready = driver.begin(now)
+                if ready is not None:
+                    work.append((driver, ready))
+            self._send_letters()
+            for driver, ready in work:
+                driver.perform(ready)
+            for driver in drivers:
+                if driver.core.has_ready():
+                    self.wake(driver)
+                self._watch_deadline(driver)
+        self._send_letters()
+        self._set_timer()
+
+    def _durable(self, ticket: int) -> None:
+        """A commit is fsynced. The next round runs at once: what it sends should leave before the next commit begins."""
+        if not self._unfsynced or self._closed or self.failed is not None:
+            return
+        now = self._clock.monotonic()
+        with self._stop_on_fault():
+            for due in [one for one in self._unfsynced if one <= ticket]:
+                for driver, ready in self._unfsynced.pop(due):
+                    if self._drivers.get(driver.group) is driver:
+                        driver.persisted(ready, now)
+        self._run_round()
+
+    def _send_letters(self) -> None:
+        if not self._outgoing:
+            return
+        outgoing, self._outgoing = self._outgoing, {}
+        for node, groups in outgoing.items():
+            for letter in encode_batches(groups.items()):
+                self._net.send(node, letter)
+
+    @contextmanager
+    def _stop_on_fault(self) -> Iterator[None]:
+        """A disk that failed, or a mistake of ours: what this node holds in memory is not to be built upon any further."""
+        try:
+            yield
+        except BadBytes:
+            raise  # the peer's fault, and told to whoever brought the letter
+        except StorageError as error:
+            self._fail(str(error))
+        except Exception as error:
+            self._fail(f"a fault of this node: {error!r}")
+            raise
+
+    def _fail(self, reason: str) -> None:
+        self.failed = reason
+        self._outgoing.clear()
+        for driver in self._drivers.values():
+            driver.close()
+        self._on_failed(reason)
+
+    def _answer_for_another(self, driver: Driver, message: Message) -> None:
+        """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
+        if isinstance(message, Append | SnapshotChunk | VoteRequest | TransferNow) and message.to < driver.me:
+            self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
+
+    # Time.
+
+    def _watch_deadline(self, driver: Driver) -> None:
+        """The heap holds one entry for a driver that counts: a deadline that moved on is seen when the old one is due."""
+        deadline = driver.core.deadline
+        if deadline is not None and (driver.heap_deadline is None or deadline < driver.heap_deadline):
+            driver.heap_deadline = deadline
+            self._pushed += 1
+            heapq.heappush(self._heap, (deadline, self._pushed, driver))
+
+    def _set_timer(self) -> None:
+        earliest = self._detector.deadline
+        if self._heap and (earliest is None or self._heap[0][0] < earliest):
+            earliest = self._heap[0][0]
+        if earliest is None or self._closed:
+            return
+        at = max(earliest, self._clock.monotonic() + TIMER_STEP_S)
+        if self._timer is not None:
+            if self._timer_at <= at:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._loop.call_at(self._timer_at, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._timer = None
+        if self._closed or self.failed is not None:
+            return
+        now = self._clock.monotonic()
+        with self._stop_on_fault():
+            for driver in self._take_due(now):
+                deadline = driver.core.deadline
+                if deadline is not None and deadline <= now:
+                    driver.core.tick(now)
+                    self.wake(driver)
+                else:
+                    self._watch_deadline(driver)
+            deadline = self._detector.deadline
+            if deadline is not None and deadline <= now:
+                self._detector.tick(now)
+                self._after_detector()
+        self._set_timer()
+
+    def _take_due(self, now: float) -> list[Driver]:
+        due = []
+        while self._heap and self._heap[0][0] <= now:
+            at, _, driver = heapq.heappop(self._heap)
+            if driver.heap_deadline == at and self._drivers.get(driver.group) is driver:
+                driver.heap_deadline = None
+                due.append(driver)
+        return due
+
+    def _after_detector(self) -> None:
+        now = self._clock.monotonic()
+        for node, sign in self._detector.take_signs():
+            self._net.send(node, encode_sign(sign))
+        for node, trusted in self._detector.take_verdicts():
+            for driver in self._drivers.values():
+                if trusted:
+                    driver.core.trust(node, now)
+                else:
+                    driver.core.suspect(node, now)
+                self.wake(driver)
+        self._set_timer()

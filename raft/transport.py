@@ -1,0 +1,82 @@
+"""The port Net, and the letters that pass between two nodes.
+
+A letter is everything that one round of a node's loop has for another node, or a sign of life. Little endian:
+
+    offset  size  field
+         0     1  kind      1: batches   2: ping   3: pong
+    batches
+         1        batches of raft/codec.py, one behind the other
+    ping and pong
+         1     8  sender's incarnation
+         9     8  number    of the ping; a pong says it back
+        17     8  receiver's incarnation, as far as the sender knows; 0: not yet
+
+A letter arrives whole or not at all. Letters of one connection arrive in order, and nothing else is promised: the network,
+and a queue that is full, may lose any of them. Raft asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from raft import codec
+from raft.errors import BadBytes
+from raft.messages import Message, NodeId
+from storage.disk import Buffer
+
+BATCHES = 1
+PING = 2
+PONG = 3
+
+LETTER_BYTES = 1 << 20  # a fuller one is sent, and another begun; a single large message may make it longer
+
+_SIGN = Struct("<BQQQ")
+_BATCHES_HEAD = bytes([BATCHES])
+
+
+class Net(Protocol):
+    """The way to the other nodes."""
+
+    def send(self, node: NodeId, letter: bytes) -> None:
+        """Send soon, or lose it: when there is no connection, or too much waits for this node already. Never blocks and
+        never raises."""
+
+
+class Sign(NamedTuple):
+    """A ping or a pong."""
+
+    is_pong: bool
+    incarnation: int  # the sender's
+    number: int
+    to_incarnation: int
+
+
+def encode_sign(sign: Sign) -> bytes:
+    return _SIGN.pack(PONG if sign.is_pong else PING, sign.incarnation, sign.number, sign.to_incarnation)
+
+
+def encode_batches(groups: Iterable[tuple[int, list[Message]]]) -> Iterator[bytes]:
+    """Messages of groups as letters."""
+    parts, size = [_BATCHES_HEAD], 1
+    for group, messages in groups:
+        batch = codec.encode_batch(group, messages)
+        if size + len(batch) > LETTER_BYTES and len(parts) > 1:
+            yield b"".join(parts)
+            parts, size = [_BATCHES_HEAD], 1
+        parts.append(batch)
+        size += len(batch)
+    if len(parts) > 1:
+        yield b"".join(parts)
+
+
+def decode(letter: Buffer) -> Sign | Iterator[tuple[int, list[Message]]]:
+    """A sign, or the messages by group. Raises BadBytes, for messages while they are taken."""
+    kind = letter[0] if letter else 0
+    if kind == BATCHES:
+        return codec.decode_batches(memoryview(letter)[1:])
+    if kind not in (PING, PONG) or len(letter) != _SIGN.size:
+        raise BadBytes(f"there is no letter of kind {kind} and {len(letter)} bytes")
+    _, incarnation, number, to_incarnation = _SIGN.unpack(letter)
+    return Sign(kind == PONG, incarnation, number, to_incarnation)
