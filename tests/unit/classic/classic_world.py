@@ -54,6 +54,13 @@ class Host:
         self.calls.append(entry)
         return lambda: self.calls.remove(entry) if entry in self.calls else None
 
+    def make_calls(self, now: int) -> None:
+        """Those that are due, each once."""
+        for entry in [entry for entry in self.calls if entry[0] <= now]:
+            if entry in self.calls:  # an earlier one may have cancelled it
+                self.calls.remove(entry)
+                entry[1](now)
+
     def dead_letter(
         self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
     ) -> None:
@@ -151,8 +158,7 @@ class World:
     def tick(self, times: int = 1) -> None:
         for _ in range(times):
             self.now += 100
-            for call in [call for when, call in self.host.calls if when <= self.now]:
-                call(self.now)
+            self.host.make_calls(self.now)
             self.kind.tick(self.now)
             self.log.flush_lazy()
             self.loop.run_soon()
