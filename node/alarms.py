@@ -2,11 +2,15 @@
 
 The decision is a plain function of what was measured; the watcher measures, tells the broker's alarms, and tells the queues
 how tight memory is (0.0 plenty, 1.0 at the watermark), so that they page out before publishers must be held.
+
+What was freed is not always given back to the system by itself: after a queue of a million messages was drained 15 MB stayed
+with the C library, which could have kept an alarm raised for ever. So memory is trimmed before an alarm is raised.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 from collections.abc import Callable
@@ -40,6 +44,13 @@ def memory_available_to_us() -> int:
     return machine
 
 
+def give_back_memory() -> None:
+    """Hand what is free inside the C library back to the system, where the library can do that (glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 def memory_limit_bytes(section: MemorySection, available: int) -> int:
     return section.high_watermark_bytes or int(available * section.high_watermark)
 
@@ -64,6 +75,8 @@ class AlarmPorts:
     clear_alarm: Callable[[str], None]
     set_pressure: Callable[[float], None]
     free_bytes: Callable[[], int]
+    used_bytes: Callable[[], int] = resident_bytes
+    give_back_memory: Callable[[], None] = give_back_memory
 
 
 class Watcher:
@@ -76,6 +89,7 @@ class Watcher:
         self.memory_limit = memory_limit_bytes(memory, memory_available_to_us())
         self.memory_used = 0
         self.disk_free = 0
+        self._raised: set[str] = set()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -84,7 +98,7 @@ class Watcher:
 
     async def _watch_memory(self) -> None:
         while True:
-            self.check_memory(resident_bytes())
+            self.check_memory()
             await asyncio.sleep(self._memory.check_interval_ms / 1000)
 
     async def _watch_disk(self) -> None:
@@ -92,20 +106,31 @@ class Watcher:
             self.check_disk(self._ports.free_bytes())
             await asyncio.sleep(disk_check_delay_ms(self.disk_free, self._disk) / 1000)
 
-    def check_memory(self, used: int) -> None:
+    def check_memory(self) -> None:
+        used = self._ports.used_bytes()
+        if used > self.memory_limit:
+            self._ports.give_back_memory()
+            used = self._ports.used_bytes()
         self.memory_used = used
         self._ports.set_pressure(memory_pressure(used, self.memory_limit, self._memory.paging_ratio))
-        if used > self.memory_limit:
-            self._ports.raise_alarm("memory", f"low on memory: {used} of {self.memory_limit} bytes used")
-        else:
-            self._ports.clear_alarm("memory")
+        self._note("memory", used > self.memory_limit, f"low on memory: {used} of {self.memory_limit} bytes used")
 
     def check_disk(self, free: int) -> None:
         self.disk_free = free
-        if free < self._disk.free_limit_bytes:
-            self._ports.raise_alarm("disk", f"low on disk: {free} bytes free, limit {self._disk.free_limit_bytes}")
+        limit = self._disk.free_limit_bytes
+        self._note("disk", free < limit, f"low on disk: {free} bytes free, limit {limit}")
+
+    def _note(self, kind: str, is_low: bool, state: str) -> None:
+        if not is_low:
+            self._ports.clear_alarm(kind)
         else:
-            self._ports.clear_alarm("disk")
+            self._ports.raise_alarm(kind, state)
+        if is_low and kind not in self._raised:
+            self._raised.add(kind)
+            logger.warning("%s alarm: %s. Publishers are held, consumers go on", kind, state)
+        elif not is_low and kind in self._raised:
+            self._raised.discard(kind)
+            logger.warning("%s alarm is over. Publishers go on", kind)
 
     def statistics(self) -> dict[str, int]:
         return {

@@ -1,5 +1,7 @@
 """node/alarms.py: when publishers are held, and how early queues are told to page out."""
 
+import pytest
+
 from node.alarms import AlarmPorts, Watcher, disk_check_delay_ms, memory_limit_bytes, memory_pressure, resident_bytes
 from node.config import DiskSection, MemorySection
 
@@ -8,6 +10,8 @@ class Ports:
     def __init__(self) -> None:
         self.alarms: dict[str, str] = {}
         self.pressure = 0.0
+        self.used = 0
+        self.freed_but_kept = 0
 
     def as_ports(self) -> AlarmPorts:
         return AlarmPorts(
@@ -15,6 +19,8 @@ class Ports:
             clear_alarm=lambda kind: self.alarms.pop(kind, None),
             set_pressure=lambda pressure: setattr(self, "pressure", pressure),
             free_bytes=lambda: 0,
+            used_bytes=lambda: self.used + self.freed_but_kept,
+            give_back_memory=lambda: setattr(self, "freed_but_kept", 0),
         )
 
 
@@ -27,10 +33,38 @@ def watcher(ports: Ports) -> Watcher:
 def test_memory_above_the_watermark_raises_and_below_clears_the_alarm() -> None:
     ports = Ports()
     watch = watcher(ports)
-    watch.check_memory(1001)
+    ports.used = 1001
+    watch.check_memory()
     assert "1001 of 1000 bytes" in ports.alarms["memory"]
-    watch.check_memory(1000)
+    ports.used = 1000
+    watch.check_memory()
     assert ports.alarms == {}
+
+
+def test_memory_that_was_freed_and_not_given_back_raises_no_alarm() -> None:
+    ports = Ports()
+    ports.used, ports.freed_but_kept = 900, 200
+    watcher(ports).check_memory()
+    assert ports.alarms == {}
+    assert ports.freed_but_kept == 0
+
+
+def test_an_operator_reads_in_the_log_when_publishers_are_held_and_when_they_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ports = Ports()
+    watch = watcher(ports)
+    for used in (1001, 1002, 999, 998):
+        ports.used = used
+        watch.check_memory()
+    watch.check_disk(499)
+    watch.check_disk(501)
+    assert [record.getMessage() for record in caplog.records] == [
+        "memory alarm: low on memory: 1001 of 1000 bytes used. Publishers are held, consumers go on",
+        "memory alarm is over. Publishers go on",
+        "disk alarm: low on disk: 499 bytes free, limit 500. Publishers are held, consumers go on",
+        "disk alarm is over. Publishers go on",
+    ]
 
 
 def test_disk_below_the_limit_raises_and_at_the_limit_clears_the_alarm() -> None:
