@@ -24,7 +24,7 @@ RECORDS = [record_of("q", 1), record_of("r", 2), record_of("passing", 3)]
 LOG_FILE_BYTES_MAX = 700
 LIMITS = replace(TINY, sequences_per_segment=16, store_file_bytes_max=2_000)
 IMITATION = b"\x14\x01" + bytes(30) + b"\x17\x01" + b"\xff" * 20  # looks like our framing
-EMBEDDED_RUNS = (3, 4, 2)  # messages in each, small
+RUNS = ((3, 1), (4, 2), (2, 0))  # how many small messages, and then how many large ones
 LAST = b"99|in the log"
 
 
@@ -38,6 +38,7 @@ class Files:
     index: str = ""  # names of files: q's first segment, the bodies beside it, the store
     body: str = ""
     store: str = ""
+    _read: dict[str, list[tuple[int, int, int, list[bytes]]]] = field(default_factory=dict)  # records by file
 
     def alive(self, queue: str) -> list[bytes]:
         return [body for body in self.published[queue] if body not in self.acknowledged[queue]]
@@ -53,7 +54,12 @@ class Files:
                 (back if kind == Kind.CLASSIC_INDEX_SETTLED else missing).update(bodies)
         return missing, back
 
-    def _records(self, name: str) -> Iterator[tuple[int, int, int, list[bytes]]]:
+    def _records(self, name: str) -> list[tuple[int, int, int, list[bytes]]]:
+        if name not in self._read:
+            self._read[name] = list(self._read_records(name))
+        return self._read[name]
+
+    def _read_records(self, name: str) -> Iterator[tuple[int, int, int, list[bytes]]]:
         data = self.disk.content(name)
         records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
         assert stop == len(data), f"{name} is whole up to {stop} of {len(data)}"
@@ -118,15 +124,15 @@ class Builder:
 
     def build(self, clean: bool) -> Files:
         number = 0
-        for position, length in enumerate(EMBEDDED_RUNS):
-            self.publish(["q"], [embedded(one) for one in range(number, number + length)])
-            number += length
-            if position < 3:
-                self.publish(["q", "r"], [large(number)])
-                number += 1
+        for small_count, large_count in RUNS:
+            middle, end = number + small_count, number + small_count + large_count
+            self.publish(["q"], [embedded(one) for one in range(number, middle)])
+            if large_count:
+                self.publish(["q", "r"], [large(one) for one in range(middle, end)])
+            number = end
         self.acknowledge("q", {0, 5, 7})  # the begin, the middle and the end of runs: what is left out of contents
         self.roll_log()
-        self.acknowledge("q", {2, 3})
+        self.acknowledge("q", {2, 3, 9})
         self.acknowledge("r", {8})
         self.roll_log()
         self.publish(["q"], [LAST])

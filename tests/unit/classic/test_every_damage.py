@@ -76,7 +76,7 @@ def check(files: Files, name: str, damaged: Damaged) -> None:
     again.publish(["q"], [NEW], confirm=1_000)
     again.loop.run_soon()
     assert 1_000 in again.confirmed.accepted
-    assert bodies(again, "q") == [*found["q"], NEW]
+    assert again.queues["q"].ready_count == len(found["q"]) + 1
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -241,9 +241,8 @@ def test_what_comes_back_into_delta_on_a_full_disk_waits_in_memory() -> None:
     for _ in range(4):
         queue.publish(new_run(queue, 1, backing))
         queue.reduce()
-    taken.append(
-        queue.take(1, 1 << 20)
-    )  # the only one in q4: what comes back now goes to q3, and from its tail to delta
+    # The only one in q4 is taken: what comes back now goes to q3, and from its tail to delta.
+    taken.append(queue.take(1, 1 << 20))
     for sequence in range(4):
         queue.requeue(*taken[sequence][:3])
         queue.reduce()
