@@ -1,0 +1,133 @@
+"""Elections, from both sides: standing for one, and voting.
+
+A member first asks whether it would win (pre-vote), which changes nobody's term, so one that cannot win disturbs nobody. Voters
+refuse while they know a leader whose node they trust. A real candidate votes for itself like for anyone else: the vote counts,
+and others are asked, once it is fsynced together with the log that the request tells of.
+"""
+
+from __future__ import annotations
+
+from raft.follower import become_follower, forget_leader
+from raft.leader import become_leader
+from raft.majority import Outcome, outcome
+from raft.messages import MemberId, VoteReply, VoteRequest
+from raft.ready import Role
+from raft.state import State
+
+
+class Campaign:
+    """Votes of one attempt, pre-vote or real. Only members that may vote are counted."""
+
+    __slots__ = ("granted", "refused")
+
+    def __init__(self) -> None:
+        self.granted: set[MemberId] = set()
+        self.refused: set[MemberId] = set()
+
+    def count(self, voter: MemberId, granted: bool) -> None:
+        """The first answer of a voter is its answer."""
+        if voter not in self.granted and voter not in self.refused:
+            (self.granted if granted else self.refused).add(voter)
+
+    def outcome(self, voters: tuple[MemberId, ...]) -> Outcome:
+        granted = sum([voter in self.granted for voter in voters])
+        refused = sum([voter in self.refused for voter in voters])
+        return outcome(len(voters), granted, refused)
+
+
+def stand(s: State, now: float) -> None:
+    """Nobody leads, as far as this member can tell: ask who would vote for it."""
+    assert s.may_campaign(), f"member {s.me} must not campaign in {s.membership}, trusting {sorted(s.trusted)}"
+    s.leader = 0
+    s.attempts += 1
+    s.role = Role.PRE_CANDIDATE
+    s.campaign = Campaign()
+    s.campaign.count(s.me, granted=True)
+    s.arm(now)
+    s.messages += _requests(s, s.term + 1, pre=True, transfer=False)
+    _decide(s, now)
+
+
+def stand_at_once(s: State, now: float) -> None:
+    """The leader hands over to this member."""
+    if s.may_campaign():
+        _stand_really(s, now, transfer=True)
+
+
+def _stand_really(s: State, now: float, transfer: bool) -> None:
+    s.set_facts(s.term + 1, s.me)
+    s.leader = 0
+    s.role = Role.CANDIDATE
+    s.campaign = Campaign()
+    s.arm(now)
+    s.messages_after += _requests(s, s.term, pre=False, transfer=transfer)
+
+
+def _requests(s: State, term: int, pre: bool, transfer: bool) -> list[VoteRequest]:
+    last, last_term = s.log.last, s.log.last_term
+    others = [voter for voter in s.membership.voters if voter != s.me]
+    return [VoteRequest(voter, s.me, term, last, last_term, pre, transfer) for voter in others]
+
+
+def own_vote_is_durable(s: State, now: float) -> None:
+    """The candidate's own vote counts from now on."""
+    assert s.campaign is not None, f"member {s.me} is {s.role}, it does not stand for election"
+    assert s.vote == s.me, f"candidate {s.me} voted for {s.vote}"
+    s.campaign.count(s.me, granted=True)
+    _decide(s, now)
+
+
+def step_reply(s: State, reply: VoteReply, now: float) -> None:
+    """Of this term, or of the next one if a pre-vote was granted."""
+    if s.campaign is None or reply.pre != (s.role is Role.PRE_CANDIDATE):
+        return
+    if reply.granted and reply.term != s.term + reply.pre:
+        return
+    s.campaign.count(reply.sender, reply.granted)
+    _decide(s, now)
+
+
+def _decide(s: State, now: float) -> None:
+    assert s.campaign is not None, f"member {s.me} is {s.role}, it does not stand for election"
+    match s.campaign.outcome(s.membership.voters):
+        case Outcome.WON if s.role is Role.PRE_CANDIDATE:
+            _stand_really(s, now, transfer=False)
+        case Outcome.WON:
+            become_leader(s, now)
+        case Outcome.LOST:
+            become_follower(s, s.term, 0, now)
+
+
+def objects(s: State, request: VoteRequest) -> bool:
+    """Whether this member has a leader that it is content with. The leader itself may ask, or have somebody ask."""
+    return not request.transfer and s.leader != request.sender and s.trusts_leader()
+
+
+def step_request(s: State, request: VoteRequest, now: float) -> None:
+    """Real, of this term; nobody to object to it, if its term is new."""
+    granted = s.vote == request.sender or (s.vote == 0 and s.leader == 0 and _is_up_to_date(s, request))
+    if granted:
+        s.set_facts(s.term, request.sender)
+        s.arm(now)
+    _answer(s, request, granted)
+
+
+def step_pre_request(s: State, request: VoteRequest, now: float) -> None:
+    """Of any term. Changes nothing, but shows that who asks does not lead."""
+    if request.term > s.term and request.sender == s.leader:
+        forget_leader(s, now)
+    granted = request.term > s.term and not objects(s, request) and _is_up_to_date(s, request)
+    _answer(s, request, granted)
+
+
+def refuse(s: State, request: VoteRequest) -> None:
+    _answer(s, request, granted=False)
+
+
+def _is_up_to_date(s: State, request: VoteRequest) -> bool:
+    return (request.last_term, request.last_index) >= (s.log.last_term, s.log.last)
+
+
+def _answer(s: State, request: VoteRequest, granted: bool) -> None:
+    term = request.term if granted else s.term
+    s.messages_after.append(VoteReply(request.sender, s.me, term, granted, request.pre))

@@ -1,0 +1,38 @@
+"""Arithmetic of majorities. Plain functions of plain values; tests compare them with slower, more obvious ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+
+class Outcome(Enum):
+    """Of an election, as far as it is known."""
+
+    OPEN = "open"
+    WON = "won"
+    LOST = "lost"
+
+
+def majority_of(count: int) -> int:
+    """How many of so many are more than half."""
+    return count // 2 + 1
+
+
+def reached_by_majority(positions: Iterable[int]) -> int:
+    """The highest position that more than half have reached; 0 when there is nobody."""
+    ascending = sorted(positions)
+    if not ascending:
+        return 0
+    return ascending[len(ascending) - majority_of(len(ascending))]
+
+
+def outcome(voters: int, granted: int, refused: int) -> Outcome:
+    """Nobody wins an election without voters."""
+    assert granted + refused <= voters, f"{granted} granted and {refused} refused, of {voters} voters"
+    needed = majority_of(voters)
+    if granted >= needed:
+        return Outcome.WON
+    if voters - refused < needed:
+        return Outcome.LOST
+    return Outcome.OPEN
