@@ -56,7 +56,7 @@ class ChannelState(Enum):
 class Channel:
     """The front's side of one session."""
 
-    __slots__ = ("_assembly", "_held", "_method", "connection", "number", "session", "state")
+    __slots__ = ("_assembly", "_cancels", "_held", "_method", "connection", "number", "session", "state")
 
     session: Session  # set by the connection, right after it was opened with this channel as its sink
 
@@ -67,6 +67,7 @@ class Channel:
         self._assembly: Assembly | None = None
         self._held: deque[Item] | None = None  # what arrived while an answer is awaited; None: nothing is awaited
         self._method: spec.Method | None = None  # the one being handled, for error replies
+        self._cancels: list[str] | None = None  # consumers that end while a method is handled; None: none is handled
 
     # ------------------------------------------------------------------------- input
 
@@ -136,7 +137,10 @@ class Channel:
         elif method is _OPEN:
             raise ProtocolError(CHANNEL_ERROR, "second 'channel.open' seen")
         elif (handler := HANDLERS.get(method.name)) is not None:
+            self._cancels = []
             handler(self, arguments, now)
+            if self._held is None:
+                self._send_cancels()
         else:
             raise ProtocolError(COMMAND_INVALID, "unimplemented method")
 
@@ -201,6 +205,7 @@ class Channel:
                 payload = reply(value)
                 if payload is not None:
                     self.send(payload)
+                self._send_cancels()
             self._answered()
 
         def on_error(error: BrokerError) -> None:
@@ -308,8 +313,16 @@ class Channel:
             self.connection.send(head + frames)
 
     def cancelled(self, consumer_tag: str) -> None:
-        if self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):
+        """Tell the client, but behind the answer to its own queue.delete: it may close the channel when it hears this."""
+        if self._cancels is not None:
+            self._cancels.append(consumer_tag)
+        elif self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):
             self.send(spec.encode("basic.cancel", consumer_tag=consumer_tag, no_wait=True))
+
+    def _send_cancels(self) -> None:
+        cancels, self._cancels = self._cancels, None
+        for tag in cancels or ():
+            self.cancelled(tag)
 
     def failed(self, error: BrokerError) -> None:
         if self.state is ChannelState.OPEN:
