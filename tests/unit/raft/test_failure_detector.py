@@ -1,0 +1,161 @@
+"""Who is trusted, who is suspected, and when: with the numbers of the settings below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from raft.failure_detector import DetectorSettings, FailureDetector, Verdict
+from raft.transport import Sign
+
+SETTINGS = DetectorSettings(ping_interval_s=0.2, silence_s=0.8)
+US, THEM = 1, 2
+Cut = Callable[[int, Sign], bool]  # (receiver, sign): is it lost?
+
+
+class Pair:
+    """Two nodes that exchange signs at once, unless they are cut."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.nodes = {US: FailureDetector(10, SETTINGS, 0.0), THEM: FailureDetector(20, SETTINGS, 0.0)}
+        self.lost: Cut = lambda receiver, sign: False
+        self.verdicts: list[Verdict] = []
+        self.nodes[US].add(THEM, 0.0)
+        self.nodes[THEM].add(US, 0.0)
+
+    def settle(self) -> None:
+        """Carry signs until none is left, and note what our side thinks."""
+        moved = True
+        while moved:
+            moved = False
+            for sender, detector in self.nodes.items():
+                for receiver, sign in detector.take_signs():
+                    moved = True
+                    if not self.lost(receiver, sign):
+                        self.nodes[receiver].heard(sender, sign, self.now)
+        self.verdicts += self.nodes[US].take_verdicts()
+        self.nodes[THEM].take_verdicts()
+
+    def run_until(self, then: float) -> None:
+        while True:
+            deadlines = [detector.deadline for detector in self.nodes.values()]
+            due = min(deadline for deadline in [*deadlines, then + 1] if deadline is not None)
+            if due > then:
+                break
+            self.now = max(self.now, due)
+            for detector in self.nodes.values():
+                detector.tick(self.now)
+            self.settle()
+        self.now = then
+
+
+def test_a_peer_is_suspected_until_its_first_answer() -> None:
+    pair = Pair()
+    assert not pair.nodes[US].trusts(THEM)
+    pair.run_until(0.0)
+    assert pair.nodes[US].trusts(THEM)
+    assert pair.verdicts == [Verdict(THEM, True)]
+
+
+def test_nothing_is_said_while_all_is_well() -> None:
+    pair = Pair()
+    pair.run_until(60.0)
+    assert pair.verdicts == [Verdict(THEM, True)]
+
+
+@pytest.mark.parametrize("deaf", [US, THEM])
+def test_silence_in_either_direction_is_suspicion_on_both_sides(deaf: int) -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.lost = lambda receiver, sign: receiver == deaf
+    pair.run_until(1.0 + 0.8 + 0.2)
+    assert not pair.nodes[US].trusts(THEM)
+    assert not pair.nodes[THEM].trusts(US)
+
+
+def test_one_lost_ping_is_no_suspicion() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.lost = lambda receiver, sign: pair.now < 1.5
+    pair.run_until(5.0)
+    assert pair.verdicts == [Verdict(THEM, True)]
+
+
+def test_a_lost_connection_is_suspicion_at_once_and_an_answer_over_the_next_one_is_trust() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.nodes[US].disconnected(THEM)
+    pair.settle()
+    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+    pair.nodes[US].connected(THEM, pair.now)
+    pair.settle()
+    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, True)]
+
+
+def test_an_answer_to_a_ping_of_before_the_connection_was_lost_is_no_trust() -> None:
+    detector = FailureDetector(10, SETTINGS, 0.0)
+    detector.add(THEM, 0.0)
+    detector.tick(0.0)
+    ((_, ping),) = detector.take_signs()
+    detector.disconnected(THEM)
+    detector.heard(THEM, Sign(True, 20, ping.number, 10), 0.1)
+    assert not detector.trusts(THEM)
+
+
+def test_a_new_process_of_a_peer_is_suspected_and_then_trusted() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.nodes[THEM] = FailureDetector(21, SETTINGS, pair.now)
+    pair.nodes[THEM].add(US, pair.now)
+    pair.nodes[THEM].tick(pair.now)
+    pair.settle()
+    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, True)]
+
+
+def test_what_an_ended_process_of_a_peer_said_is_ignored() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.nodes[US].heard(THEM, Sign(False, 19, 1, 10), pair.now)
+    assert pair.nodes[US].take_signs() == []
+    assert pair.nodes[US].take_verdicts() == []
+
+
+def test_an_answer_to_our_earlier_process_is_ignored() -> None:
+    detector = FailureDetector(10, SETTINGS, 0.0)
+    detector.add(THEM, 0.0)
+    detector.tick(0.0)
+    detector.heard(THEM, Sign(True, 20, 1, 9), 0.1)
+    assert not detector.trusts(THEM)
+
+
+def test_a_node_that_was_held_up_itself_asks_again_before_it_judges() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.now = 31.0  # this whole process stood still
+    pair.nodes[US].tick(pair.now)
+    assert pair.nodes[US].take_verdicts() == []
+    pair.lost = lambda receiver, sign: True
+    pair.nodes[US].take_signs()
+    pair.run_until(31.3)
+    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+
+
+def test_a_removed_peer_is_suspected_for_good() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.nodes[US].remove(THEM)
+    pair.settle()
+    pair.run_until(3.0)
+    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+    assert pair.nodes[US].deadline is None
+
+
+def test_what_waits_for_an_answer_is_bounded() -> None:
+    detector = FailureDetector(10, SETTINGS, 0.0)
+    detector.add(THEM, 0.0)
+    for step in range(1000):
+        detector.tick(step * 0.2)
+        detector.take_signs()
+    assert len(detector._peers[THEM].sent_at) <= 5
