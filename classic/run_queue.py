@@ -56,6 +56,16 @@ class RunQueue:
             self._firsts.insert(0, run.first)
         self.count += run.ready
 
+    def prepend_all(self, runs: list[StoredRun]) -> None:
+        """Several at once, in order."""
+        assert not self or not runs or runs[-1].end <= self.head.first, (
+            f"{runs[-1].end - 1} is put before {self.head.first}"
+        )
+        self._runs[: self._head] = runs
+        self._firsts[: self._head] = [run.first for run in runs]
+        self._head = 0
+        self.count += sum(run.ready for run in runs)
+
     def pop_head(self) -> StoredRun:
         run = self._runs[self._head]
         self._head += 1

@@ -9,6 +9,8 @@ read into it; when delta is empty q2 joins q3, and when all three are empty q1 b
 oldest of q1, then the newest of q4, give theirs up. Too many positions: q2, then the tail of q3, go to delta. So what is
 needed last leaves memory first.
 
+A run that comes back stands at its old place, in whichever part that is: before q3 in q4, though its content may be on disk.
+
     ready     the sequences of all ready messages, wherever their runs are: what counts
     a run     is in one of the four queues as long as one of its messages is ready, or it is in delta
     delta     holds every ready message with start <= sequence < end, and none beside it
@@ -131,7 +133,7 @@ class VariableQueue:
 
     def _join(self, first: int, count: int) -> bool:
         """Others of the same run may be ready already."""
-        for queue in (self.q4, self.q3):
+        for queue in (self.q4, self.q3, self.q2):
             run = queue.find(first)
             if run is not None:
                 run.ready += count
@@ -145,7 +147,9 @@ class VariableQueue:
         run.ready = count
         if run.content is not None:
             self.ram_count += count
-        if self.q3 and (run.first > self.q3.head.first or not (self.q4 or run.content is not None)):
+        if self.delta_count and run.first >= self.delta_end:  # delta holds only what came back before it
+            self.q2.insert(run)
+        elif self.q3 and (run.first > self.q3.head.first or not (self.q4 or run.content is not None)):
             self.q3.insert(run)
         else:
             self.q4.insert(run)
@@ -323,6 +327,8 @@ class VariableQueue:
         """Give up what is more than may stay in memory."""
         if self.ram_count > self.target_ram_count:
             self._contents_to_disk()
+        if len(self.q4) - self.ram_count > self._runs_limit:  # each content in memory is at least one message
+            self._shorten_q4()
         if len(self.q2) + len(self.q3) > self._runs_limit:
             self._positions_to_disk()
         self._check()
@@ -343,6 +349,16 @@ class VariableQueue:
     def _must_spill(self) -> bool:
         """Whether even what the log does not hold has to leave memory: that costs a write, which others do not."""
         return self._pressure > 0 or self.ram_count > self._ram_count_max
+
+    def _shorten_q4(self) -> None:
+        """What comes back before all others stands in q4, even without its content, and there may be much of it."""
+        keep = max(1, self._runs_limit // 2)
+        runs = [self.q4.pop_tail() for _ in range(len(self.q4) - keep)][::-1]
+        for run in runs:
+            if run.where is not None and run.content is not None:
+                run.content = None
+                self.ram_count -= run.ready
+        self.q3.prepend_all(runs)
 
     def _positions_to_disk(self) -> None:
         if self.q2:
