@@ -42,7 +42,7 @@ from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFull
-from storage.record import Kind, encode
+from storage.record import PAYLOAD_BYTES_MAX, Kind, encode, scan
 from storage.wal import Location
 from storage.wal_file_reader import Chunk
 
@@ -77,6 +77,7 @@ class Recovery:
         shelf.disk.make_dir(names.CLASSIC_DIRECTORY)
         self.clean = self._take_clean_stop()
         self.manifest = self._load_manifest()
+        self._check_files()
         shelf.spilled.empty()
         shelf.next_index = self.clean.next_index if self.clean is not None else 1
         if self.clean is not None:
@@ -121,6 +122,30 @@ class Recovery:
         return any(disk.list(f"{names.CLASSIC_DIRECTORY}/{name}") for name in directories) or bool(
             disk.list(names.STORE_PERSISTENT)
         )
+
+    def _check_files(self) -> None:
+        """What the queues knew at a clean stop is no use when their files have changed since: what is written behind damaged
+        bytes might not be found again."""
+        if self.clean is not None and (damaged := self._first_not_whole()) is not None:
+            self._shelf.found(
+                f"{damaged} is not as the last stop left it: the start takes what the log and the files say"
+            )
+            self.clean = None
+
+    def _first_not_whole(self) -> str | None:
+        """Contents are not looked at: there are many, and one that cannot be read harms no other."""
+        disk = self._shelf.disk
+        sizes = {names.store_file(names.STORE_PERSISTENT, number): size for number, size in self.manifest.store.items()}
+        for queue_id, (directory, segments) in self.manifest.queues.items():
+            if queue_id not in self._records:
+                continue
+            for number, segment in segments.items():
+                name = names.index_segment(directory, number)
+                if not disk.exists(name) or not is_whole(disk.read_file(name), segment.index_size):
+                    return name
+                if segment.body_size:
+                    sizes[names.body_file(directory, number)] = segment.body_size
+        return next((name for name, size in sizes.items() if size_of(disk, name) < size), None)
 
     def _clear_up(self) -> None:
         """Cut off what no manifest vouches for. The log has it."""
@@ -528,6 +553,23 @@ def body_bytes_of(disk: Disk, name: str, loaded: Loaded) -> int:
     """How long a body file is, or was when its index was written: nothing else may come to lie where entries point to."""
     there = len(disk.read_file(name)) if disk.exists(name) else 0
     return max([there, *(fields[9] + fields[8] for fields in loaded.entries if fields[4] == IN_BODY)])
+
+
+def is_whole(data: bytes, size: int) -> bool:
+    """Whether a file has so many bytes, all of them records."""
+    return len(data) >= size and scan(data, 0, size, PAYLOAD_BYTES_MAX)[1] == size
+
+
+def size_of(disk: Disk, name: str) -> int:
+    """-1 for a file that is not there."""
+    try:
+        file = disk.open(name)
+    except FileNotFoundError:
+        return -1
+    try:
+        return file.size()
+    finally:
+        file.close()
 
 
 def replace_file(disk: Disk, name: str, parts: Sequence[Buffer]) -> None:

@@ -89,13 +89,13 @@ class Builder:
     def __init__(self) -> None:
         self.world = World(RECORDS, limits=LIMITS, log_file_bytes_max=LOG_FILE_BYTES_MAX)
         self.files = Files(self.world.disk, {"q": [], "r": []}, {"q": set(), "r": set()})
-        self._confirmed = 0
+        self.confirmed = 0
 
     def publish(self, queues: list[str], bodies: list[bytes]) -> None:
         for queue in queues:
             self.files.published[queue] += bodies
-        self.world.publish(queues, bodies, confirm=self._confirmed)
-        self._confirmed += len(bodies)
+        self.world.publish(queues, bodies, confirm=self.confirmed)
+        self.confirmed += len(bodies)
         self.world.loop.run_soon()
 
     def acknowledge(self, queue: str, numbers: set[int]) -> None:

@@ -15,7 +15,7 @@ from storage.names import BODY_SUFFIX, INDEX_SUFFIX, STORE_SUFFIX
 from storage.record import Kind, scan
 from tests.sim.disk import Call, Fault, SimDisk
 from tests.unit.classic.classic_world import World, record_of
-from tests.unit.classic.small_files import Files, bodies, quarantine, small_files, start
+from tests.unit.classic.small_files import LAST, Builder, Files, bodies, quarantine, small_files, start
 
 RECORD = record_of("q", 1)
 IMITATION = b"\x14\x01" + bytes(30) + b"\x17\x01" + b"\xff" * 20 + bytes(16)
@@ -250,6 +250,30 @@ def test_an_index_that_is_missing_after_a_clean_stop_ends_no_start() -> None:
     numbers, world = start_and_read(disk)
     assert 20 <= len(numbers) < 40
     assert any(missing in finding for finding in world.kind.findings)
+
+
+def test_what_is_written_behind_a_cut_off_index_after_a_clean_stop_is_not_lost() -> None:
+    """Behind a gap no reader may get to it, and the log lets go of it."""
+    builder = Builder()
+    files = builder.build(clean=True)
+    files.disk.overwrite(files.index, files.disk.content(files.index)[:-10])
+    builder.world.start()
+    builder.publish(["q"], [b"100|new"])
+    builder.roll_log()
+    assert builder.world.confirmed.accepted >= {builder.confirmed - 1}
+    files.disk.kill()
+    assert bodies(start(files.disk), "q")[-2:] == [LAST, b"100|new"]
+
+
+def test_a_body_file_that_is_missing_after_a_clean_stop_does_not_end_the_moving_out() -> None:
+    builder = Builder()
+    files = builder.build(clean=True)
+    files.disk.delete(files.body)
+    builder.world.start()
+    builder.publish(["q"], [b"100|new"])
+    builder.roll_log()
+    assert bodies(builder.world, "q")[-2:] == [LAST, b"100|new"]
+    assert any(f"{files.body} is missing" in finding for finding in builder.world.kind.findings)
 
 
 def test_a_clean_stop_that_was_damaged_is_kept_for_a_human(crashed: SimDisk) -> None:

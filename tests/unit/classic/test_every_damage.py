@@ -109,11 +109,19 @@ def test_no_flipped_bit_of_a_clean_stop_or_a_manifest_is_read(stopped: Files) ->
 
 
 @pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
-@pytest.mark.parametrize("kind", ["index", "body", "store"])
-def test_damage_behind_a_clean_stop_is_told_when_somebody_asks_for_what_it_hit(
+def test_an_index_that_was_damaged_since_the_clean_stop_is_read_as_after_a_crash(
+    stopped: Files, way: Callable[[bytes], Iterator[Damaged]]
+) -> None:
+    for damaged in way(stopped.disk.content(stopped.index)):
+        check(stopped, stopped.index, damaged)
+
+
+@pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
+@pytest.mark.parametrize("kind", ["body", "store"])
+def test_a_content_that_was_damaged_since_the_clean_stop_is_missed_when_somebody_asks_for_it(
     stopped: Files, kind: str, way: Callable[[bytes], Iterator[Damaged]]
 ) -> None:
-    """A start after a clean stop reads no files. What it knows by itself it knows still."""
+    """A start after a clean stop reads no contents."""
     name: str = getattr(stopped, kind)
     for content, begin, end in way(stopped.disk.content(name)):
         disk = stopped.disk.copy()
