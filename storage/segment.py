@@ -18,14 +18,13 @@ from storage.errors import Corrupt, TornTail
 from storage.record import (
     FIRST_KIND_OF_WRITERS,
     HEADER_BYTES,
-    PAYLOAD_BYTES_MAX,
     VERSION,
     Kind,
     Record,
-    payload_length,
     scan,
     seal,
 )
+from storage.record_reader import record_at
 from storage.segment_index import SegmentIndex
 
 _FOOTER = Struct("<QQQ")
@@ -123,15 +122,7 @@ class Segment:
         self._file.close()
 
     def _record_at(self, position: int) -> tuple[Record, bytes]:
-        header = self._file.read_at(position, HEADER_BYTES)
-        length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
-        if position + length > self._size:
-            raise Corrupt(self.name, position, self._size - position, f"a record of {length} bytes does not fit here")
-        data = self._file.read_at(position, length)
-        records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
-        if len(records) != 1 or stop != length:
-            raise Corrupt(self.name, position, length, "the checksum of a record differs")
-        return records[0], data
+        return record_at(self._file, self.name, position, self._size)
 
     def _sealed_index(self) -> SegmentIndex | None:
         """The index of a sealed segment, None if there is no footer."""

@@ -44,6 +44,15 @@ CHAPTERS = {
     "Messages": ["native/content.py", "broker/tables.py"],
     "The catalog": ["storage/lmdb_store.py", "node/metadata.py", "broker/catalog_commands.py"],
     "Classic queues": packing("classic"),
+    "Replicated logs": [
+        "raft/log_records.py",
+        "raft/packs.py",
+        "raft/groups_file.py",
+        "raft/segments.py",
+        "raft/snapshots.py",
+        "raft/live_entries.py",
+    ],
+    "What members of a group say": ["raft/codec.py"],
 }
 
 

@@ -1,0 +1,114 @@
+"""Work beside the event loop, one piece after another: the jobs of raft/node_log.py.
+
+A job looks at the groups when its turn comes, waits until all that they had appended until then is durable, does its work
+where it may block, and ends on the loop. So what it relies on can no more be undone by a crash, and no other job changes files
+meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from storage.errors import DiskFull
+
+RETRY_MS = 5_000  # after the disk was full
+
+
+class Background(Protocol):
+    """A thread that does one thing at a time, or none at all."""
+
+    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
+        """Do `work` without holding up the event loop, then call `done` on the loop, with what was raised."""
+
+
+class Job(Protocol):
+    """One piece of work. `full` and `end` are called on the loop, one of them, after `work`."""
+
+    def plan(self) -> int | None:
+        """Look at what is there. Returns the ticket of the log that must be durable before the work; None: nothing is to be
+        done, and nothing else is called."""
+
+    def work(self) -> None:
+        """What blocks."""
+
+    def end(self) -> None:
+        """It worked."""
+
+    def full(self) -> bool:
+        """There was no room. Returns whether to try again later, from the plan on."""
+
+
+class Jobs:
+    """Runs jobs in the order in which they are asked for."""
+
+    def __init__(
+        self, background: Background, durable: Callable[[], int], failed: Callable[[Job, Exception], None]
+    ) -> None:
+        self.stopped = False
+        self._background = background
+        self._durable = durable
+        self._failed = failed
+        self._waiting: deque[Job] = deque()
+        self._ticket: int | None = None  # that the first of them waits for, once it was planned
+        self._busy = False
+        self._retry_at = 0  # not before that time; 0: at once
+        self._full = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+        self.go_on()
+
+    def tick(self, now_ms: int) -> None:
+        if self._full:
+            self._full, self._retry_at = False, now_ms + RETRY_MS
+        elif self._retry_at and now_ms >= self._retry_at:
+            self._retry_at = 0
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Called when something was added, or became durable."""
+        while self._waiting and not (self._busy or self.stopped or self._full or self._retry_at):
+            job = self._waiting[0]
+            if self._ticket is None:
+                self._ticket = job.plan()
+                if self._ticket is None:
+                    self._waiting.popleft()
+                    continue
+            if self._ticket > self._durable():
+                return
+            self._busy = True
+            self._background.run(job.work, self._done)
+
+    def _done(self, _: None, error: Exception | None) -> None:
+        job = self._waiting[0]
+        self._busy, self._ticket = False, None
+        if error is None:
+            self._waiting.popleft()
+            job.end()
+        elif isinstance(error, DiskFull):
+            if job.full():
+                self._full = True
+            else:
+                self._waiting.popleft()
+        else:
+            self._waiting.popleft()
+            self._failed(job, error)
+        self.go_on()
+
+
+class AtOnce:
+    """Work is done where it is asked for: for simulations."""
+
+    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            done(None, error)
+        else:
+            done(None, None)

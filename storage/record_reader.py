@@ -1,0 +1,20 @@
+"""One record out of a file of records, by its position."""
+
+from __future__ import annotations
+
+from storage.disk import File
+from storage.errors import Corrupt
+from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Record, payload_length, scan
+
+
+def record_at(file: File, name: str, position: int, end: int) -> tuple[Record, bytes]:
+    """The record that begins here, and the bytes its positions refer to; they end before `end`. Raises Corrupt."""
+    header = file.read_at(position, HEADER_BYTES)
+    length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)
+    if position + length > end:
+        raise Corrupt(name, position, max(0, end - position), f"a record of {length} bytes does not fit here")
+    data = file.read_at(position, length)
+    records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
+    if len(records) != 1 or stop != length:
+        raise Corrupt(name, position, length, "the checksum of a record differs")
+    return records[0], data
