@@ -18,8 +18,7 @@ from struct import Struct
 
 from raft.byte_reader import ByteReader, encode_membership
 from raft.errors import BadBytes, Compacted
-from raft.live_entries import NONE_LIVE, LiveEntries
-from raft.log_records import (
+from raft.group_records import (
     Identity,
     SegmentRow,
     StoredSnapshot,
@@ -29,6 +28,7 @@ from raft.log_records import (
     read_identity,
     read_snapshot,
 )
+from raft.live_entries import NONE_LIVE, LiveEntries
 from raft.messages import MemberId, Membership
 from raft.ready import Facts
 from storage.wal import Location

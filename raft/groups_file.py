@@ -4,7 +4,7 @@ Two copies of it are written in turn, each a storage/snapshot_file.py: damage to
 went on without what only that one knew. Payload, little endian:
 
     generation u64 | first_file u64 | next_number u64 | groups u32, and for each group:
-    state size u32 | state | segments u32 | segments        (see raft/group_log.py and raft/log_records.py)
+    state size u32 | state | segments u32 | segments        (see raft/group_log.py and raft/group_records.py)
 
     state      group u64 | member u64 | name | machine | membership | term u32 | vote u64 | first u64 | last u64 | snapshot |
                runs u32 | first u64, term u32 of each run of one term | memberships u32 | index u64, membership of each
@@ -17,7 +17,7 @@ from struct import Struct
 
 from raft.byte_reader import ByteReader
 from raft.errors import BadBytes
-from raft.log_records import SegmentRow, encode_segment, read_segment
+from raft.group_records import SegmentRow, encode_segment, read_segment
 from storage import snapshot_file
 from storage.disk import Disk
 from storage.errors import Corrupt

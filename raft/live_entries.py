@@ -1,6 +1,8 @@
 """Which entries at or below a snapshot still count, because the machine's state refers to them; as ranges.
 
-Encoded: for each range its first index and the one behind its last, u64 each, ascending.
+Encoded, little endian, ascending, for each range:
+
+    first u64 | end u64: the index behind its last
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from raft import groups_file, membership, packs, snapshots
 from raft.byte_reader import ByteReader
 from raft.errors import BadBytes, Damaged
 from raft.group_log import GroupLog, Rows
+from raft.group_records import INSTALLED, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.live_entries import NONE_LIVE
-from raft.log_records import INSTALLED, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.messages import EntryKind, member_id, node_of
 from raft.ready import Facts
 from raft.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, wanted_of

@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft import snapshots
+from raft.group_records import SegmentRow, StoredSnapshot
 from raft.live_entries import LiveEntries
-from raft.log_records import SegmentRow, StoredSnapshot
 from raft.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
 from raft.messages import MemberId, SnapshotMeta
 from raft.segments import SegmentBuilder, Wanted, rewrite, wanted_of

@@ -22,12 +22,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from raft import membership, packs, snapshots
-from raft.background import Background, Job, Jobs
 from raft.errors import RaftError
 from raft.group_log import GroupLog
-from raft.groups_file import GroupsFile
-from raft.live_entries import LiveEntries
-from raft.log_records import (
+from raft.group_records import (
     INSTALLED,
     Identity,
     SegmentRow,
@@ -36,6 +33,9 @@ from raft.log_records import (
     encode_member,
     encode_snapshot,
 )
+from raft.groups_file import GroupsFile
+from raft.jobs import Background, Job, Jobs
+from raft.live_entries import LiveEntries
 from raft.log_replay import LogFilesByName, LogReplay, NewReplica, files_of
 from raft.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, member_id, node_of
 from raft.moving import Compact, Flush, Install, Renumber, SaveSnapshot

@@ -34,6 +34,7 @@ class SnapshotSend:
     __slots__ = ("acknowledged", "asked", "meta", "must_ask", "repeated", "sent", "size")
 
     def __init__(self, meta: SnapshotMeta, size: int) -> None:
+        assert size > 0, f"snapshot {meta.index} has no bytes"
         self.meta = meta
         self.size = size
         self.sent = self.acknowledged = 0

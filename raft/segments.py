@@ -1,7 +1,11 @@
 """Segments of groups: packs that were moved out of the node's log, in files that never change.
 
-A segment is a storage/segment.py whose records are RAFT_ENTRIES, each under the index of its first entry. Packs may be cut and
-joined on their way. Segments of a group have gaps and overlap; which of two entries counts says raft/group_log.py.
+A segment is a storage/segment.py of one group:
+
+    RAFT_ENTRIES ...   as in the log (raft/group_records.py); packs may have been cut and joined on their way
+    INDEX, FOOTER      by the index of each pack's first entry
+
+Segments of a group have gaps and overlap; which of two entries counts says raft/group_log.py.
 """
 
 from __future__ import annotations
@@ -14,8 +18,8 @@ from typing import NamedTuple
 from raft import packs
 from raft.errors import BadBytes, Damaged
 from raft.group_log import GroupLog
+from raft.group_records import SegmentRow
 from raft.live_entries import LiveEntries
-from raft.log_records import SegmentRow
 from raft.messages import Entry
 from storage.disk import Disk
 from storage.errors import Corrupt

@@ -24,8 +24,8 @@ from raft import packs
 from raft.byte_reader import ByteReader
 from raft.codec import encode_meta, read_meta
 from raft.errors import BadBytes
+from raft.group_records import SegmentRow, StoredSnapshot
 from raft.live_entries import LiveEntries
-from raft.log_records import SegmentRow, StoredSnapshot
 from raft.messages import Entry, SnapshotMeta
 from raft.segments import SegmentBuilder, entries_of
 from storage.disk import Buffer, Disk, File

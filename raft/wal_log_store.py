@@ -12,8 +12,8 @@ from typing import Protocol
 from raft import packs
 from raft.errors import BadBytes, Compacted, Damaged
 from raft.group_log import GroupLog
+from raft.group_records import Identity
 from raft.live_entries import LiveEntries
-from raft.log_records import Identity
 from raft.messages import Entry, MemberId, Membership, SnapshotChunk, SnapshotMeta
 from raft.ready import Facts
 from raft.segments import OpenSegments, read_segments, wanted_of

@@ -64,7 +64,7 @@ class Kind(IntEnum):
     CLASSIC_INDEX_SETTLED = 21
     CLASSIC_BODY = 22
     CLASSIC_STORED = 23
-    RAFT_ENTRIES = 32  # replicated logs; all of these: raft/log_records.py
+    RAFT_ENTRIES = 32  # replicated logs; all of these: raft/group_records.py
     RAFT_FACTS = 33
     RAFT_GROUP = 34
     RAFT_GROUP_REMOVED = 35

@@ -45,7 +45,7 @@ CHAPTERS = {
     "The catalog": ["storage/lmdb_store.py", "node/metadata.py", "broker/catalog_commands.py"],
     "Classic queues": packing("classic"),
     "Replicated logs": [
-        "raft/log_records.py",
+        "raft/group_records.py",
         "raft/packs.py",
         "raft/groups_file.py",
         "raft/segments.py",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from raft.background import AtOnce
-from raft.log_records import Identity
+from raft.group_records import Identity
+from raft.jobs import AtOnce
 from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits

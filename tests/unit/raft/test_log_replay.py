@@ -160,7 +160,7 @@ def cut_off(world: World, disk: SimDisk, at: int) -> bool:
             raise PowerCut
 
     disk.calls = 0
-    disk.faults = faults  # type: ignore[assignment]
+    disk.faults = faults
     try:
         World(disk, replicas=world.replicas).open()
     except PowerCut:
