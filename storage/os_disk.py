@@ -27,9 +27,11 @@ def _as_disk_errors(what: str, name: str) -> Iterator[None]:
         raise
     except OSError as error:
         text = f"cannot {what} {name}: {error.strerror or error}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and what != "fsync":
             raise DiskFull(text) from error
-        raise DiskFailed(text) from error
+        raise DiskFailed(
+            text
+        ) from error  # fsync too: where room is found late, written pages are dropped for want of it
 
 
 class OsFile:

@@ -147,6 +147,24 @@ def test_errors_of_the_device_become_disk_failed(tmp_path: Path, monkeypatch: py
         use[call]()
 
 
+@pytest.mark.parametrize("call", ["fdatasync", "fsync"])
+def test_an_fsync_that_finds_no_room_has_failed_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Some file systems look for room only then, and drop the pages. Who took it for a full disk tried again later, and
+    believed the second fsync."""
+    disk = OsDisk(str(tmp_path / "data"))
+    file = disk.create("f")
+    file.write_at(0, [b"a"])
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, broken)
+    with pytest.raises(DiskFailed, match="No space left"):
+        file.sync() if call == "fdatasync" else disk.sync_dir("")
+
+
 def test_room_that_cannot_be_reserved_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
