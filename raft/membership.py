@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from raft.errors import BadChange
+from raft.errors import BadBytes, BadChange
 from raft.messages import Entry, EntryKind, MemberId, Membership, node_of
 
 _HEADER = struct.Struct("<BHHH")
@@ -125,15 +125,15 @@ def encode(membership: Membership) -> bytes:
 
 
 def decode(data: bytes) -> Membership:
-    """Raises ValueError when these bytes are no membership of this version."""
+    """Raises BadBytes when these are no membership of this version."""
     if len(data) < _HEADER.size or data[0] != _VERSION:
-        raise ValueError(
+        raise BadBytes(
             f"{len(data)} bytes, beginning with {data[:1].hex() or 'nothing'}, are no membership of version 1"
         )
     _, voters, learners, promotable = _HEADER.unpack_from(data)
     count = voters + learners + promotable
     if len(data) != _HEADER.size + 8 * count:
-        raise ValueError(f"a membership of {count} members has {_HEADER.size + 8 * count} bytes, not {len(data)}")
+        raise BadBytes(f"a membership of {count} members has {_HEADER.size + 8 * count} bytes, not {len(data)}")
     members = struct.unpack_from(f"<{count}Q", data, _HEADER.size)
     return Membership(members[:voters], members[voters : voters + learners], members[voters + learners :])
 

@@ -1,0 +1,195 @@
+"""Nodes with real cores, stores and drivers in one thread: virtual time, a disk that forgets, letters that take a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from raft.driver import Driver, SnapshotRules
+from raft.errors import RaftError
+from raft.group_records import Identity
+from raft.groups import Groups
+from raft.jobs import AtOnce
+from raft.messages import Membership, NodeId, member_id
+from raft.node_log import RaftStore, StoreLimits
+from raft.register import Register
+from raft.settings import Settings
+from storage.log_users import LogUsers
+from storage.wal import LogCore
+from storage.wal_facts import load_or_create
+from storage.wal_replay import Replay
+from storage.wal_writer import LogWriter
+from tests.sim.clock import SimLoop
+from tests.sim.disk import SimDisk
+
+DELAY_S = 0.001
+LOG_ID = bytes(range(16))
+
+
+class Answers:
+    """Remembers what a proposal was told, once."""
+
+    def __init__(self) -> None:
+        self.results: list[Sequence[Any]] = []
+        self.errors: list[RaftError] = []
+
+    def __call__(self, results: Sequence[Any] | None, error: RaftError | None) -> None:
+        assert not self.told, f"told twice: {self.results} {self.errors}, then {results} {error}"
+        if error is not None:
+            self.errors.append(error)
+        else:
+            assert results is not None
+            self.results.append(results)
+
+    @property
+    def told(self) -> bool:
+        return bool(self.results or self.errors)
+
+
+class Node:
+    """One process, from start to kill."""
+
+    def __init__(self, world: World, number: NodeId, disk: SimDisk, incarnation: int) -> None:
+        self.world = world
+        self.number = number
+        self.disk = disk
+        self.incarnation = incarnation
+        self.alive = True
+        self.failures: list[str] = []
+        facts = load_or_create(disk, LOG_ID)
+        replay = Replay(disk, facts, salvage=True)
+        self.store = RaftStore(
+            disk, world.limits, AtOnce(), lambda: world.random.randrange(1, 1 << 32), self.failures.append
+        )
+        for _ in self.store.recover(replay, facts.first_file):
+            pass
+        end = replay.finish()
+        self.store.finish(end)
+        core = LogCore(facts.log_id, end, world.file_bytes_max)
+        self.log = LogWriter(core, disk, world.loop, facts, on_failed=self._stop, commit_inline_bytes_max=None)
+        self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self.groups = Groups(
+            number,
+            incarnation,
+            loop=world.loop,
+            clock=world.loop.clock,
+            net=self,
+            log=self.log,
+            random=world.random.random,
+            on_failed=self._stop,
+        )
+        for group in sorted(self.store.stores):
+            self._take_part(group)
+
+    def create(self, group: int, replica: int, membership: Membership) -> None:
+        """Begin a group here: with its first membership, or with none to be taken in by the others."""
+        me = member_id(self.number, replica)
+        self.store.create_group(Identity(group, me, f"g{group}", "register", membership))
+        self._take_part(group)
+
+    def driver(self, group: int = 1) -> Driver:
+        return self.groups.driver(group)
+
+    def machine(self, group: int = 1) -> Register:
+        machine = self.groups.driver(group).machine
+        assert isinstance(machine, Register)
+        return machine
+
+    def propose(self, *commands: bytes, group: int = 1) -> Answers:
+        answers = Answers()
+        self.groups.propose(group, commands, answers)
+        return answers
+
+    def read(self, group: int = 1) -> list[RaftError | None]:
+        told: list[RaftError | None] = []
+        self.groups.read(group, told.append)
+        return told
+
+    def send(self, node: NodeId, letter: bytes) -> None:
+        if self.alive:
+            self.world.carry(self, node, letter)
+
+    def kill(self) -> None:
+        """kill -9: connections break at once, the disk keeps what was written."""
+        self.alive = False
+        self.groups.close()
+        self.log._broken = True
+        self.disk.kill()
+        for other in self.world.others(self.number):
+            other.groups.disconnected(self.number)
+
+    def _take_part(self, group: int) -> None:
+        store = self.store.group(group)
+        machine = Register(store.read_entry)
+        self.groups.add(group, store.member, store, machine, self.world.settings, self.world.rules)
+
+    def _stop(self, reason: str) -> None:
+        self.failures.append(reason)
+
+
+class World:
+    """The nodes 1 to `count`, and the network between them."""
+
+    def __init__(self, count: int = 3, seed: int = 1, groups: int = 1, **options: Any) -> None:
+        self.random = Random(seed)
+        self.loop = SimLoop()
+        self.limits: StoreLimits = options.get("limits", StoreLimits(log_files_kept=0, entries_kept=0))
+        self.settings: Settings = options.get("settings", Settings())
+        self.rules: SnapshotRules = options.get("rules", SnapshotRules())
+        self.file_bytes_max: int = options.get("file_bytes_max", 1 << 20)
+        self.cut: Callable[[NodeId, NodeId], bool] = lambda sender, receiver: False
+        self.letters = 0
+        self.nodes: dict[NodeId, Node] = {}
+        first = Membership(tuple(member_id(number, 0) for number in range(1, count + 1)))
+        for number in range(1, count + 1):
+            node = self.start(number, SimDisk())
+            for group in range(1, groups + 1):
+                node.create(group, 0, first)
+        self.connect_all()
+
+    def start(self, number: NodeId, disk: SimDisk) -> Node:
+        before = self.nodes.get(number)
+        node = self.nodes[number] = Node(self, number, disk, before.incarnation + 1 if before else 1)
+        return node
+
+    def restart(self, number: NodeId, disk: SimDisk | None = None) -> Node:
+        """A new process of a killed node, on its disk or on another one."""
+        assert not self.nodes[number].alive
+        node = self.start(number, disk or self.nodes[number].disk)
+        self.connect_all()
+        return node
+
+    def connect_all(self) -> None:
+        for node in self.nodes.values():
+            for other in self.nodes:
+                if node.alive and other != node.number:
+                    node.groups.add_node(other)
+                    node.groups.connected(other)
+
+    def others(self, number: NodeId) -> list[Node]:
+        return [node for node in self.nodes.values() if node.alive and node.number != number]
+
+    def carry(self, sender: Node, to: NodeId, letter: bytes) -> None:
+        self.letters += 1
+        self.loop.call_later(DELAY_S, self._arrive, sender, to, letter)
+
+    def _arrive(self, sender: Node, to: NodeId, letter: bytes) -> None:
+        receiver = self.nodes.get(to)
+        if receiver is not None and receiver.alive and sender.alive and not self.cut(sender.number, to):
+            receiver.groups.receive(sender.number, letter)
+
+    def run(self, seconds: float) -> None:
+        self.loop.run_for(seconds)
+        for node in self.nodes.values():
+            assert node.failures == [], f"node {node.number} failed"
+
+    def leader(self, group: int = 1, within_s: float = 5.0) -> Node:
+        """The node that leads the group in the highest term, waited for."""
+        until = self.loop.time() + within_s
+        while True:
+            leaders = [node for node in self.nodes.values() if node.alive and node.driver(group).leads]
+            if leaders and all(node.driver(group).leader for node in self.nodes.values() if node.alive):
+                return max(leaders, key=lambda node: node.driver(group).standing.term)
+            assert self.loop.time() < until, f"no leader of group {group} within {within_s} s"
+            self.run(0.01)

@@ -1,0 +1,243 @@
+"""Whole nodes, with real cores and stores, in one thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from raft.driver import SnapshotRules
+from raft.errors import BadBytes, NotLeader, Unknown
+from raft.groups import NoSuchGroup
+from raft.membership import AddLearner, RemoveMember
+from raft.messages import Membership, member_id
+from raft.node_log import StoreLimits
+from raft.register import Outcome, put
+from tests.sim.disk import Fault, SimDisk, fault_on
+from tests.unit.raft.groups_world import Answers, World
+
+SMALL = StoreLimits(segment_entries_max=64, log_files_kept=0, entries_kept=0, memory_bytes_max=4_096)
+
+
+def digests(world: World, group: int = 1) -> set[str]:
+    return {node.machine(group).digest() for node in world.nodes.values() if node.alive}
+
+
+def test_what_is_proposed_in_one_round_is_committed_and_answered_in_order() -> None:
+    world = World()
+    leader = world.leader()
+    first, second = leader.propose(put(b"a", b"1"), put(b"a", b"2")), leader.propose(put(b"a", b"3"))
+    assert not first.told
+    world.run(0.1)
+    assert first.results == [[[Outcome(True, 1)], [Outcome(True, 2)]]]
+    assert second.results == [[[Outcome(True, 3)]]]
+    assert len(digests(world)) == 1
+
+
+def test_a_round_asks_the_log_for_one_commit_and_sends_each_peer_one_letter() -> None:
+    world = World(groups=20)
+    for group in range(1, 21):
+        world.leader(group)
+    world.run(2.0)
+    node = world.nodes[1]
+    led = [group for group in range(1, 21) if node.driver(group).leads]
+    assert len(led) > 1, "the leaders do not spread"
+    commits, letters = node.log.statistics()["commits"], world.letters
+    answers = [node.propose(put(b"k", b"v"), group=group) for group in led]
+    world.loop.run_soon()
+    assert node.log.statistics()["commits"] == commits + 1
+    assert world.letters == letters + 2
+    world.run(0.1)
+    assert all(answer.results for answer in answers)
+
+
+def test_idle_groups_send_nothing_but_the_nodes_signs_of_life() -> None:
+    world = World(groups=50)
+    for group in range(1, 51):
+        world.leader(group)
+    world.run(3.0)
+    before = world.letters
+    world.run(10.0)
+    pings_and_pongs = 3 * 2 * 2 * 10 / 0.2
+    assert world.letters - before <= pings_and_pongs * 1.05
+    assert all(driver.core.deadline is None for node in world.nodes.values() for driver in node.groups.drivers())
+
+
+def test_a_killed_leader_is_followed_by_another_within_the_election_time() -> None:
+    world = World()
+    leader = world.leader()
+    answer = leader.propose(put(b"a", b"1"))
+    world.run(0.1)
+    assert answer.results
+    leader.kill()
+    began = world.loop.time()
+    follower = world.leader()
+    assert follower is not leader
+    assert world.loop.time() - began < 1.0
+    assert follower.propose(put(b"a", b"2")) and not world.run(0.1)
+    assert {node.machine().get(b"a") for node in world.others(leader.number)} == {(2, b"2")}
+
+
+def test_a_restarted_node_catches_up_from_its_disk_and_the_others() -> None:
+    world = World()
+    leader = world.leader()
+    for number in range(20):
+        leader.propose(put(b"%d" % number, b"x"))
+    world.run(0.1)
+    victim = world.others(leader.number)[0]
+    victim.kill()
+    for number in range(20):
+        leader.propose(put(b"%d" % number, b"y"))
+    world.run(0.5)
+    world.restart(victim.number)
+    world.run(2.0)
+    assert len(digests(world)) == 1
+
+
+def test_who_proposes_to_a_follower_is_told_who_leads() -> None:
+    world = World()
+    leader = world.leader()
+    follower = world.others(leader.number)[0]
+    answer = follower.propose(put(b"a", b"1"))
+    world.run(0.1)
+    (error,) = answer.errors
+    assert isinstance(error, NotLeader)
+    assert error.leader == leader.driver().me
+    assert follower.driver().leader_node == leader.number
+
+
+def test_a_leader_that_is_cut_off_tells_who_waits_that_it_does_not_know() -> None:
+    world = World()
+    leader = world.leader()
+    world.cut = lambda sender, receiver: leader.number in (sender, receiver)
+    world.run(0.3)
+    answer, read = leader.propose(put(b"a", b"1")), leader.read()
+    world.run(3.0)
+    (error,) = answer.errors
+    assert isinstance(error, Unknown)
+    assert isinstance(read[0], NotLeader)
+    assert not leader.driver().leads
+    other = next(node for node in world.others(leader.number) if node.driver().leads)
+    other.propose(put(b"a", b"2"))
+    world.run(0.1)
+    world.cut = lambda sender, receiver: False
+    world.run(3.0)
+    assert len(digests(world)) == 1
+    assert leader.machine().get(b"a") == (1, b"2")
+
+
+def test_reads_of_one_round_are_answered_behind_what_was_committed_before() -> None:
+    world = World()
+    leader = world.leader()
+    leader.propose(put(b"a", b"1"))
+    reads = [leader.read() for _ in range(5)]
+    world.run(0.1)
+    assert reads == [[None]] * 5
+    assert leader.machine().get(b"a") == (1, b"1")
+
+
+def test_a_read_of_a_follower_is_sent_to_the_leader() -> None:
+    world = World()
+    leader = world.leader()
+    read = world.others(leader.number)[0].read()
+    world.run(0.1)
+    (error,) = read
+    assert isinstance(error, NotLeader)
+    assert error.leader == leader.driver().me
+
+
+@pytest.mark.parametrize("in_log", [False, True])
+def test_snapshots_and_a_follower_that_was_away_for_longer_than_the_log(in_log: bool) -> None:
+    world = World(rules=SnapshotRules(entries_max=50), limits=SMALL, file_bytes_max=8_192)
+    leader = world.leader()
+    victim = world.others(leader.number)[0]
+    victim.kill()
+    for number in range(400):
+        leader.propose(put(b"%d" % (number % 37), b"value %d" % number, in_log=in_log))
+        world.run(0.01)
+    assert leader.driver().core.status().snapshot >= 350
+    world.restart(victim.number)
+    world.run(5.0)
+    assert len(digests(world)) == 1
+    assert world.nodes[victim.number].machine().get(b"1") == leader.machine().get(b"1")
+    world.nodes[victim.number].kill()
+    world.restart(victim.number)  # and what was installed is what it begins with
+    world.run(2.0)
+    assert len(digests(world)) == 1
+
+
+def test_a_wiped_member_returns_as_a_learner_and_is_promoted() -> None:
+    world = World()
+    leader = world.leader()
+    for number in range(30):
+        leader.propose(put(b"%d" % number, b"x"))
+    world.run(0.1)
+    victim = world.others(leader.number)[0]
+    old = victim.driver().me
+    victim.kill()
+    leader.propose(put(b"a", b"while it was away"))
+    world.run(0.5)
+    node = world.restart(victim.number, SimDisk())
+    new = member_id(victim.number, 77)
+    node.create(1, 77, Membership(()))
+    world.run(5.0)
+    assert new in leader.driver().core.status().membership.voters
+    assert old not in leader.driver().core.status().membership.voters
+    assert len(digests(world)) == 1
+
+
+def test_the_membership_is_changed_and_the_change_is_answered() -> None:
+    world = World()
+    leader = world.leader()
+    victim = world.others(leader.number)[0].driver().me
+    removed, added = Answers(), Answers()
+    leader.groups.change(1, RemoveMember(victim), removed)
+    world.run(0.1)
+    assert removed.results == [[None]]
+    leader.groups.change(1, AddLearner(member_id(9, 1)), added)
+    world.run(0.1)
+    assert added.results == [[None]]
+    assert leader.driver().core.status().membership.learners == (member_id(9, 1),)
+
+
+def test_a_leadership_is_handed_over() -> None:
+    world = World()
+    leader = world.leader()
+    follower = world.others(leader.number)[0]
+    leader.groups.transfer(1, follower.driver().me)
+    world.run(0.5)
+    assert world.leader() is follower
+    assert not leader.driver().leads
+
+
+def test_a_disk_that_fails_ends_the_node_and_tells_who_waits() -> None:
+    world = World()
+    leader = world.leader()
+    leader.disk.faults = fault_on("sync", Fault.EIO)
+    first = leader.propose(put(b"a", b"1"))
+    world.loop.run_for(0.1)
+    second = leader.propose(put(b"a", b"2"))
+    world.loop.run_for(0.1)
+    assert leader.groups.failed is not None
+    assert first.errors and second.errors
+    assert leader.failures
+
+
+def test_what_a_stranger_says_is_refused() -> None:
+    world = World()
+    node = world.nodes[1]
+    with pytest.raises(BadBytes):
+        node.groups.receive(2, b"\x01garbage")
+    with pytest.raises(BadBytes):
+        node.groups.receive(2, b"")
+    with pytest.raises(NoSuchGroup, match="group 99"):
+        node.propose(b"x", group=99)
+
+
+def test_a_removed_group_answers_nobody_and_closes_who_waits() -> None:
+    world = World(groups=2)
+    leader = world.leader(2)
+    answer = leader.propose(put(b"a", b"1"), group=2)
+    leader.groups.remove(2)
+    assert answer.errors
+    world.run(1.0)
+    with pytest.raises(NoSuchGroup):
+        leader.propose(put(b"a", b"1"), group=2)
