@@ -1,8 +1,7 @@
 """What becomes of a message that its queue gives up: a new message with its history, and the queues it goes to.
 
-The history is the header x-death: newest first, one entry for each queue and reason, with a count. A message that would
-come back to a queue it has already died in is dropped, unless somebody rejected it on the way round: then it is the
-consumers' loop, and theirs to end.
+The history is the header x-death (history.py). A message that would come back to a queue it has already died in is dropped,
+unless somebody rejected it on the way round: then it is the consumers' loop, and theirs to end.
 
 A history that does not fit a message any more ends it too: it has died in hundreds of places, or its own headers are as
 large as they may be, and without its history it could go round for ever.
@@ -15,15 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from broker.history import HISTORY, History
 from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, Run
 from broker.queue_type import DeathReason
 from broker.route import route_many
 from broker.sender_selected import without_header
 from broker.tables import (
     MalformedTable,
-    Timestamp,
     decode_table,
     decode_value,
     encode_value,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from broker.policy import EffectiveArguments
     from broker.records import QueueRecord
 
-HISTORY = "x-death"
 _HISTORY_FIELD = bytes((len(HISTORY),)) + HISTORY.encode()  # as the name stands in a table
 REASON_WORDS = {
     DeathReason.REJECTED: "rejected",
@@ -47,14 +45,8 @@ REASON_WORDS = {
     DeathReason.MAXLEN: "maxlen",
     DeathReason.DELIVERY_LIMIT: "delivery_limit",
 }
-# Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.
-AFTER_DELIVERY = frozenset({REASON_WORDS[DeathReason.REJECTED], REASON_WORDS[DeathReason.DELIVERY_LIMIT]})
-# Of the keys in one death. The message still has all of them in its own headers; here each death would add them again.
-KEYS_BYTES_MAX = 1_024
 # (exchange, routing key, content of one message, persistent)
 DeadMessage = tuple[str, str, bytes, bool]
-# An entry of the history: count, reason, queue, time, exchange, routing-keys and perhaps original-expiration.
-Death = dict[str, Any]
 
 
 def without_history(run: Run) -> Run:
@@ -83,9 +75,8 @@ def dead_lettered(
     fields = split_properties(props)
     headers = _readable_headers(fields.get("headers"))
     keys = [routing_key, *_copied_to(headers.get("CC"))]
-    deaths = _remembered(headers.get(HISTORY))
     expiration = fields.pop("expiration", None)
-    _note_death(headers, deaths, source.name, REASON_WORDS[reason], exchange, keys, expiration, now)
+    history = _with_death(headers, source.name, REASON_WORDS[reason], exchange, keys, expiration, now)
     fields["headers"] = raw = join_table(dict(sorted(headers.items())))
     if effective.dead_letter_routing_key is not None:
         keys = [effective.dead_letter_routing_key]
@@ -100,12 +91,12 @@ def dead_lettered(
         persistent,
         priority=fields["priority"][0] if "priority" in fields else 0,
         look=LOOK_HEADERS,
-        redelivered=any(death["reason"] in AFTER_DELIVERY for death in deaths),
+        redelivered=history.was_delivered(),
     )
     if len(properties) > PROPERTIES_BYTES_MAX:
         return run, []
     found = route_many(catalog, source.vhost, dead_letter_exchange, keys, lambda: decode_table(raw)[0])
-    return run, [name for name in found if not is_idle_cycle(deaths, name)]
+    return run, [name for name in found if not history.is_idle_cycle(name)]
 
 
 def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
@@ -113,7 +104,7 @@ def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
     if raw is None:
         return {}
     try:
-        return split_table(raw)
+        return split_table(raw, trusted=HISTORY)
     except MalformedTable:
         return {}
 
@@ -123,68 +114,22 @@ def _copied_to(raw: bytes | None) -> Iterable[str]:
     return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
 
 
-def _remembered(raw: bytes | None) -> list[Death]:
-    deaths: list[Death] = decode_value(raw)[0] if raw is not None else []
-    return deaths
-
-
-def _note_death(
+def _with_death(
     headers: dict[str, bytes],
-    deaths: list[Death],
     queue: str,
     reason: str,
     exchange: str,
     keys: list[str],
     expiration: bytes | None,
     now: int,
-) -> None:
-    """Add one death to the history and to the headers."""
-    known = next((death for death in deaths if death["queue"] == queue and death["reason"] == reason), None)
+) -> History:
+    """Add one death to the headers; returns the whole history."""
+    before = History(headers.get(HISTORY))
     words = {"exchange": exchange, "queue": queue, "reason": reason}
-    if not deaths:
+    if not before:
         headers |= {f"x-first-death-{name}": encode_value(word) for name, word in words.items()}
     headers |= {f"x-last-death-{name}": encode_value(word) for name, word in words.items()}
-    if known is not None:
-        deaths.remove(known)
-        known["count"] += 1
-    else:
-        known = {} if expiration is None else {"original-expiration": expiration[1:].decode("utf-8", "replace")}
-        known |= {
-            "count": 1,
-            "reason": reason,
-            "queue": queue,
-            "time": Timestamp(now // 1000),
-            "exchange": exchange,
-            "routing-keys": _first(keys),
-        }
-    deaths.insert(0, known)
-    entries = b"".join([_encoded(death) for death in deaths])
-    headers[HISTORY] = b"A" + len(entries).to_bytes(4, "big") + entries
-
-
-def _first(keys: list[str]) -> list[str]:
-    """As many keys as a death may hold, and the one it was published with in any case."""
-    kept, size = keys[:1], 0
-    for key in keys[1:]:
-        size += len(key)
-        if size > KEYS_BYTES_MAX:
-            break
-        kept.append(key)
-    return kept
-
-
-def _encoded(death: Death) -> bytes:
-    """As clients know it: the count is a 64-bit integer however small it is."""
-    raw = {name: encode_value(value) for name, value in death.items()}
-    raw["count"] = b"l" + death["count"].to_bytes(8, "big")
-    return b"F" + join_table(raw)
-
-
-def is_idle_cycle(deaths: list[Death], target: str) -> bool:
-    """Whether the message has been through the target already, and nobody rejected it since."""
-    for death in deaths:
-        if death["reason"] == "rejected":
-            return False
-        if death["queue"] == target:
-            return True
-    return False
+    original = None if expiration is None else expiration[1:].decode("utf-8", "replace")
+    history = before.with_death(queue, reason, exchange, keys, original, now)
+    headers[HISTORY] = history.header
+    return history

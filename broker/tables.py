@@ -74,14 +74,20 @@ def decode_value(data: bytes, offset: int = 0) -> tuple[Any, int]:
     return _read_value(data, offset, len(data), 1)
 
 
-def split_table(data: bytes, offset: int = 0) -> dict[str, bytes]:
-    """The fields of a table with their values left as they are, letter first: `join_table` puts them back."""
+def split_table(data: bytes, offset: int = 0, trusted: str | None = None) -> dict[str, bytes]:
+    """The fields of a table with their values left as they are, letter first: `join_table` puts them back.
+
+    Values are checked, except that of `trusted`: it is a list of our own, and may be too long to be read each time.
+    """
     position, end = _span(data, offset, len(data), "a table")
     fields: dict[str, bytes] = {}
     while position < end:
         name, position = _read_short(data, position, end)
         start = position
-        _, position = _read_value(data, position, end, 1)
+        if name == trusted and data[position : position + 1] == b"A":
+            _, position = _span(data, position + 1, end, "an array")
+        else:
+            _, position = _read_value(data, position, end, 1)
         fields.setdefault(name, data[start:position])
     return fields
 

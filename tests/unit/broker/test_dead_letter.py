@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.dead_letter import is_idle_cycle
+from broker.history import History
 from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
@@ -294,21 +294,20 @@ def test_only_the_copy_that_would_go_round_is_dropped(client: Client) -> None:
     assert (client.world.ready("src"), client.world.ready("dead")) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("deaths", "target", "idle"),
-    [
-        ([], "q", False),
-        ([("q", "expired")], "q", True),
-        ([("other", "expired")], "q", False),
-        ([("other", "expired"), ("q", "maxlen")], "q", True),
-        ([("q", "rejected")], "q", False),
-        ([("other", "expired"), ("x", "rejected"), ("q", "expired")], "q", False),
-        ([("q", "expired"), ("x", "rejected")], "q", True),
-    ],
-)
-def test_an_idle_cycle_is_one_without_a_rejection(deaths: list[tuple[str, str]], target: str, idle: bool) -> None:
-    history = [{"queue": queue, "reason": reason} for queue, reason in deaths]
-    assert is_idle_cycle(history, target) is idle
+def test_a_chain_of_many_queues_does_not_read_its_past_at_each_step(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """500 queues took two seconds, in one turn: every step read the history and wrote it anew."""
+    length = 200
+    client.declare(f"q{length}")
+    for place in range(length):
+        client.declare(f"q{place}", dead_letter_exchange="", dead_letter_routing_key=f"q{place + 1}", max_length=0)
+    monkeypatch.setattr(History, "_entries", lambda history: pytest.fail("an entry of the past was read"))
+    client.publish("", "q0", b"a")
+    monkeypatch.undo()
+    headers = client.properties_of(f"q{length}")["headers"]
+    assert [entry["queue"] for entry in headers["x-death"]] == [f"q{place}" for place in reversed(range(length))]
+    assert (headers["x-first-death-queue"], headers["x-last-death-queue"]) == ("q0", f"q{length - 1}")
 
 
 # ------------------------------------------------------------------------- what clients claim
