@@ -123,7 +123,7 @@ class Core:
         elif message.term > s.term and not self._enter_term(message, now):
             return
         elif message.term < s.term:
-            self._answer_stale(message)
+            self._answer_stale(message, now)
         else:
             self._step_current(message, now)
 
@@ -145,7 +145,7 @@ class Core:
                 election.step_reply(s, message, now)
                 return False
             case VoteRequest() if s.role is not Role.LEADER and election.objects(s, message):
-                election.refuse(s, message)
+                election.object_to(s, message)
                 return False
             case Append() | SnapshotChunk():
                 follower.become_follower(s, message.term, message.sender, now)
@@ -158,7 +158,7 @@ class Core:
         if self._s.leadership is not None:
             leader.answer_doubt(self._s.leadership, request.sender)
 
-    def _answer_stale(self, message: Message) -> None:
+    def _answer_stale(self, message: Message, now: float) -> None:
         """Whoever leads or stands in an earlier term is told of this one."""
         s = self._s
         match message:
@@ -168,6 +168,8 @@ class Core:
                 self._tell_term(message.sender, prev_index)
             case SnapshotChunk():
                 self._tell_term(message.sender, 0)
+            case AppendReply() | SnapshotReply() if s.leadership is None:
+                election.deny_leading(s, message.sender, now)
             case _:
                 pass
 
@@ -185,7 +187,7 @@ class Core:
                 if lead is not None:
                     leader.step_append_reply(s, lead, message, now)
                 else:
-                    self._mistaken_for_leader(message.sender, now)
+                    election.deny_leading(s, message.sender, now)
             case VoteRequest():
                 if message.pre:
                     self._step_pre_request(message, now)
@@ -199,7 +201,7 @@ class Core:
                 if lead is not None:
                     leader.step_snapshot_reply(s, lead, message, now)
                 else:
-                    self._mistaken_for_leader(message.sender, now)
+                    election.deny_leading(s, message.sender, now)
             case TransferNow():
                 if lead is None and s.leader in (0, message.sender):
                     election.stand_at_once(s, now)
@@ -207,11 +209,6 @@ class Core:
                 raise AssertionError("answered above")
             case _ as never:
                 assert_never(never)
-
-    def _mistaken_for_leader(self, member: MemberId, now: float) -> None:
-        """It answers as if this member led. If this one follows it, neither leads."""
-        if member == self._s.leader:
-            follower.forget_leader(self._s, now)
 
     # Requests
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from raft.follower import become_follower, forget_leader
 from raft.leader import become_leader
 from raft.majority import Outcome, outcome
-from raft.messages import MemberId, VoteReply, VoteRequest
+from raft.messages import AppendReply, MemberId, VoteReply, VoteRequest
 from raft.ready import Role
 from raft.state import State
 
@@ -79,6 +79,8 @@ def own_vote_is_durable(s: State, now: float) -> None:
 
 def step_reply(s: State, reply: VoteReply, now: float) -> None:
     """Of this term, or of the next one if a pre-vote was granted."""
+    if not reply.granted and reply.sender == s.leader:
+        forget_leader(s, now)  # it says, not being asked for a vote, that it does not lead
     if s.campaign is None or reply.pre != (s.role is Role.PRE_CANDIDATE):
         return
     if reply.granted and reply.term != s.term + reply.pre:
@@ -116,8 +118,25 @@ def step_pre_request(s: State, request: VoteRequest, now: float) -> None:
     """Of any term. Changes nothing, but shows that who asks does not lead."""
     if request.term > s.term and request.sender == s.leader:
         forget_leader(s, now)
-    granted = request.term > s.term and not objects(s, request) and _is_up_to_date(s, request)
-    _answer(s, request, granted)
+    if objects(s, request):
+        object_to(s, request)
+        return
+    _answer(s, request, request.term > s.term and _is_up_to_date(s, request))
+
+
+def object_to(s: State, request: VoteRequest) -> None:
+    """Refuse, and ask the leader whether it leads: somebody doubts it, and it may have stepped down or forgotten without
+    standing for election itself. A leader has nothing to say to this; anybody else does, see deny_leading."""
+    refuse(s, request)
+    if s.leader not in (0, s.me):
+        s.messages_after.append(AppendReply(s.leader, s.me, s.term, False, s.commit, s.commit))
+
+
+def deny_leading(s: State, member: MemberId, now: float) -> None:
+    """`member` answers as if this member led. Tell it; if it is who this member follows, neither leads."""
+    if member == s.leader:
+        forget_leader(s, now)
+    s.messages_after.append(VoteReply(member, s.me, s.term, granted=False, pre=True))
 
 
 def refuse(s: State, request: VoteRequest) -> None:
