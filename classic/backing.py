@@ -68,7 +68,7 @@ class QueueBacking:
     def _read(self, run: StoredRun) -> tuple[bytes, int]:
         where = run.where
         if isinstance(where, Location):
-            if where.file_number >= self._shelf.log.files().start:
+            if where.file_number >= self._shelf.log_files.files().start:
                 return self._shelf.read_log(where)[run.content_at :], run.first
             known = self.index.find(run.first)  # its log file went, and it was moved out before
             if known is None or isinstance(known.where, Location):
@@ -112,7 +112,7 @@ class QueueBacking:
 
     def _moved_out(self, run: StoredRun) -> bool:
         """Whether its log file is gone, so that the index knows better where it is."""
-        return isinstance(run.where, Location) and run.where.file_number < self._shelf.log.files().start
+        return isinstance(run.where, Location) and run.where.file_number < self._shelf.log_files.files().start
 
     def lost(self, ranges: Sequence[Range]) -> None:
         for first, end in ranges:

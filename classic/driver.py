@@ -32,6 +32,7 @@ from classic.variable_queue import VariableQueue
 from native.content import body_bytes, skip
 from storage.disk import Disk
 from storage.errors import DiskFailed, DiskFull
+from storage.log_users import LogShare, LogUsers
 from storage.record import Kind
 from storage.wal_file_reader import Chunk
 from storage.wal_writer import LogWriter
@@ -62,9 +63,11 @@ class ClassicQueues:
         self._recovery = Recovery(self._shelf, declared)
         self._recovery.read(chunks)
 
-    def attach(self, host: QueueHost, log: LogWriter) -> None:
+    def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
+        """`log_files` is the share in a log that others use, too."""
         self._host = host
         self._shelf.log = log
+        self._shelf.log_files = log_files or LogUsers(log).join(self.name)
         manifest = self._recovery.manifest if self._recovery is not None else Manifest()
         self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background)
         log.when_durable(self._durable)

@@ -95,7 +95,7 @@ class Housekeeping:
     # the log
 
     def _shorten_log(self) -> None:
-        files = self._shelf.log.files()
+        files = self._shelf.log_files.files()
         first, live = files.start, self._shelf.live
         if self._moving is None and live.get(first):
             if files.stop - 1 - first <= self._shelf.limits.log_files_kept:
@@ -112,7 +112,7 @@ class Housekeeping:
     def _move(self) -> None:
         moving, walked = self._moving, 0
         assert moving is not None, "nothing is being moved out"
-        behind = len(self._shelf.log.files()) - self._shelf.limits.log_files_kept
+        behind = len(self._shelf.log_files.files()) - self._shelf.limits.log_files_kept
         while not moving.done and walked < STEP_BYTES_MIN * max(1, behind):
             walked += moving.step()
         if moving.done:
@@ -130,7 +130,7 @@ class Housekeeping:
         def done() -> None:
             self.manifest = noted
             self._shelf.released(first_file)
-            self._shelf.log.release(first_file)
+            self._shelf.log_files.release(first_file)
 
         self._sync_and_save(noted, done)
 

@@ -24,6 +24,7 @@ from native.sequence_set import SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.log_users import LogShare
 from storage.record import Kind
 from storage.wal import Location
 from storage.wal_writer import LogWriter
@@ -52,7 +53,8 @@ class ClassicLimits:
 class Shelf:
     """See the module."""
 
-    log: LogWriter  # from `attach` on
+    log: LogWriter  # these two: from `attach` on
+    log_files: LogShare  # those that classic queues have not let go
 
     def __init__(self, disk: Disk, limits: ClassicLimits) -> None:
         self.disk = disk
@@ -141,7 +143,7 @@ class Shelf:
 
     def read_log(self, location: Location) -> bytes:
         """A record's payload. Raises Corrupt, and FileNotFoundError when its file was released."""
-        files = self.log.files()
+        files = self.log_files.files()
         if location.file_number < files.start:
             raise FileNotFoundError(names.log_file(location.file_number))
         if location.file_number == files.stop - 1:
