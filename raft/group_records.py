@@ -1,20 +1,22 @@
 """The records of replicated logs in the node's log (storage/record.py); their writer is the group. Little endian.
 
-kind           index             term     flags      payload
-RAFT_GROUP     0                 0        0          member u64 | name | machine | membership: who the member began with
-RAFT_FACTS     0                 of vote  0          vote u64, 0: for nobody
-RAFT_ENTRIES   of the first      theirs   their kind a pack (raft/packs.py). If it begins at or below the last index, that
-                                                     entry and all behind it are gone
-RAFT_SNAPSHOT  it stands for     of that  installed  what is below, first_index u64 and the file. Installed: it came from the
-                                                     leader, and everything that this member had before is gone
-RAFT_RENUMBERED  last that is    0        0          member u64: the one before had lost something, and is no more. Below the
-               kept                                  snapshot: nothing is kept
-RAFT_GROUP_REMOVED  0            0        0          nothing: the group and all it has here are gone
+    kind           index             term     flags      payload
+    RAFT_GROUP     0                 0        0          member u64 | name | machine | membership: who the member began with
+    RAFT_FACTS     0                 of vote  0          vote u64, 0: for nobody
+    RAFT_ENTRIES   of the first      theirs   their kind a pack (raft/packs.py). If it begins at or below the last index, that
+                                                         entry and all behind it are gone
+    RAFT_SNAPSHOT  it stands for     of that  installed  a snapshot, as below. Installed: it came from the leader, and
+                                                         everything that this member had before is gone
+    RAFT_RENUMBERED  last that is    0        0          member u64: the one before had lost something, and is no more. Below
+                   kept                                  the snapshot: nothing is kept
+    RAFT_GROUP_REMOVED  0            0        0          nothing: the group and all it has here are gone
 
-name, machine  size u16 | UTF-8
-snapshot       first_index u64 | file u64 | size u64 | meta (raft/codec.py) | live u64: how many entries at or below it live |
-               count u32 | segments that came with it
-segment        number u64 | first u64 | last u64 | entries u64 | size u64
+    name, machine  size u16 | UTF-8
+    snapshot       first_index u64 | file u64 | size u64 | meta (raft/codec.py) | live u64: how many entries at or below it
+                   live | count u32 | segments that came with it
+    segment        number u64 | first u64 | last u64 | entries u64 | size u64
+
+The same pieces make up the file of all groups, and the heads of snapshots.
 """
 
 from __future__ import annotations
