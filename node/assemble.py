@@ -20,7 +20,7 @@ from broker.limits import Limits as ClientLimits
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
-from front.amqp.terms import Identity, Limits
+from front.amqp.terms import Credentials, Identity, Limits
 from front.answers import answered
 from front.grpc.admin_service import ListenerFacts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
@@ -31,7 +31,7 @@ from node.alarms import AlarmPorts, Watcher
 from node.auth import Verifier, imported_from_rabbitmq
 from node.background import Threads
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
-from node.config import Config, ConfigError, TlsSection, host_and_port
+from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
 from node.metadata import LocalMetadata
 from node.metrics import Metrics
 from storage import names
@@ -164,6 +164,7 @@ class Node:
                 cluster_name=self._config.cluster_name,
                 version=VERSION,
                 platform=f"Python {platform.python_version()}",
+                anonymous=anonymous_login(section),
             ),
             wall_ms=self._clock.wall_ms,
             monotonic=self._clock.monotonic,
@@ -274,6 +275,12 @@ class Node:
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self._process.stop(f"the node's timer ended: {task.exception()!r}")
+
+
+def anonymous_login(section: AmqpSection) -> Credentials | None:
+    if not section.anonymous_login_user:
+        return None
+    return Credentials(section.anonymous_login_user, section.anonymous_login_password.encode())
 
 
 def client_limits(config: Config) -> ClientLimits:

@@ -13,6 +13,7 @@ from broker.errors import AccessRefused
 from front.amqp import frame, sasl
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
 from front.amqp.spec import Arguments
+from front.amqp.terms import Credentials
 
 if TYPE_CHECKING:
     from broker.records import UserRecord
@@ -30,16 +31,20 @@ def send_start(connection: Connection) -> None:
         version_major=0,
         version_minor=9,
         server_properties=connection.identity.properties(),
-        mechanisms=" ".join(sasl.mechanisms(connection.peer.tls_user)).encode(),
+        mechanisms=" ".join(_mechanisms(connection)).encode(),
         locales=b"en_US",
     )
+
+
+def _mechanisms(connection: Connection) -> list[str]:
+    return sasl.mechanisms(connection.peer.tls_user, connection.identity.anonymous)
 
 
 def start_ok(connection: Connection, arguments: Arguments) -> None:
     peer = connection.peer
     connection.client_properties = arguments["client_properties"]
     mechanism = arguments["mechanism"]
-    if mechanism not in sasl.mechanisms(peer.tls_user):
+    if mechanism not in _mechanisms(connection):
         raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
     connection.go("connection.start-ok")
     connection.hold_input()
@@ -48,7 +53,7 @@ def start_ok(connection: Connection, arguments: Arguments) -> None:
         pending = connection.broker.authenticate_external(peer.tls_user, peer.loopback)
     else:
         try:
-            user, password = sasl.credentials(mechanism, arguments["response"])
+            user, password = _credentials(connection, mechanism, arguments["response"])
         except sasl.MalformedResponse as error:
             connection.refuse_login(mechanism, str(error))
             return
@@ -57,6 +62,15 @@ def start_ok(connection: Connection, arguments: Arguments) -> None:
         lambda user: _logged_in(connection, user),
         lambda error: connection.refuse_login(mechanism, error.text),
     )
+
+
+def _credentials(connection: Connection, mechanism: str, response: bytes) -> Credentials:
+    """Raises MalformedResponse."""
+    if mechanism != "ANONYMOUS":
+        return sasl.credentials(mechanism, response)
+    anonymous = connection.identity.anonymous
+    assert anonymous is not None, "ANONYMOUS was offered without a user for it"
+    return anonymous
 
 
 def _logged_in(connection: Connection, user: UserRecord) -> None:

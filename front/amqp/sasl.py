@@ -2,31 +2,32 @@
 
 PLAIN      authorization id NUL user NUL password
 AMQPLAIN   the fields of a table without its size: LOGIN, PASSWORD
+ANONYMOUS  nothing that counts: the configuration names the user and the password that stand for everybody
 EXTERNAL   nothing: the TLS certificate has said it
 """
 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 from broker.tables import MalformedTable, decode_table
+from front.amqp.terms import Credentials
 
 RESPONSE_BYTES_MAX = 4096
-
-
-class Credentials(NamedTuple):
-    user: str
-    password: bytes
 
 
 class MalformedResponse(ValueError):
     """Raised when a response does not have its mechanism's form. The text never holds what the client sent."""
 
 
-def mechanisms(tls_user: str | None) -> list[str]:
+def mechanisms(tls_user: str | None, anonymous: Credentials | None) -> list[str]:
     """What connection.start offers. EXTERNAL needs a certificate that names a user."""
-    return ["PLAIN", "AMQPLAIN"] if tls_user is None else ["PLAIN", "AMQPLAIN", "EXTERNAL"]
+    offered = ["PLAIN", "AMQPLAIN"]
+    if anonymous is not None:
+        offered.append("ANONYMOUS")
+    if tls_user is not None:
+        offered.append("EXTERNAL")
+    return offered
 
 
 def plain(response: bytes) -> Credentials:

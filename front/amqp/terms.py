@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 CAPABILITIES = {
     "publisher_confirms": True,
@@ -33,6 +33,13 @@ class Limits:
     write_buffer_high_bytes: int = 4_194_304
 
 
+class Credentials(NamedTuple):
+    """A user's name and what is to prove it."""
+
+    user: str
+    password: bytes
+
+
 @dataclass(slots=True, frozen=True)
 class Identity:
     """How the server presents itself in connection.start."""
@@ -42,6 +49,8 @@ class Identity:
     platform: str
     product: str = "Leveret"
     information: str = "Licensed under the Apache License 2.0"
+    # Whom ANONYMOUS logs in as; None: it is not offered. Not shown, for there is a password in it.
+    anonymous: Credentials | None = field(default=None, repr=False)
 
     def properties(self) -> dict[str, Any]:
         return {

@@ -305,10 +305,18 @@ def test_an_old_client_hears_nothing_of_a_refusal_for_a_while(node: RunningNode)
         assert time.monotonic() - began >= REFUSAL_PAUSE_MS / 1000 - 0.05
 
 
-@pytest.mark.parametrize("mechanism", ["EXTERNAL", "ANONYMOUS", "RABBIT-CR-DEMO", "", "plain", "x" * 255])
+def test_whoever_is_anonymous_gets_no_further_than_guest_would(node: RunningNode) -> None:
+    """From this machine guest/guest opens; anything that an anonymous client adds to it is not even looked at."""
+    with Peer(node.amqp) as peer:
+        peer.start()
+        peer.send(wire.start_ok("", "", mechanism="ANONYMOUS", response=b"\0admin\0" + CANARY.encode()))
+        peer.expect("connection.tune")
+
+
+@pytest.mark.parametrize("mechanism", ["EXTERNAL", "RABBIT-CR-DEMO", "", "plain", "x" * 255])
 def test_a_mechanism_that_was_not_offered_is_refused(node: RunningNode, mechanism: str) -> None:
     with Peer(node.amqp) as peer:
-        assert peer.start().arguments["mechanisms"] == b"PLAIN AMQPLAIN"
+        assert peer.start().arguments["mechanisms"] == b"PLAIN AMQPLAIN ANONYMOUS"
         peer.send(wire.start_ok("canary", CANARY, mechanism=mechanism))
         assert peer.expect("connection.close").code == 503
 

@@ -42,11 +42,17 @@ class Client:
     """Drives one Connection as a socket would, without one."""
 
     def __init__(
-        self, broker: FakeBroker | None = None, *, limits: Limits | None = None, peer: Peer = PEER, chunk: int = 0
+        self,
+        broker: FakeBroker | None = None,
+        *,
+        limits: Limits | None = None,
+        peer: Peer = PEER,
+        identity: Identity = IDENTITY,
+        chunk: int = 0,
     ) -> None:
         self.broker = broker or FakeBroker()
         self.outside = Outside()
-        self.core = Connection(self.broker, self.outside, peer, limits or Limits(), IDENTITY, NOW)  # type: ignore[arg-type]
+        self.core = Connection(self.broker, self.outside, peer, limits or Limits(), identity, NOW)  # type: ignore[arg-type]
         self.chunk = chunk  # give bytes in pieces of this size; 0: as they are
         self.received = b""
 

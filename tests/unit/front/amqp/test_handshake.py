@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ from pamqp import commands
 
 from front.amqp import spec
 from front.amqp.connection import State
-from front.amqp.terms import Peer
+from front.amqp.terms import Credentials, Peer
 from tests.unit.front.amqp.client import (
     CAPABILITIES,
+    IDENTITY,
     NOW,
     PLAIN,
     PROTOCOL_HEADER,
@@ -171,6 +173,19 @@ class TestLogin:
     def test_a_mechanism_that_was_not_offered(self, mechanism: str) -> None:
         _, said = self.login(b"", mechanism)
         assert close_of(said) == (503, f"COMMAND_INVALID - unknown authentication mechanism '{mechanism}'", 10, 11)
+
+    @pytest.mark.parametrize(("password", "answer"), [(SECRET, "Connection.Tune"), (b"changed", "Connection.Close")])
+    def test_anonymous_is_the_configured_user_as_long_as_its_password_is_the_configured_one(
+        self, password: bytes, answer: str
+    ) -> None:
+        client = Client(identity=replace(IDENTITY, anonymous=Credentials("guest", password)))
+        (start,) = [value for _, value in client.give(PROTOCOL_HEADER)]
+        assert start.mechanisms.split() == ["PLAIN", "AMQPLAIN", "ANONYMOUS"]
+        assert names(client.say(0, start_ok(b"trace information", "ANONYMOUS"))) == [answer]
+
+    def test_anonymous_is_unknown_when_nobody_is_configured_for_it(self) -> None:
+        _, said = self.login(b"", "ANONYMOUS")
+        assert close_of(said) == (503, "COMMAND_INVALID - unknown authentication mechanism 'ANONYMOUS'", 10, 11)
 
     def test_external_takes_the_user_from_the_certificate(self) -> None:
         client = Client(peer=Peer("amqp-1", "a -> b", "10.0.0.1", 1, False, tls=True, tls_user="ann"))

@@ -41,5 +41,10 @@ def test_malformed_responses_are_refused_and_not_repeated(mechanism: str, respon
 
 
 def test_external_is_offered_to_certified_users_only() -> None:
-    assert "EXTERNAL" not in sasl.mechanisms(None)
-    assert "EXTERNAL" in sasl.mechanisms("ann")
+    assert "EXTERNAL" not in sasl.mechanisms(None, None)
+    assert "EXTERNAL" in sasl.mechanisms("ann", None)
+
+
+def test_anonymous_is_offered_when_somebody_stands_for_everybody() -> None:
+    assert sasl.mechanisms(None, None) == ["PLAIN", "AMQPLAIN"]
+    assert sasl.mechanisms(None, sasl.Credentials("guest", b"guest")) == ["PLAIN", "AMQPLAIN", "ANONYMOUS"]
