@@ -97,7 +97,7 @@ class Core:
         elif s.campaign is not None and not s.may_campaign():
             follower.become_follower(s, s.term, 0, now)
         elif s.leader and node_of(s.leader) == node:
-            s.arm(now)
+            follower.forget_leader(s, now)  # if it still leads, it says so when its node is trusted again
         elif not s.may_campaign():
             s.election_at = None
 
@@ -154,9 +154,11 @@ class Core:
         return True
 
     def _step_pre_request(self, request: VoteRequest, now: float) -> None:
-        election.step_pre_request(self._s, request, now)
-        if self._s.leadership is not None:
-            leader.answer_doubt(self._s.leadership, request.sender)
+        s = self._s
+        if s.leadership is not None:
+            leader.answer_doubt(s.leadership, request.sender)
+        else:
+            election.step_pre_request(s, request, now)
 
     def _answer_stale(self, message: Message, now: float) -> None:
         """Whoever leads or stands in an earlier term is told of this one."""
@@ -189,7 +191,7 @@ class Core:
                 else:
                     election.deny_leading(s, message.sender, now)
             case VoteRequest():
-                if message.pre:
+                if message.pre or lead is not None:
                     self._step_pre_request(message, now)
                 else:
                     election.step_request(s, message, now)

@@ -80,7 +80,7 @@ def own_vote_is_durable(s: State, now: float) -> None:
 def step_reply(s: State, reply: VoteReply, now: float) -> None:
     """Of this term, or of the next one if a pre-vote was granted."""
     if not reply.granted and reply.sender == s.leader:
-        forget_leader(s, now)  # it says, not being asked for a vote, that it does not lead
+        forget_leader(s, now)  # leaders never say this
     if s.campaign is None or reply.pre != (s.role is Role.PRE_CANDIDATE):
         return
     if reply.granted and reply.term != s.term + reply.pre:
@@ -125,11 +125,10 @@ def step_pre_request(s: State, request: VoteRequest, now: float) -> None:
 
 
 def object_to(s: State, request: VoteRequest) -> None:
-    """Refuse, and ask the leader whether it leads: somebody doubts it, and it may have stepped down or forgotten without
-    standing for election itself. A leader has nothing to say to this; anybody else does, see deny_leading."""
+    """Refuse, and ask the leader whether it leads: somebody doubts it, and it may lead no more without standing for election
+    itself. A leader has nothing to say to this; anybody else does, see deny_leading."""
     refuse(s, request)
-    if s.leader not in (0, s.me):
-        s.messages_after.append(AppendReply(s.leader, s.me, s.term, False, s.commit, s.commit))
+    s.messages_after.append(AppendReply(s.leader, s.me, s.term, False, s.commit, s.commit))
 
 
 def deny_leading(s: State, member: MemberId, now: float) -> None:

@@ -144,7 +144,8 @@ def _heard(s: State, lead: Leadership, one: Progress, now: float) -> None:
 
 
 def answer_doubt(lead: Leadership, member: MemberId) -> None:
-    """It stands for election, so it does not know who leads."""
+    """It stands for election, so it does not know who leads. A vote would be refused, but refusals are what members that
+    do not lead say: an append says more."""
     one = lead.progress.get(member)
     if one is not None and one.trusted and one.snapshot is None:
         one.probe()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -74,7 +75,7 @@ class Player:
     """One scenario. Whatever a member decides is taken up at once; messages and writes wait for a command."""
 
     def __init__(self) -> None:
-        self.world = World(SETTINGS, lambda: 0.5, self.post)
+        self.world = World(SETTINGS, Random(1).random, self.post)
         self.network: list[Message] = []
         self.aside: list[Message] = []
         self.cuts: set[tuple[NodeId, NodeId]] = set()
@@ -306,9 +307,10 @@ class Player:
         self.tell_trust()
 
     def do_wipe(self, name: str) -> None:
-        old = self.world.members.pop(member_of(name))
+        old = self.world.members[member_of(name)]
         old.crash()
         self.tell_trust()
+        del self.world.members[old.id]
         self.world.add(old.id + 1, Membership(()))
         self.tell_trust()
 
