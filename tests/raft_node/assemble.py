@@ -1,0 +1,177 @@
+"""Builds the process bottom up, as node/assemble.py does: disk, log, store, groups, the way to the other nodes, the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from node.background import Threads
+from node.clock import SystemClock
+from node.peer_auth import Gatekeeper, Identity, Secret
+from node.peer_dialer import Dialer
+from node.peer_link import LinkLimits, PeerLinks
+from node.peer_server import PeerServer
+from raft.driver import SnapshotRules
+from raft.group_records import Identity as GroupIdentity
+from raft.groups import Groups, preferred_node
+from raft.messages import Membership, NodeId, member_id
+from raft.node_log import RaftStore, StoreLimits
+from raft.register import Register
+from raft.settings import Settings
+from storage import fact_file, names
+from storage.log_users import LogUsers
+from storage.os_disk import OsDisk
+from storage.wal import LOG_ID_BYTES, LogCore
+from storage.wal_facts import load_or_create
+from storage.wal_replay import Replay
+from storage.wal_writer import LogWriter
+
+TICK_S = 0.1
+REBALANCE_S = 5.0
+LEADERS_MOVED_MAX = 50  # in one go
+EAGER = 4.0  # of the member that should lead; see Settings.eagerness
+
+logger = logging.getLogger("raft_node")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the process is started."""
+
+    number: NodeId
+    data_dir: str
+    listen: str  # for the other nodes
+    peers: Mapping[NodeId, str]  # their addresses
+    groups: int
+    form: bool  # an empty disk begins new groups together with the peers, instead of asking to be taken in
+    secret: str
+    snapshot_entries: int = 50_000
+    log_file_bytes: int = 64 << 20
+
+
+class RaftNode:
+    """`start` it once, then `stop` it once."""
+
+    def __init__(self, options: Options, stop: Callable[[str], None]) -> None:
+        self._options = options
+        self._stop = stop
+        self._clock = SystemClock()
+        self._undo = contextlib.AsyncExitStack()
+        self._replica = 0
+        self.groups: Groups
+        self.store: RaftStore
+        self.log: LogWriter
+
+    async def start(self) -> None:
+        options, loop = self._options, asyncio.get_running_loop()
+        disk = OsDisk(options.data_dir)
+        disk.lock(names.LOCK)
+        self._undo.callback(disk.unlock)
+        me = Identity(options.number, self._next_incarnation(disk))
+
+        self._open_log(disk, loop)
+        links = PeerLinks(LinkLimits(), logger)
+        self.groups = Groups(
+            me.node,
+            me.incarnation,
+            loop=loop,
+            clock=self._clock,
+            net=links,
+            log=self.log,
+            random=random.random,
+            on_failed=self._stop,
+        )
+        self._undo.callback(self.groups.close)
+        self._begin_groups()
+
+        secret = Secret(options.secret.encode())
+        for node in options.peers:
+            links.add(node, self.groups)
+            self.groups.add_node(node)
+        server = PeerServer(links, Gatekeeper(secret, me, self._clock.monotonic, os.urandom), logger)
+        await server.listen(options.listen)
+        self._undo.push_async_callback(server.stop)
+        for node, address in options.peers.items():
+            link = links.link(node)
+            if node < me.node and link is not None:
+                dialer = Dialer(link, address, me, secret, links.limits, random_bytes=os.urandom, logger=logger)
+                self._run(dialer.run())
+        self._run(self._tick())
+
+    async def stop(self) -> None:
+        await self._undo.aclose()
+
+    # parts
+
+    def _next_incarnation(self, disk: OsDisk) -> int:
+        """Above that of every earlier process, also when the clock was set back, or the disk is another one."""
+        stored = fact_file.load(disk, names.NODE_FACTS) or {"incarnation": 0}
+        incarnation: int = max(stored["incarnation"] + 1, self._clock.wall_ms())
+        fact_file.save(disk, names.NODE_FACTS, {"incarnation": incarnation})
+        return incarnation
+
+    def _new_replica(self) -> int:
+        """Above every number that a member here ever had: a second holds fewer than one of a group."""
+        self._replica = max(self._replica + 1, int(time.time()))
+        return self._replica
+
+    def _open_log(self, disk: OsDisk, loop: asyncio.AbstractEventLoop) -> None:
+        thread = Threads(loop, 1, "leveret-raft")
+        facts = load_or_create(disk, os.urandom(LOG_ID_BYTES))
+        replay = Replay(disk, facts, salvage=True)
+        self.store = RaftStore(disk, StoreLimits(), thread, self._new_replica, lambda found: logger.error("%s", found))
+        for _ in self.store.recover(replay, facts.first_file):
+            pass
+        end = replay.finish()
+        self.store.finish(end)
+        core = LogCore(facts.log_id, end, self._options.log_file_bytes)
+        self.log = LogWriter(core, disk, loop, facts, on_failed=self._stop)
+        self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self._undo.callback(self.store.close)
+        self._undo.callback(self.log.close)
+        self._undo.callback(thread.close)
+
+    def _begin_groups(self) -> None:
+        options = self._options
+        nodes = sorted((options.number, *options.peers))
+        if options.form:
+            replica, membership = 0, Membership(tuple(member_id(node, 0) for node in nodes))
+        else:
+            replica, membership = self._new_replica(), Membership(())
+        settings = Settings()
+        eager = replace(settings, eagerness=EAGER)
+        rules = SnapshotRules(entries_max=options.snapshot_entries)
+        for group in range(1, options.groups + 1):
+            if group not in self.store.stores:
+                me = member_id(options.number, replica)
+                self.store.create_group(GroupIdentity(group, me, f"register-{group}", "register", membership))
+            store = self.store.group(group)
+            mine = eager if preferred_node(group, nodes) == options.number else settings
+            self.groups.add(group, store.member, store, Register(store.read_entry), mine, rules)
+
+    def _run(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
+        task.add_done_callback(self._task_ended)
+        self._undo.callback(task.cancel)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._stop(f"a task ended: {task.exception()!r}")
+
+    async def _tick(self) -> None:
+        nodes = sorted((self._options.number, *self._options.peers))
+        rebalance_at = self._clock.monotonic() + REBALANCE_S
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.store.tick(self._clock.wall_ms())
+            if self.log.failed is None:
+                self.log.flush_lazy()
+            if self._clock.monotonic() >= rebalance_at:
+                rebalance_at += REBALANCE_S
+                self.groups.hand_back(nodes, LEADERS_MOVED_MAX)
