@@ -15,7 +15,7 @@ from broker import arguments as argument_rules
 from broker import names, permissions
 from broker.consumer import Consumer
 from broker.deliveries import Held, Unacknowledged
-from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
+from broker.errors import NotAllowed, NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, Outcome, Queue, Slice
@@ -46,9 +46,6 @@ class SessionSink(Protocol):
 
     def cancelled(self, consumer_tag: str) -> None:
         """The broker ended this subscription."""
-
-    def failed(self, error: BrokerError) -> None:
-        """The session cannot go on, for a reason found later than the request."""
 
 
 @dataclass(slots=True)

@@ -133,9 +133,6 @@ class SilentSink:
     def cancelled(self, consumer_tag: str) -> None:
         raise AssertionError(f"consumer {consumer_tag!r} cancelled for a call that has none")
 
-    def failed(self, error: BrokerError) -> None:
-        """The call is about to end anyway."""
-
 
 async def next_request(context: Context) -> Any:
     """The next message of the client, or grpc.aio.EOF after its last one. Raises InvalidRequest."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
-from broker.errors import BrokerError
 from front.grpc import convert
 from front.grpc.call import Context, Front, SilentSink, next_request
 from front.grpc.caller import caller
@@ -151,9 +150,6 @@ class Stream(SilentSink):
         """End the stream with this error. The first one counts."""
         if not self._ended.done():
             self._ended.set_exception(error)
-
-    def failed(self, error: BrokerError) -> None:
-        self.fail(error)
 
     async def read(self) -> Any:
         """The next request, or grpc.aio.EOF after the client's last one."""

@@ -64,7 +64,6 @@ class Client:
         self.confirms: list[tuple[int, int, bool, bool]] = []
         self.returns: list[tuple[int, str, bytes]] = []
         self.cancelled_tags: list[str] = []
-        self.failures: list[BrokerError] = []
         self.told: list[str] = []  # in which order: "return", "confirm", "deliver"
         self.session: Session = world.broker.open_session(connection, self, world.now)
 
@@ -88,9 +87,6 @@ class Client:
 
     def cancelled(self, consumer_tag: str) -> None:
         self.cancelled_tags.append(consumer_tag)
-
-    def failed(self, error: BrokerError) -> None:
-        self.failures.append(error)
 
     # what it asks
 

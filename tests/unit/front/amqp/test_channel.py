@@ -7,11 +7,11 @@ from typing import Any
 
 from pamqp import commands
 
-from broker.errors import AccessRefused, NotAllowed, NotFound
+from broker.errors import NotFound
 from broker.message import Run
 from broker.queue_type import Slice
 from native.content import encode
-from tests.unit.front.amqp.client import Client, close_of, names, publish, shown
+from tests.unit.front.amqp.client import Client, names, publish, shown
 
 
 def piece(count: int, position: int = 0, **more: Any) -> Slice:
@@ -53,30 +53,11 @@ def test_every_message_of_a_run_is_returned() -> None:
     ]  # fmt: skip
 
 
-def test_an_error_that_comes_later_closes_the_channel_or_the_connection() -> None:
-    client = Client().connect()
-    channel = client.core.channels[1]
-    channel.failed(AccessRefused("no longer"))
-    channel.failed(AccessRefused("said already"))
-    assert shown(client.take()) == [
-        (
-            1,
-            (
-                "Channel.Close",
-                {"reply_code": 403, "reply_text": "ACCESS_REFUSED - no longer", "class_id": 0, "method_id": 0},
-            ),
-        )
-    ]
-    client.say(2, commands.Channel.Open())
-    client.core.channels[2].failed(NotAllowed("ever"))
-    assert close_of(client.take()) == (530, "NOT_ALLOWED - ever", 0, 0)
-
-
 def test_a_closing_channel_is_silent() -> None:
     client = Client().connect()
     channel = client.core.channels[1]
-    channel.failed(NotFound("gone"))
-    client.take()
+    client.broker.refuse["purge_queue"] = NotFound("gone")
+    client.say(1, commands.Queue.Purge(queue="q"))
     channel.confirm(1, 5, True, True)
     channel.cancelled("t")
     channel.resume(0)
