@@ -125,6 +125,7 @@ class LogReplay:
             if damage.file_number >= self.groups_file.first_file:
                 self._damaged_files[damage.file_number] = None
                 reason = f"the log is damaged at {damage.offset} of file {damage.file_number}: {damage.reason}"
+                self._found(f"{reason}. Groups that were created there are not known here")
                 for group in self.logs:
                     self._broken.setdefault(group, reason)
         return len(replay.damage)
@@ -202,7 +203,7 @@ class LogReplay:
                     self._look_at(log)
                 except (Corrupt, Damaged) as error:
                     self._broken[log.identity.group] = str(error)
-        if self._broken:
+        if self._broken or self._damaged_files:
             self._settle(last_file)
         self._delete_unknown()
         if self._lost_all:

@@ -22,7 +22,7 @@ from raft.group_records import SegmentRow
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Disk
-from storage.errors import Corrupt
+from storage.errors import Corrupt, TornTail
 from storage.names import group_segment, temporary
 from storage.record import HEADER_BYTES, Kind, Record
 from storage.segment import Segment, SegmentWriter
@@ -73,6 +73,8 @@ class OpenSegments:
             segment = Segment(self._disk, name)
         except FileNotFoundError as error:
             raise Corrupt(name, 0, 0, "the file is missing") from error
+        except TornTail as error:  # it was sealed before anything named it
+            raise Corrupt(name, error.whole, error.size - error.whole, "its end is damaged") from error
         if not segment.sealed:
             segment.close()
             raise Corrupt(name, 0, 0, "its end is missing")

@@ -1,0 +1,196 @@
+"""Damage to a node's files: what stands before it is kept, nothing is made up, and the member is another one afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from raft.errors import Damaged
+from raft.messages import Entry, Membership, node_of
+from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
+from tests.sim.disk import SimDisk
+from tests.unit.raft.store_world import TINY, World, digest_of
+
+GROUPS = (7, 8)
+
+
+def small_log(file_bytes_max: int = 600) -> World:
+    """Two groups with facts, entries, an overwrite, a membership, and a snapshot, in two files of the log."""
+    world = World(file_bytes_max=file_bytes_max, limits=replace(TINY, log_files_kept=9)).open()
+    for group in GROUPS:
+        world.create(group)
+        world.facts(group, 1, 0)
+        world.append(group, 1, 1, [b"a", b"bb", b"old"])
+        world.settle()
+    for group in GROUPS:
+        world.facts(group, 2, 5)
+        world.append(group, 3, 2, [b"new", b"d"], Membership((1,), (2,)))
+        world.settle()
+    world.snapshot(7, 2, [1], b"state")
+    world.append(8, 5, 2, [b"e"])
+    world.settle()
+    world.log.close()
+    world.disk.kill()
+    return world
+
+
+def judge(world: World, disk: SimDisk, certain: bool = True, go_on: bool = True) -> int:
+    """Open a damaged copy. How many groups were renumbered; `certain` that whatever is lost is known to be lost."""
+    opened = World(disk, limits=world.limits, file_bytes_max=world.file_bytes_max, replicas=count(5000).__next__).open()
+    for group in GROUPS:
+        states = [one for _, one in world.history[group] if one is not None]
+        if group not in opened.store.stores:
+            assert opened.findings or not certain, f"group {group} is gone, and nobody says so"
+            continue
+        found = digest_of(opened.store.group(group))
+        if group in opened.store.renumbered:
+            assert found.member != states[-1].member and node_of(found.member) == 1
+            assert found.facts.vote == 0
+            assert any(f"group {group} " in finding for finding in opened.findings)
+        elif certain:
+            assert found == states[-1]
+        else:
+            assert found in states
+            continue
+        begun = [one for one in states if one.snapshot == found.snapshot and one.state == found.state]
+        assert begun, f"snapshot {found.snapshot} was never taken"
+        prefixes = [one.entries[found.first - one.first :][: len(found.entries)] for one in begun]
+        assert found.entries in prefixes, f"{found.entries} was never the log of group {group}"
+    if go_on:
+        goes_on(opened)
+    return len(opened.store.renumbered)
+
+
+def goes_on(opened: World) -> None:
+    """Damage is settled once: the next starts find the same, and what was appended since."""
+    again = opened.reopened()
+    assert again.store.renumbered == []
+    for group, store in opened.store.stores.items():
+        assert digest_of(again.store.group(group)) == digest_of(store)
+        again.store.group(group).append(None, [entry_behind(again, group)])
+    again.settle()
+    assert again.reopened().store.renumbered == []
+
+
+def entry_behind(world: World, group: int) -> Entry:
+    last = world.store.group(group).last_index()
+    return Entry(last + 1, 9, 0, b"after")
+
+
+def log_sizes(world: World) -> dict[str, int]:
+    names = [f"{LOG_DIRECTORY}/{name}" for name in world.disk.list(LOG_DIRECTORY)]
+    return {name: len(world.disk.content(name).rstrip(b"\0")) for name in names}
+
+
+def test_every_flipped_bit_of_the_log_is_noticed_and_nothing_is_made_up() -> None:
+    world = small_log()
+    renumbered = flips = 0
+    for name, size in log_sizes(world).items():
+        for bit in range(size * 8):
+            disk = world.disk.copy()
+            disk.flip_bit(name, bit)
+            renumbered += judge(world, disk, go_on=bit % 16 == 0) > 0
+            flips += 1
+    assert renumbered > flips * 0.6, f"{renumbered} of {flips} flips cost a group its number"
+
+
+def test_every_prefix_of_the_log_is_a_moment_of_it() -> None:
+    """Where the last file ends nobody can know; where an earlier one does, the next one says."""
+    world = small_log()
+    sizes = log_sizes(world)
+    last = max(name for name, size in sizes.items() if size)
+    for name, size in sizes.items():
+        for length in range(size):
+            disk = world.disk.copy()
+            disk.overwrite(name, disk.content(name)[:length])
+            judge(world, disk, certain=name != last)
+
+
+@pytest.mark.parametrize("name", RAFT_GROUPS)
+def test_one_copy_of_the_groups_file_is_enough(name: str) -> None:
+    world = flushed_world()
+    if not world.disk.exists(name):
+        pytest.fail(f"{name} was never written")
+    disk = world.disk.copy()
+    disk.flip_bit(name, 200)
+    opened = World(disk, limits=world.limits).open()
+    assert len(opened.findings) >= 1
+    for group in GROUPS:
+        found = digest_of(opened.store.group(group))
+        now = world.now(group)
+        assert found == now or (group in opened.store.renumbered and found.member != now.member)
+
+
+def flushed_world() -> World:
+    """Two groups, partly in segments, one with a snapshot that has live entries."""
+    world = World().open()
+    for group in GROUPS:
+        world.create(group)
+    for turn in range(12):
+        for group in GROUPS:
+            world.append(group, world.now(group).last + 1, 1, [b"%d" % turn * 40, b"x" * 90])
+        world.settle()
+    world.snapshot(7, 9, [2, 3, 8], b"a state" * 9)
+    for turn in range(12):
+        for group in GROUPS:
+            world.append(group, world.now(group).last + 1, 1, [b"%d" % turn * 40, b"x" * 90])
+        world.settle()
+    world.store.tick(10)
+    world.check_now()
+    world.log.close()
+    world.disk.kill()
+    return world
+
+
+def test_a_flipped_bit_of_a_segment_or_snapshot_is_never_read_as_something_else() -> None:
+    world = flushed_world()
+    files = [name for name in world.disk.list(RAFT_DIRECTORY) if name.endswith((".seg", ".snap"))]
+    assert len(files) > 5 and any(name.endswith(".snap") for name in files)
+    for name in files:
+        path = f"{RAFT_DIRECTORY}/{name}"
+        for at in range(0, len(world.disk.content(path)) * 8, 37):
+            disk = world.disk.copy()
+            disk.flip_bit(path, at)
+            opened = World(disk, limits=world.limits).open()
+            for group in GROUPS:
+                check_or_repair(world, opened, group)
+
+
+def check_or_repair(world: World, opened: World, group: int) -> None:
+    store, now = opened.store.group(group), world.now(group)
+    if group in opened.store.renumbered:
+        assert digest_of(store).member != now.member
+        return
+    try:
+        assert digest_of(store) == now
+    except Damaged:
+        members: list[int] = []
+        opened.store.renumber(group, 0, members.append)
+        opened.settle()
+        assert members == [store.member] and store.member != now.member
+        assert (store.first_index(), store.last_index(), store.snapshot().index) == (1, 0, 0)
+        assert opened.disk.list(QUARANTINE_DIRECTORY), "what is given up lies in the quarantine"
+
+
+def test_a_missing_log_file_costs_what_stands_behind_it() -> None:
+    world = small_log()
+    for number in (1, 2):
+        disk = world.disk.copy()
+        if disk.exists(log_file(number)):
+            disk.delete(log_file(number))
+            judge(world, disk, certain=number == 1)
+
+
+def test_without_any_groups_file_nothing_is_deleted() -> None:
+    """NATS #7556: that nobody names a file is no proof that nobody wants it."""
+    world = flushed_world()
+    disk = world.disk.copy()
+    before = {name: disk.content(f"{RAFT_DIRECTORY}/{name}") for name in disk.list(RAFT_DIRECTORY) if "-" in name}
+    for name in RAFT_GROUPS:
+        disk.delete(name)
+    opened = World(disk, limits=world.limits).open()
+    assert any("nothing says" in finding for finding in opened.findings)
+    aside = [disk.content(f"{QUARANTINE_DIRECTORY}/{name}") for name in disk.list(QUARANTINE_DIRECTORY)]
+    assert all(content in aside for content in before.values())

@@ -1,0 +1,117 @@
+"""Every single call to the disk may fail: nothing that was durable is lost, and what had no room is done later."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from storage.errors import DiskFailed, StorageError
+from tests.sim.disk import Fault, SimDisk, fault_at, no_faults
+from tests.unit.raft.store_world import World
+
+GROUPS = (7, 8)
+
+
+def donor() -> World:
+    world = World(node=2).open()
+    world.create(8)
+    world.append(8, 1, 4, [b"theirs %d" % at for at in range(60)])
+    world.settle()
+    assert world.snapshot(8, 60, [3, 4, 30], b"state of the donor")
+    world.settle()
+    return world
+
+
+def busy_life(world: World, source: World) -> None:
+    """Appends, flushes, snapshots, an installation, compaction, the end of a group. Raises DiskFailed once the log failed."""
+    for group in GROUPS:
+        world.create(group)
+    for turn in range(8):
+        for group in GROUPS:
+            world.append(group, world.now(group).last + 1, 1, [b"%d" % turn * 60, b"x" * 80])
+        world.settle()
+    world.snapshot(7, 9, [2, 3], b"a state")
+    world.settle()
+    world.facts(8, 4, 0)
+    world.install(8, source)
+    for turn in range(8):
+        for group in GROUPS:
+            world.append(group, world.now(group).last + 1, 4, [b"%d" % turn * 60, b"y" * 80])
+        world.settle()
+        world.store.tick(20_000 * turn)
+        world.settle()
+    world.snapshot(7, 24, [2, 20], b"another state")
+    world.settle()
+    world.store.tick(1_000_000)
+    world.settle()
+    world.store.tick(2_000_000)
+    world.store.tick(3_000_000)
+    world.settle()
+
+
+@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+def test_a_fault_at_every_call_of_a_busy_life_loses_nothing(fault: Fault) -> None:
+    source = donor()
+    quiet = World().open()
+    start = quiet.disk.calls
+    busy_life(quiet, source)
+    quiet.check_now()
+    assert quiet.store.idle and quiet.store.failed is None
+    calls = quiet.disk.calls
+    assert calls > 150
+    for number in range(start + 1, calls + 1):
+        world = World().open()
+        world.disk.faults = fault_at(number, fault)
+        try:
+            busy_life(world, source)
+            if fault is not Fault.EIO and world.store.failed is None:
+                world.check_now()
+                assert world.store.idle, f"a fault at call {number} was never made up for"
+        except DiskFailed:
+            pass  # a failed read or fsync, whatever the fault is called; what matters is what a new process finds
+        except AssertionError:
+            if not (world.log.failed or world.store.failed or fault is Fault.EIO):
+                raise
+        world.disk.faults = no_faults
+        durable = world.log.durable
+        if number % 2:
+            world.disk.crash(Random(number))
+        else:
+            world.disk.kill()
+        world.check_recovered(durable, world.reopened())
+
+
+@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+def test_a_fault_at_every_call_of_a_start_changes_nothing(fault: Fault) -> None:
+    world = World().open()
+    busy_life(world, donor())
+    durable, disk = world.log.durable, world.disk
+    disk.crash(Random(1))
+    for number in range(1, 10_000):
+        twin = disk.copy()
+        twin.faults = fault_at(number, fault)
+        opened = World(twin, replicas=world.replicas)
+        with suppress(StorageError):
+            opened.open()
+        through = twin.calls < number
+        twin.faults = no_faults
+        twin.crash(Random(number))
+        again = World(twin, history=dict(world.history), replicas=world.replicas).open()
+        world.check_recovered(durable, again)
+        if through:
+            return
+    raise AssertionError("the start never came to its end")
+
+
+def test_the_world_of_these_tests_is_busy() -> None:
+    """Segments, two kinds of snapshots, rewriting and releasing all happen in it."""
+    names: set[str] = set()
+    disk = SimDisk()
+    disk.on_sync = lambda name: names.add(name.partition("/")[0] + name[-9:])
+    world = World(disk).open()
+    busy_life(world, donor())
+    assert world.log.files().start > 3
+    assert any(name.endswith(".seg.tmp") for name in names)
+    assert world.store.untidy == {} and world.store.dead_files == []
