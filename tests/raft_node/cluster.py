@@ -32,6 +32,7 @@ class Process:
         self.data_dir = scratch / f"n{number}"
         self.log = scratch / f"n{number}.log"
         self.service = f"127.0.0.1:{ports[number][1]}"
+        self.secret = "a secret of these tests alone"
         self._ports = ports
         self._options = options
         self._process: subprocess.Popen[str] | None = None
@@ -53,7 +54,7 @@ class Process:
                 stderr=errors,
                 text=True,
                 cwd=Path(__file__).parents[2],
-                env=os.environ | {"RAFT_NODE_SECRET": "a secret of these tests alone"},
+                env=os.environ | {"RAFT_NODE_SECRET": self.secret},
             )
 
     def wait_until_ready(self) -> None:
