@@ -44,7 +44,7 @@ def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     first = s.log.last + 1
     term = s.term
     if commands:
-        s.append([Entry(index, term, 0, data) for index, data in enumerate(commands, first)])
+        s.log.append([Entry(index, term, 0, data) for index, data in enumerate(commands, first)])
         lead.took(s.log.last, size)
         lead.must_send = True
     return range(first, first + len(commands))

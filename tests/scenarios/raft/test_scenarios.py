@@ -146,9 +146,7 @@ class Player:
         """Taken off the network."""
         sender, _, to = link.partition(">")
         found = [
-            one
-            for one in self.network
-            if not link or (one.sender == member_of(sender) and one.to == member_of(to))
+            one for one in self.network if not link or (one.sender == member_of(sender) and one.to == member_of(to))
         ]
         self.network = [one for one in self.network if not any(one is other for other in found)]
         return found
@@ -345,13 +343,17 @@ class Player:
         self.said.append(f"{f'snapshot {snapshot}; ' if snapshot else ''}{_entries(store.all_entries()) or 'empty'}")
 
     def do_machine(self, name: str) -> None:
-        self.said.append(" ".join(data.decode() for _, _, data in self.world.members[member_of(name)].applied) or "empty")
+        self.said.append(
+            " ".join(data.decode() for _, _, data in self.world.members[member_of(name)].applied) or "empty"
+        )
 
 
 def _without_numbers(text: str) -> str:
     """Members by their short names."""
     words = []
-    for word in text.replace("(", "( ").replace(",", " ,").replace(")", " )").replace(";", " ;").replace(":", " :").split():
+    for word in (
+        text.replace("(", "( ").replace(",", " ,").replace(")", " )").replace(";", " ;").replace(":", " :").split()
+    ):
         words.append(name_of(int(word)) if word.isdigit() and int(word) > 1 << 32 else word)
     text = " ".join(words)
     return text.replace("( ", "(").replace(" ,", ",").replace(" )", ")").replace(" ;", ";").replace(" :", ":")
@@ -391,14 +393,18 @@ def show(message: Message) -> str:
         case Append():
             read_round = f" round {message.read_round}" * bool(message.read_round)
             entries = f" [{_entries(message.entries)}]" * bool(message.entries)
-            return f"{link} behind {message.prev_index}/{message.prev_term} commit {message.commit}{entries}{read_round}"
+            return (
+                f"{link} behind {message.prev_index}/{message.prev_term} commit {message.commit}{entries}{read_round}"
+            )
         case AppendReply(accepted=True):
             read_round = f" round {message.read_round}" * bool(message.read_round)
             return f"{link} has {message.index} commit {message.commit}{read_round}"
         case AppendReply():
             return f"{link} refuses {message.rejected}, try {message.index}/{message.hint_term}"
         case SnapshotChunk():
-            what = f"bytes {message.offset}+{len(message.data)}{' last' * message.last}" if message.data else "from where?"
+            what = (
+                f"bytes {message.offset}+{len(message.data)}{' last' * message.last}" if message.data else "from where?"
+            )
             return f"{link} of {message.meta.index}/{message.meta.term} {what}"
         case SnapshotReply():
             return f"{link} of {message.index} {'installed' if message.installed else f'from {message.next_offset}'}"

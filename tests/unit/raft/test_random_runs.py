@@ -1,4 +1,4 @@
-"""Members lose messages, and what they have not fsynced, at random: they never contradict each other, and go on when they may."""
+"""Members lose messages, and what is not fsynced, at random: they never contradict each other, and go on when they may."""
 
 from __future__ import annotations
 
@@ -101,8 +101,11 @@ class Chaos:
         """Those that run, without those that were removed: they may not know, and go on asking for votes in vain."""
         statuses = [self.world.members[member].running().status() for member in self.running()]
         leader = max(statuses, key=lambda one: (one.role is Role.LEADER, one.term))
-        belong = members_of(leader.membership) if leader.role is Role.LEADER else tuple(self.running())
-        return [one for one in belong if self.world.members[one].core is not None]
+        if leader.role is not Role.LEADER:
+            return self.running()
+        leaders = {one.member for one in statuses if one.role is Role.LEADER}
+        belong = leaders | set(members_of(leader.membership))
+        return [one for one in sorted(belong) if self.world.members[one].core is not None]
 
     def tick(self) -> None:
         for member in self.running():

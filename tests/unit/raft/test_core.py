@@ -1,0 +1,301 @@
+"""What a driver may do with a core, and what it must not; what a member costs. Whole stories are in tests/scenarios/raft."""
+
+from __future__ import annotations
+
+import ast
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+import raft
+from raft.core import Core
+from raft.errors import BadChange, NotLeader
+from raft.membership import RemoveMember, encode
+from raft.messages import (
+    Append,
+    AppendReply,
+    Entry,
+    EntryKind,
+    Membership,
+    Message,
+    Replaced,
+    SnapshotChunk,
+    SnapshotMeta,
+    SnapshotReply,
+    TransferNow,
+    VoteReply,
+    VoteRequest,
+    member_id,
+)
+from raft.ready import Facts, Ready, Role
+from raft.settings import Settings
+from tests.unit.raft.memory_store import MemoryStore
+
+ME, YOU, THEY = (member_id(node, 1) for node in (1, 2, 3))
+THREE = Membership((ME, YOU, THEY))
+CORE_FILES = (
+    "core", "election", "feeding", "follower", "leader", "leadership", "log", "majority", "membership", "progress", "reads",
+    "settings", "snapshot_intake", "state", "status", "succession",
+)  # fmt: skip
+WORLD = {"asyncio", "os", "random", "socket", "storage", "threading", "time"}
+
+
+def core_of(membership: Membership, store: MemoryStore | None = None) -> tuple[Core, MemoryStore]:
+    store = store or MemoryStore(membership)
+    core = Core(ME, store, Settings(), lambda: 0.5, 0.0, store.snapshot().index)
+    core.trust(2, 0.0)
+    core.trust(3, 0.0)
+    return core, store
+
+
+def persist(core: Core, store: MemoryStore) -> list[Ready]:
+    """Whatever there is to do, until there is nothing."""
+    done = []
+    while (ready := core.ready(0.0)) is not None:
+        done.append(ready)
+        store.write(ready.facts, ready.entries)
+        core.persisted(ready.number, 0.0)
+        if ready.committed:
+            core.applied(ready.committed[-1].index)
+    return done
+
+
+def leader() -> tuple[Core, MemoryStore]:
+    """Of three, with its first entry committed and known."""
+    core, store = core_of(THREE)
+    assert core.deadline is not None
+    core.tick(core.deadline)
+    core.step(VoteReply(ME, YOU, 1, granted=True, pre=True), 0.0)
+    persist(core, store)
+    core.step(VoteReply(ME, YOU, 1, granted=True), 0.0)
+    persist(core, store)
+    for member in (YOU, THEY):
+        core.step(AppendReply(ME, member, 1, True, 1, 1), 0.0)
+    persist(core, store)
+    assert core.status().role is Role.LEADER
+    return core, store
+
+
+def test_a_thousand_proposals_are_one_message_to_each_follower() -> None:
+    core, _ = leader()
+    for number in range(500):
+        core.propose([b"%d" % number, b"x"], 0.0)
+    ready = core.ready(0.0)
+    assert ready is not None
+    assert len(ready.entries) == 1000
+    assert [(type(one), one.to, len(one.entries)) for one in ready.messages if isinstance(one, Append)] == [
+        (Append, YOU, 1000),
+        (Append, THEY, 1000),
+    ]
+
+
+def test_proposals_get_their_places_in_order() -> None:
+    core, _ = leader()
+    assert core.propose([b"a", b"b"], 0.0) == range(2, 4)
+    assert core.propose([], 0.0) == range(4, 4)
+    assert core.propose([b"c"], 0.0) == range(4, 5)
+
+
+def test_who_does_not_lead_says_who_does() -> None:
+    core, _ = core_of(THREE)
+    with pytest.raises(NotLeader, match="no leader") as nobody:
+        core.propose([b"x"], 0.0)
+    assert nobody.value.leader == 0
+    core.step(Append(ME, YOU, 1, 0, 0, 0), 0.0)
+    for ask in (lambda: core.read(1, 0.0), lambda: core.transfer(ME, 0.0), lambda: core.change(RemoveMember(ME), 0.0)):
+        with pytest.raises(NotLeader) as somebody:
+            ask()
+        assert somebody.value.leader == YOU
+
+
+def test_a_member_that_trusts_nobody_waits_without_a_deadline() -> None:
+    store = MemoryStore(THREE)
+    core = Core(ME, store, Settings(), lambda: 0.5, 0.0)
+    assert core.deadline is None
+    core.trust(2, 1.0)
+    assert core.deadline is not None and core.deadline > 1.0
+    core.suspect(2, 1.0)
+    assert core.deadline is None
+
+
+def test_a_member_of_no_group_never_stands() -> None:
+    core, _ = core_of(Membership(()))
+    assert core.deadline is None
+    core.tick(1000.0)
+    core.step(TransferNow(ME, YOU, 0), 0.0)
+    assert core.ready(1000.0) is None
+
+
+def test_an_eager_member_stands_sooner() -> None:
+    waits = []
+    for eagerness in (1.0, 4.0):
+        core = Core(ME, MemoryStore(THREE), Settings(eagerness=eagerness), lambda: 0.5, 0.0)
+        core.trust(2, 0.0)
+        assert core.deadline is not None
+        waits.append(core.deadline)
+    assert waits[0] == pytest.approx(4 * waits[1])
+
+
+def test_a_candidate_that_keeps_failing_asks_less_and_less_often() -> None:
+    core, _ = core_of(THREE)
+    waits, now = [], 0.0
+    for _ in range(7):
+        assert core.deadline is not None
+        waits.append(core.deadline - now)
+        now = core.deadline
+        core.tick(now)
+    assert waits == pytest.approx([waits[0] * factor for factor in (1, 2, 4, 8, 16, 16, 16)])
+    core.suspect(2, now)
+    core.trust(2, now)
+    assert core.deadline is not None and core.deadline - now == pytest.approx(waits[0]), "somebody is back"
+
+
+def test_the_same_event_twice_does_nothing_the_second_time() -> None:
+    core, _ = core_of(THREE)
+    before = core.deadline
+    core.trust(2, 0.1)
+    core.suspect(1, 0.1)
+    core.suspect(9, 0.1)
+    assert core.deadline == before
+    core.tick(0.0)
+    assert core.ready(0.0) is None
+
+
+def test_a_restarted_member_keeps_its_term_and_vote() -> None:
+    store = MemoryStore(THREE)
+    store.write(Facts(7, YOU), [Entry(1, 7, EntryKind.NOOP, b"")])
+    core, _ = core_of(THREE, store)
+    core.step(VoteRequest(ME, THEY, 7, 5, 7), 0.0)
+    ready = core.ready(0.0)
+    assert ready is not None
+    assert list(ready.messages_after) == [VoteReply(THEY, ME, 7, granted=False)]
+    assert core.status().vote == YOU
+
+
+def test_readies_may_be_on_their_way_together_and_are_told_of_by_the_last() -> None:
+    core, store = leader()
+    first, second = [], []
+    core.propose([b"a"], 0.0)
+    first.append(core.ready(0.0))
+    core.propose([b"b"], 0.0)
+    second.append(core.ready(0.0))
+    assert first[0] is not None and second[0] is not None
+    assert first[0].number < second[0].number
+    store.write(None, [*first[0].entries, *second[0].entries])
+    core.persisted(second[0].number, 0.0)
+    core.persisted(first[0].number, 0.0)
+    assert core.status().durable == 3
+    with pytest.raises(AssertionError, match="Ready 99 was persisted, only"):
+        core.persisted(99, 0.0)
+
+
+def test_the_machine_cannot_be_ahead_of_what_it_was_given() -> None:
+    core, _ = leader()
+    with pytest.raises(AssertionError, match="applied 5; it was 1, and 1 were handed out"):
+        core.applied(5)
+    with pytest.raises(AssertionError, match="machine stands on 9, its log ends at 0"):
+        Core(ME, MemoryStore(THREE), Settings(), lambda: 0.5, 0.0, applied=9)
+
+
+def test_a_machine_that_kept_more_than_its_snapshot_is_not_given_it_again() -> None:
+    store = MemoryStore(Membership((ME,)))
+    store.write(Facts(1, ME), [Entry(1, 1, EntryKind.COMMAND, b"a"), Entry(2, 1, EntryKind.COMMAND, b"b")])
+    core = Core(ME, store, Settings(), lambda: 0.5, 0.0, applied=1)
+    core.tick(0.0)
+    applied = [entry.index for ready in persist(core, store) for entry in ready.committed]
+    assert applied == [2, 3]
+
+
+def test_a_snapshot_that_nobody_waits_for_cannot_be_installed() -> None:
+    core, _ = core_of(THREE)
+    with pytest.raises(AssertionError, match="none was to be"):
+        core.installed(SnapshotMeta(5, 1, THREE, 1))
+    with pytest.raises(AssertionError, match="none was to be"):
+        core.install_failed()
+
+
+def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:
+    core, _ = leader()
+    core.suspect(3, 0.0)
+    with pytest.raises(BadChange, match="node 3 does not answer"):
+        core.transfer(THEY, 0.0)
+
+
+def test_status_tells_of_every_follower() -> None:
+    core, _ = leader()
+    core.suspect(3, 0.0)
+    core.propose([b"x" * 76], 0.0)
+    core.ready(0.0)
+    status = core.status()
+    assert [
+        (one.member, one.match, one.next, one.sending, one.in_flight_bytes, one.suspected) for one in status.followers
+    ] == [
+        (YOU, 1, 3, "stream", 100, False),
+        (THEY, 1, 2, "probe", 0, True),
+    ]
+    assert (status.last, status.commit, status.uncommitted_bytes, status.leader) == (2, 1, 100, ME)
+
+
+def test_a_member_at_rest_is_small() -> None:
+    count = 200
+    stores = [MemoryStore(THREE) for _ in range(count)]
+    shared = Settings()
+    tracemalloc.start()
+    cores = [Core(ME, store, shared, lambda: 0.5, 0.0) for store in stores]
+    size = tracemalloc.get_traced_memory()[0] / count
+    tracemalloc.stop()
+    assert len(cores) == count
+    assert size < 3072, f"{size:.0f} bytes"
+
+
+numbers = st.integers(0, 6)
+memberss = st.sampled_from([ME, YOU, THEY, member_id(3, 2)])
+entry_lists = st.builds(
+    lambda first, terms: tuple(
+        Entry(first + offset, term, EntryKind.COMMAND, b"") for offset, term in enumerate(sorted(terms))
+    ),
+    numbers,
+    st.lists(st.integers(0, 3), max_size=3),
+)
+metas = st.builds(SnapshotMeta, st.integers(1, 6), st.integers(1, 3), st.just(THREE), st.just(1))
+stale: st.SearchStrategy[Message] = st.one_of(
+    st.builds(VoteRequest, st.just(ME), memberss, numbers, numbers, numbers, st.booleans(), st.booleans()),
+    st.builds(VoteReply, st.just(ME), memberss, numbers, st.booleans(), st.booleans()),
+    st.builds(AppendReply, st.just(ME), memberss, numbers, st.booleans(), numbers, numbers, numbers, numbers, numbers),
+    st.builds(SnapshotReply, st.just(ME), memberss, numbers, numbers, numbers, st.booleans()),
+    st.builds(TransferNow, st.just(ME), memberss, numbers),
+    st.builds(Replaced, st.just(ME), memberss, numbers, memberss),
+    st.builds(Append, st.just(ME), memberss, st.just(0), numbers, numbers, numbers, entry_lists, numbers),
+    st.builds(SnapshotChunk, st.just(ME), memberss, st.just(0), metas, numbers, st.binary(max_size=3), st.booleans()),
+)
+
+
+@hypothesis_settings(max_examples=200, deadline=None)
+@given(st.lists(stale, max_size=8))
+def test_replies_and_requests_that_nobody_asked_for_never_stop_a_leader(messages: list[Message]) -> None:
+    core, store = leader()
+    for message in messages:
+        core.step(message, 0.0)
+        persist(core, store)
+    assert core.status().durable == core.status().last
+
+
+@pytest.mark.parametrize("name", CORE_FILES)
+def test_a_core_file_imports_nothing_that_acts(name: str) -> None:
+    tree = ast.parse(Path(raft.__path__[0], f"{name}.py").read_text())
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {one.split(".")[0] for one in imported} & WORLD
+
+
+def test_a_membership_in_an_entry_is_in_force_when_it_arrives() -> None:
+    core, store = core_of(THREE)
+    entry = Entry(1, 1, EntryKind.MEMBERSHIP, encode(Membership((YOU, THEY))))
+    core.step(Append(ME, YOU, 1, 0, 0, 0, (entry,)), 0.0)
+    persist(core, store)
+    assert core.status().membership.voters == (YOU, THEY)
+    assert core.status().role is Role.LEARNER
