@@ -19,7 +19,7 @@ from broker.errors import BrokerError
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
-from front.amqp import frame, spec
+from front.amqp import frame, large_delivery, spec
 from front.amqp.content import Assembly, expected_header, with_headers
 from front.amqp.methods import HANDLERS
 from front.amqp.replies import (
@@ -269,7 +269,7 @@ class Channel:
         position = piece.position
         if piece.headers:
             content, position = with_headers(content, position, piece.count, piece.headers), 0
-        frames, _ = deliveries(
+        said = (
             content,
             position,
             piece.count,
@@ -281,7 +281,11 @@ class Channel:
             piece.routing_key.encode(),
             self.connection.frame_max,
         )
-        self.connection.send(frames)
+        if large_delivery.is_large(content, position):
+            for part in large_delivery.pieces(*said):
+                self.connection.send(part)
+        else:
+            self.connection.send(deliveries(*said)[0])
 
     def send_got(self, got: GotMessage) -> None:
         """Basic.get-ok with its message."""
@@ -323,10 +327,6 @@ class Channel:
         cancels, self._cancels = self._cancels, None
         for tag in cancels or ():
             self.cancelled(tag)
-
-    def failed(self, error: BrokerError) -> None:
-        if self.state is ChannelState.OPEN:
-            self._refuse(error, None)
 
 
 def held_size(item: Item) -> int:

@@ -30,6 +30,7 @@ from front.amqp.replies import (
 )
 from front.amqp.terms import Identity, Limits, Outside, Peer
 from front.amqp.values import MalformedArguments
+from native.content import Buffer
 from native.frame_split import FRAME, PUBLISH, Item, split
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Connection:
         self.held_bytes = 0
         self._assembling_bytes = 0
 
-        self._out: list[bytes] = []
+        self._out: list[Buffer] = []
         self.out_bytes = 0
         self.transport_writable = True
         self._starved = False  # a queue was told that nothing can be written: it waits to be woken
@@ -134,8 +135,8 @@ class Connection:
 
     # ------------------------------------------------------------------------- input
 
-    def receive_data(self, data: bytes, now: int) -> None:
-        """What arrived on the socket, in pieces of any size."""
+    def receive_data(self, data: Buffer, now: int) -> None:
+        """What arrived on the socket, in pieces of any size. Nothing keeps `data` itself: it may be overwritten afterwards."""
         self.now = now
         self.bytes_in += len(data)
         if self._deaf or self.state in (State.CLOSED, State.REFUSED):
@@ -146,7 +147,7 @@ class Connection:
         else:
             self._receive_behind(carry, data)
 
-    def _receive_behind(self, carry: bytearray, data: bytes) -> None:
+    def _receive_behind(self, carry: bytearray, data: Buffer) -> None:
         """Of a big read only as much is copied as completes what had begun; the rest is worked on where it lies."""
         kept = len(carry)
         carry += data[:JOINED_BYTES_MAX] if len(data) > JOINED_BYTES_MAX else data
@@ -189,7 +190,7 @@ class Connection:
         """Input that is kept because it is incomplete or cannot be worked on yet."""
         return (0 if self._carry is None else len(self._carry)) + self.held_bytes + self._assembling_bytes
 
-    def _keep_rest(self, data: bytes | bytearray, consumed: int) -> None:
+    def _keep_rest(self, data: Buffer, consumed: int) -> None:
         if consumed >= len(data):
             return
         if isinstance(data, bytearray):
@@ -212,7 +213,7 @@ class Connection:
                 ProtocolError(FRAME_ERROR, f"more than {UNAUTHENTICATED_BYTES_MAX} bytes before the login was answered")
             )
 
-    def _consume(self, data: bytes | bytearray, position: int) -> int:
+    def _consume(self, data: Buffer, position: int) -> int:
         """Work on all that is whole from `position` on; returns where the first byte is that is not."""
         if self.state is State.EXPECTING_HEADER:
             position = self._take_protocol_header(data)
@@ -227,7 +228,7 @@ class Connection:
                 self._lose_framing(ProtocolError(*error))
         return len(data) if self._deaf or self.state in (State.CLOSED, State.REFUSED) else position
 
-    def _take_protocol_header(self, data: bytes | bytearray) -> int:
+    def _take_protocol_header(self, data: Buffer) -> int:
         """The eight bytes in which a client says which protocol it speaks."""
         head = bytes(data[: len(frame.PROTOCOL_HEADER)])
         if head in handshake.ACCEPTED_HEADERS:
@@ -389,7 +390,7 @@ class Connection:
 
     # ------------------------------------------------------------------------- output
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: Buffer) -> None:
         if not self._out:
             self.outside.wake()
         self._out.append(data)
@@ -398,7 +399,7 @@ class Connection:
     def send_method(self, name: str, /, **arguments: Any) -> None:
         self.send(frame.method_frame(0, spec.encode(name, **arguments)))
 
-    def data_to_send(self) -> list[bytes]:
+    def data_to_send(self) -> list[Buffer]:
         """What is to be written now, in order; it is not given again."""
         out, self._out = self._out, []
         self.bytes_out += self.out_bytes
