@@ -209,6 +209,8 @@ class Node:
             section.streams_max,
             section.metadata_bytes_max,
             section.keepalive_min_interval_ms,
+            section.handshake_timeout_ms,
+            section.connection_idle_max_ms,
         )
         for address in self._config.listen.grpc:
             host, _ = host_and_port(address, "listen.grpc")

@@ -67,6 +67,8 @@ class GrpcSection(Section, frozen=True):
     streams_max: int = 1_000  # concurrent calls on one connection
     metadata_bytes_max: int = 16_384
     keepalive_min_interval_ms: int = 10_000  # pings more often than this end the connection
+    handshake_timeout_ms: int = 10_000
+    connection_idle_max_ms: int = 300_000  # a connection without a call is closed; clients open a new one by themselves
 
 
 class LimitsSection(Section, frozen=True):

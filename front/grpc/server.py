@@ -49,6 +49,8 @@ class GrpcLimits:
     streams_max: int = 1_000
     metadata_bytes_max: int = 16_384
     keepalive_min_interval_ms: int = 10_000
+    handshake_timeout_ms: int = 10_000
+    connection_idle_max_ms: int = 300_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -148,6 +150,10 @@ def _options(limits: GrpcLimits) -> list[tuple[str, int]]:
         # A peer that is gone without a word is noticed within a minute.
         ("grpc.keepalive_time_ms", 40_000),
         ("grpc.keepalive_timeout_ms", 20_000),
+        # gRPC has no limit for how many connections there are, so at least none stays for nothing: neither one that does not
+        # speak, nor one without a call. Clients connect again by themselves when they have one.
+        ("grpc.server_handshake_timeout_ms", limits.handshake_timeout_ms),
+        ("grpc.max_connection_idle_ms", limits.connection_idle_max_ms),
         # Without this a second node on the same port would silently share its calls.
         ("grpc.so_reuseport", 0),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import grpc
@@ -72,6 +73,50 @@ def test_a_message_above_the_limit_is_refused_and_the_next_one_taken() -> None:
                 with pytest.raises(leveret.PublishRefused, match="a message of 1001 bytes is larger than 1000"):
                     await publisher.publish(bytes(1001), routing_key="q")
                 await publisher.publish(bytes(1000), routing_key="q")
+
+    bounded(run())
+
+
+def test_connections_that_say_nothing_or_call_nothing_do_not_stay() -> None:
+    """gRPC cannot be told how many connections there may be: so strangers are at least not kept."""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+
+    async def hung_up(target: str, said: bytes) -> None:
+        host, _, port = target.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        async with asyncio.timeout(10):
+            while await reader.read(65_536):
+                pass
+        writer.close()
+
+    async def run() -> None:
+        limits = GrpcLimits(handshake_timeout_ms=200, connection_idle_max_ms=1_000)
+        async with running(limits=limits) as server:
+            await asyncio.gather(*[hung_up(server.target, said) for said in (b"", b"P", preface)])
+
+    bounded(run())
+
+
+def test_a_client_whose_idle_connection_was_closed_calls_as_if_nothing_had_been() -> None:
+    async def run() -> None:
+        async with (
+            running(limits=GrpcLimits(connection_idle_max_ms=1_000)) as server,
+            grpc.aio.insecure_channel(server.target) as channel,
+        ):
+            stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+
+            async def names() -> int:
+                call = stub.ServerReflectionInfo()
+                await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+                answer = await call.read()
+                await call.done_writing()
+                return len(answer.list_services_response.service)
+
+            before = await names()
+            while channel.get_state() is grpc.ChannelConnectivity.READY:
+                await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
+            assert await names() == before
 
     bounded(run())
 
