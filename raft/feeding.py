@@ -32,7 +32,12 @@ def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float)
         if one.next < s.log.first_index():
             one.send_snapshot(s.store.snapshot(), s.store.snapshot_size())
             break
-        entries, size = s.log.entries(one.next, settings.append_bytes_max)
+        bytes_max = settings.append_bytes_max
+        if one.next <= s.log.durable:
+            if len(one.in_flight) >= settings.catch_up_messages_max:
+                break
+            bytes_max = min(bytes_max, settings.catch_up_bytes_max)
+        entries, size = s.log.entries(one.next, bytes_max)
         _append(s, lead, one, entries, now)
         one.sent(entries[-1].index, size)
     if one.sending is Sending.SNAPSHOT:

@@ -31,6 +31,10 @@ class Settings:
     window_bytes_max: int = 8 * _MIB
     """Of entries on their way to one follower that has not acknowledged them."""
     window_messages_max: int = 64
+    catch_up_bytes_max: int = _MIB // 4
+    """Of entries in one message, when they are read from the store: reading them holds up everything else."""
+    catch_up_messages_max: int = 4
+    """Of those, on their way to one follower."""
     uncommitted_bytes_max: int = 64 * _MIB
     """Beyond this, proposals are refused with Busy; a single larger one is taken when nothing else waits."""
     apply_bytes_max: int = 4 * _MIB

@@ -36,6 +36,8 @@ def change(s: State, lead: Leadership, wanted: Change, now: float) -> int:
         raise ChangePending("the leadership is being handed over; ask the next leader")
     caught_up = isinstance(wanted, Promote) and has_caught_up(s, lead, wanted.member)
     membership = changed(s.membership, wanted, caught_up=caught_up)
+    moved = set(membership.voters) ^ set(s.membership.voters)
+    assert len(moved) <= 1, f"{wanted} changes voters {sorted(moved)} at once; majorities might not meet"
     entry = Entry(s.log.last + 1, s.term, EntryKind.MEMBERSHIP, encode(membership))
     s.append([entry])
     follow_membership(s, lead)
