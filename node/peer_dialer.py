@@ -18,9 +18,9 @@ from node.peer_auth import CHALLENGE, NONCE_BYTES, Calling, Identity, Metadata, 
 from node.peer_link import LinkLimits, Outdated, PeerLink
 
 PAUSE_S_MIN = 0.05
-PAUSE_S_MAX = 1.0
+PAUSE_S_MAX = 0.4  # a node that is back is needed soon, and a call that nobody answers costs a millisecond
 ANSWER_TIMEOUT_S = 3.0
-STEADY_S = 5.0  # a stream that lasted as long was no failed attempt
+STEADY_S = 1.0  # a stream that lasted as long was no failed attempt
 
 KEEPALIVE_MS = 2_000
 KEEPALIVE_TIMEOUT_MS = 3_000

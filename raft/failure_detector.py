@@ -46,6 +46,7 @@ class _Peer:
     asked: int = 0  # number of the newest ping
     sent_at: dict[int, float] = field(default_factory=dict)  # unanswered pings, the oldest first
     answered_at: float = 0.0  # when the newest ping that was answered had been sent
+    round_trip_s: float | None = None  # of that ping
 
 
 class FailureDetector:
@@ -70,6 +71,11 @@ class FailureDetector:
     def trusts(self, node: NodeId) -> bool:
         peer = self._peers.get(node)
         return peer is not None and peer.trusted
+
+    def round_trip_s(self, node: NodeId) -> float | None:
+        """How long the last answer took; None before the first."""
+        peer = self._peers.get(node)
+        return peer.round_trip_s if peer is not None else None
 
     def nodes(self) -> Iterable[NodeId]:
         return self._peers.keys()
@@ -111,7 +117,7 @@ class FailureDetector:
         if not sign.is_pong:
             self._signs.append((node, Sign(True, self.incarnation, sign.number, sign.incarnation)))
         elif sign.to_incarnation == self.incarnation:
-            self._note_answer(node, peer, sign.number)
+            self._note_answer(node, peer, sign.number, now)
 
     def tick(self, now: float) -> None:
         """Ask who is due, and judge who has not answered."""
@@ -143,13 +149,14 @@ class FailureDetector:
             del peer.sent_at[next(iter(peer.sent_at))]  # an answer now would come too late
         self._signs.append((node, Sign(False, self.incarnation, peer.asked, peer.incarnation)))
 
-    def _note_answer(self, node: NodeId, peer: _Peer, number: int) -> None:
+    def _note_answer(self, node: NodeId, peer: _Peer, number: int, now: float) -> None:
         sent_at = peer.sent_at.get(number)
         if sent_at is None:
             return
         for older in [one for one in peer.sent_at if one <= number]:
             del peer.sent_at[older]
         peer.answered_at = max(peer.answered_at, sent_at)
+        peer.round_trip_s = now - sent_at
         self._judge(node, peer, True)
 
     def _judge(self, node: NodeId, peer: _Peer, trusted: bool) -> None:

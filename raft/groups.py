@@ -216,6 +216,10 @@ class Groups:
         """Whether this node can be reached, as far as we know."""
         return self._detector.trusts(node)
 
+    def round_trip_s(self, node: NodeId) -> float | None:
+        """To this node and back, as last measured; None before the first time."""
+        return self._detector.round_trip_s(node)
+
     def connected(self, node: NodeId) -> None:
         """Letters can be sent there from now on."""
         self._detector.connected(node, self._clock.monotonic())

@@ -121,8 +121,10 @@ def pause(cluster: Cluster, workers: list[Worker]) -> float:
     return took
 
 
-def all_applied(cluster: Cluster) -> bool:
-    """All members stand at about the same entry."""
+def all_well(cluster: Cluster) -> bool:
+    """All nodes reach each other, and all members stand at about the same entry."""
+    if any(len(node.call("node")["trusted"]) < len(cluster.nodes) - 1 for node in cluster.nodes.values()):
+        return False
     applied = [node.call("status", group=GROUP)["applied"] for node in cluster.nodes.values()]
     return max(applied) - min(applied) < 1_000
 
@@ -134,7 +136,7 @@ def run(fault: str, times: int, seed: int) -> dict[str, object]:
             worker.start()
         took = []
         for number in range(times):
-            eventually(lambda: all_applied(cluster), "members that have caught up")
+            eventually(lambda: all_well(cluster), "a cluster in which all is well")
             time.sleep(QUIET_S)
             took.append((kill if fault == "kill" else pause)(cluster, workers))
             print(f"{number + 1} of {times}: {took[-1] * 1000:.0f} ms", file=sys.stderr)

@@ -31,6 +31,9 @@ def options() -> tuple[Options, str]:
     parser.add_argument("--peers", default="", help="NUMBER=HOST:PORT, with commas between them")
     parser.add_argument("--groups", type=int, default=1)
     parser.add_argument("--form", action="store_true", help="an empty disk begins new groups with the peers")
+    parser.add_argument(
+        "--keep-leaders", action="store_true", help="do not hand leaderships to the nodes that should have them"
+    )
     parser.add_argument("--snapshot-entries", type=int, default=50_000)
     parser.add_argument("--log-file-bytes", type=int, default=64 << 20)
     given = parser.parse_args()
@@ -42,6 +45,7 @@ def options() -> tuple[Options, str]:
         peers={int(number): address for number, address in peers.items()},
         groups=given.groups,
         form=given.form,
+        keep_leaders=given.keep_leaders,
         secret=os.environ["RAFT_NODE_SECRET"],
         snapshot_entries=given.snapshot_entries,
         log_file_bytes=given.log_file_bytes,

@@ -8,7 +8,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from node.background import Threads
@@ -50,6 +50,7 @@ class Options:
     peers: Mapping[NodeId, str]  # their addresses
     groups: int
     form: bool  # an empty disk begins new groups together with the peers, instead of asking to be taken in
+    keep_leaders: bool  # wherever they are
     secret: str
     snapshot_entries: int = 50_000
     log_file_bytes: int = 64 << 20
@@ -86,6 +87,7 @@ class RaftNode:
             log=self.log,
             random=random.random,
             on_failed=self._stop,
+            on_leading=lambda driver: logger.debug("group %d: %s", driver.group, driver.standing),
         )
         self._undo.callback(self.groups.close)
         self._begin_groups()
@@ -103,6 +105,10 @@ class RaftNode:
                 dialer = Dialer(link, address, me, secret, links.limits, random_bytes=os.urandom, logger=logger)
                 self._run(dialer.run())
         self._run(self._tick())
+
+    @property
+    def peers(self) -> Iterable[NodeId]:
+        return self._options.peers
 
     async def stop(self) -> None:
         await self._undo.aclose()
@@ -172,6 +178,6 @@ class RaftNode:
             self.store.tick(self._clock.wall_ms())
             if self.log.failed is None:
                 self.log.flush_lazy()
-            if self._clock.monotonic() >= rebalance_at:
+            if self._clock.monotonic() >= rebalance_at and not self._options.keep_leaders:
                 rebalance_at += REBALANCE_S
                 self.groups.hand_back(nodes, LEADERS_MOVED_MAX)

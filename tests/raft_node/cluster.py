@@ -118,6 +118,7 @@ class Cluster:
     """The processes by their number."""
 
     def __init__(self, scratch: Path, count: int, options: tuple[str, ...]) -> None:
+        scratch.mkdir(exist_ok=True)
         ports = free_ports(2 * count)
         by_number = {number: (ports[2 * number - 2], ports[2 * number - 1]) for number in range(1, count + 1)}
         self.nodes = {number: Process(number, scratch, by_number, options) for number in by_number}

@@ -11,11 +11,13 @@ import grpc.aio
 from raft.errors import RaftError
 from raft.membership import RemoveMember
 from raft.messages import node_of
-from raft.register import Register
+from raft.register import Register, put
 from tests.raft_node import wire
 from tests.raft_node.assemble import RaftNode
 from tests.raft_node.gatherer import Gatherer
 from tests.raft_node.load import Load
+
+FILL_ENTRIES = 2_000  # on their way at once
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
@@ -102,6 +104,8 @@ class Service:
         return {
             "groups": len(drivers),
             "led": [driver.group for driver in drivers if driver.leads],
+            "trusted": [node for node in self._node.peers if self._node.groups.trusts(node)],
+            "round_trip_s": [self._node.groups.round_trip_s(node) for node in self._node.peers],
             "leaderless": sum(not driver.leader for driver in drivers),
             "log": self._node.log.statistics(),
         }
@@ -122,6 +126,27 @@ class Service:
 
         self._node.groups.change(group, RemoveMember(member), removed)
         await ended
+
+    async def _call__fill(self, group: int, entries: int, command_bytes: int) -> int:
+        """Commit so many entries of one command each, as fast as it goes."""
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        command = put(b"key", bytes(command_bytes - len(put(b"key", b""))))
+        left = entries
+
+        def committed(results: Any, error: RaftError | None) -> None:
+            nonlocal left
+            if error is not None:
+                ended.set_exception(error)
+                return
+            left -= len(results)
+            if left > 0:
+                self._node.groups.propose(group, [command] * min(left, FILL_ENTRIES), committed)
+            else:
+                ended.set_result(None)
+
+        self._node.groups.propose(group, [command] * min(left, FILL_ENTRIES), committed)
+        await ended
+        return entries
 
     async def _call__load(
         self, groups: list[int], in_flight: int, command_bytes: int, seconds: float

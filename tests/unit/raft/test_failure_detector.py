@@ -59,6 +59,18 @@ def test_a_peer_is_suspected_until_its_first_answer() -> None:
     assert pair.verdicts == [Verdict(THEM, True)]
 
 
+def test_the_round_trip_is_that_of_the_last_answer() -> None:
+    detector = FailureDetector(10, SETTINGS, 0.0)
+    detector.add(THEM, 0.0)
+    assert detector.round_trip_s(THEM) is None
+    detector.tick(0.0)
+    detector.heard(THEM, Sign(True, 20, 1, 10), 0.25)
+    detector.heard(THEM, Sign(True, 20, 1, 10), 0.5)  # said twice
+    assert detector.round_trip_s(THEM) is None  # a new process is asked anew
+    detector.heard(THEM, Sign(True, 20, 2, 10), 0.5)
+    assert detector.round_trip_s(THEM) == 0.25
+
+
 def test_nothing_is_said_while_all_is_well() -> None:
     pair = Pair()
     pair.run_until(60.0)
