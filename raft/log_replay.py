@@ -315,8 +315,8 @@ class LogReplay:
         while first < end:
             try:
                 if rows is None or first < wanted.log_first:
-                    entries, _ = read_segments(open_segments, wanted, first)
-                    first += len(entries[: end - first])
+                    entries, _ = read_segments(open_segments, wanted, first, end)
+                    first += len(entries)
                 else:
                     at = rows.find(first)
                     data = log_files.read(rows.location(at))

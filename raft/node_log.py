@@ -98,6 +98,7 @@ class RaftStore:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()  # by ticket
         self._recent: deque[tuple[WalLogStore, int, int]] = deque()  # entries in memory: group, up to, bytes
         self._recent_bytes = 0
+        self._last_pack: tuple[Location, Sequence[Entry]] = (Location(0, 0, 0), ())
         self.untidy: dict[int, None] = {}  # groups whose segments may be dead or sparse
         self.dead_files: list[str] = []  # segments that no group names; the file of groups may
         self._compact_at = 0
@@ -227,8 +228,14 @@ class RaftStore:
         self._remember(store, entries, size)
         return self._last_ticket
 
-    def read_log(self, location: Location) -> bytes:
-        """Raises Corrupt."""
+    def entries_at(self, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]:
+        """Those of the pack that lies in the log there. Entries are often asked for one after another, so the last pack is
+        kept. Raises Corrupt, BadBytes."""
+        if self._last_pack[0] != location:
+            self._last_pack = (location, packs.decode(first, term, kind, self._read_log(location)))
+        return self._last_pack[1]
+
+    def _read_log(self, location: Location) -> bytes:
         if self._log is None:
             return self._start_files.read(location)
         try:

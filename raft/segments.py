@@ -61,6 +61,7 @@ class OpenSegments:
         self._disk = disk
         self._count_max = count_max
         self._open: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self._last: tuple[tuple[int, int, int], list[Entry]] = ((0, 0, 0), [])
 
     def get(self, group: int, number: int) -> Segment:
         """Raises Corrupt when it is missing or not what was written."""
@@ -83,6 +84,15 @@ class OpenSegments:
             self._open.popitem(last=False)[1].close()
         return segment
 
+    def entries_at(self, group: int, number: int, position: int) -> list[Entry]:
+        """Those of the pack that lies there. Entries are often asked for one after another, so the last pack is kept.
+        Raises Corrupt."""
+        place = (group, number, position)
+        if self._last[0] != place:
+            segment = self.get(group, number)
+            self._last = (place, entries_of(segment.name, group, *segment.read_at(position)))
+        return self._last[1]
+
     def forget(self, group: int, number: int) -> None:
         segment = self._open.pop((group, number), None)
         if segment is not None:
@@ -92,12 +102,13 @@ class OpenSegments:
         for segment in self._open.values():
             segment.close()
         self._open.clear()
+        self._last = ((0, 0, 0), [])
 
 
-def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int) -> tuple[list[Entry], int]:
-    """Entries from this index on, as many as lie together, and the number of the segment that they are in. Raises Corrupt;
-    Damaged when no segment has it."""
-    stop = min(wanted.log_first, wanted.last + 1)  # entries from here on do not count, in this segment
+def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: int) -> tuple[list[Entry], int]:
+    """Entries from this index on, none from `end` on, as many as lie together; and the number of the segment that they are in.
+    Raises Corrupt; Damaged when no segment has it."""
+    stop = min(end, wanted.log_first, wanted.last + 1)  # entries from here on do not count, in this segment
     assert index < stop, f"entry {index} of group {wanted.group} is in the log, which begins at {wanted.log_first}"
     for row in reversed(wanted.segments):
         if not row.first <= index <= row.last:
@@ -105,9 +116,9 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int) -> tu
                 stop = min(stop, row.first)
             continue
         segment = open_segments.get(wanted.group, row.number)
-        found = segment.read_from(index)
-        if found is not None:
-            entries = entries_of(segment.name, wanted.group, *found)
+        position = segment.position_from(index)
+        if position is not None:
+            entries = open_segments.entries_at(wanted.group, row.number, position)
             if index <= entries[-1].index:
                 return entries[index - entries[0].index : stop - entries[0].index], row.number
         following = segment.index.above(index)
@@ -212,8 +223,7 @@ def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: 
             for first, end in wanted.ranges(max(at, row.first), min(row.last + 1, stop)):
                 at = first
                 while at < end:
-                    entries, number = read_segments(open_segments, wanted, at)
-                    entries = entries[: end - at]
+                    entries, number = read_segments(open_segments, wanted, at, end)
                     if number in numbers:
                         builder.add(entries)
                     at += len(entries)

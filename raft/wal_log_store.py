@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from raft import packs
 from raft.errors import BadBytes, Compacted, Damaged
 from raft.group_log import GroupLog
 from raft.group_records import Identity
@@ -32,7 +31,7 @@ class Node(Protocol):
     disk: Disk
     open_segments: OpenSegments
 
-    def read_log(self, location: Location) -> bytes: ...
+    def entries_at(self, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]: ...
 
     def append(self, store: WalLogStore, facts: Facts | None, entries: Sequence[Entry]) -> int: ...
 
@@ -170,12 +169,11 @@ class WalLogStore:
         at = rows.find(index) if rows is not None else -1
         try:
             if rows is None or at < 0:
-                entries, _ = read_segments(self._node.open_segments, wanted_of(self.log), index)
-                return entries[: end - index]
+                return read_segments(self._node.open_segments, wanted_of(self.log), index, end)[0]
             stop = min(end, rows.first[at + 1]) if at + 1 < len(rows) else end
             first = rows.first[at]
-            data = self._node.read_log(rows.location(at))
-            return packs.decode(first, rows.term[at], rows.kind[at], data)[index - first : stop - first]
+            entries = self._node.entries_at(rows.location(at), first, rows.term[at], rows.kind[at])
+            return entries[index - first : stop - first]
         except (Corrupt, BadBytes) as error:
             raise Damaged(f"entry {index} of group {self.identity.group} cannot be read: {error}") from error
 

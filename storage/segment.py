@@ -105,10 +105,13 @@ class Segment:
             raise Corrupt(self.name, position, len(data), f"record {record[4]} lies where {number} should")
         return record, data
 
-    def read_from(self, number: int) -> tuple[Record, bytes] | None:
-        """The record of the highest index that is not above this one, for records that hold several. Raises Corrupt."""
-        position = self.index.at_or_before(number)
-        return None if position is None else self._record_at(position)
+    def position_from(self, number: int) -> int | None:
+        """Where the record of the highest index lies that is not above this one: for records that hold several."""
+        return self.index.at_or_before(number)
+
+    def read_at(self, position: int) -> tuple[Record, bytes]:
+        """The record that lies there. Raises Corrupt."""
+        return self._record_at(position)
 
     def records(self) -> Iterator[tuple[Record, bytes]]:
         """All records in order. Raises Corrupt."""
