@@ -112,6 +112,7 @@ class Core:
         elif s.election_at is None or s.attempts or s.trusts_leader():
             s.attempts = 0
             s.arm(now)
+            election.deny_to_node(s, node)
 
     def step(self, message: Message, now: float) -> None:
         """A message arrived. What is stale or makes no sense is ignored."""

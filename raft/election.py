@@ -10,7 +10,8 @@ from __future__ import annotations
 from raft.follower import become_follower, forget_leader
 from raft.leader import become_leader
 from raft.majority import Outcome, outcome
-from raft.messages import AppendReply, MemberId, VoteReply, VoteRequest
+from raft.membership import members_of
+from raft.messages import AppendReply, MemberId, NodeId, VoteReply, VoteRequest, node_of
 from raft.ready import Role
 from raft.state import State
 
@@ -136,6 +137,17 @@ def deny_leading(s: State, member: MemberId, now: float) -> None:
     if member == s.leader:
         forget_leader(s, now)
     s.messages_after.append(VoteReply(member, s.me, s.term, granted=False, pre=True))
+
+
+def deny_to_node(s: State, node: NodeId) -> None:
+    """A member that led this term, was removed and lost its majority may still be believed in, and cannot show by standing
+    for election that it leads no more: tell a node that is heard again."""
+    if s.vote == s.me and s.leader == 0 and not s.may_lead():
+        s.messages_after += [
+            VoteReply(member, s.me, s.term, granted=False, pre=True)
+            for member in members_of(s.membership)
+            if node_of(member) == node
+        ]
 
 
 def refuse(s: State, request: VoteRequest) -> None:

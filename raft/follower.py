@@ -49,6 +49,7 @@ def step_append(s: State, message: Append, now: float) -> None:
     verified = prev_index + len(entries)
     if verified <= s.commit:
         # Whatever is committed here is in every later leader's log.
+        _look_for_removed_leader(s, now)
         _accept(s, message, s.commit)
         return
     if prev_index < s.commit:
@@ -62,7 +63,7 @@ def step_append(s: State, message: Append, now: float) -> None:
     commit = min(message.commit, verified)
     if commit > s.commit:
         s.commit_to(commit)
-        _look_for_removed_leader(s, now)
+    _look_for_removed_leader(s, now)
     _accept(s, message, verified)
 
 
@@ -98,9 +99,9 @@ def _write(s: State, entries: tuple[Entry, ...], now: float) -> None:
 
 
 def _look_for_removed_leader(s: State, now: float) -> None:
-    """A leader that removed itself leaves once that is committed; it may have no time to say so."""
-    committed = s.members.committed(s.commit)
-    if committed.voters and s.leader not in committed.voters and s.members.index <= s.commit:
+    """A leader that removed itself leaves once that is known; it may have no time to say so, so it is not believed in."""
+    voters = s.membership.voters
+    if voters and s.leader not in voters and s.members.index <= s.commit:
         forget_leader(s, now)
 
 

@@ -35,7 +35,7 @@ def become_leader(s: State, now: float) -> None:
 
 def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
     """Raises Busy. The commands are in the log, and sent with the next Ready."""
-    if lead.transfer is not None or lead.leaving_until is not None:
+    if lead.transfer is not None or lead.leaving:
         raise Busy("the leadership is being handed over; propose again in a moment")
     size = sum(map(len, commands)) + ENTRY_OVERHEAD_BYTES * len(commands)
     most = s.settings.uncommitted_bytes_max
@@ -181,4 +181,4 @@ def tick(s: State, lead: Leadership, now: float) -> None:
             if one.owes(s.log.last, s.commit, lead.reads.wanted):
                 one.ask_again()
                 lead.must_send = True
-    succession.tick(s, lead, now)
+    succession.tick(lead, now)

@@ -22,21 +22,21 @@ class Leadership:
     """One member's, of one term."""
 
     __slots__ = (
-        "first_index", "leaving_until", "must_send", "news_at", "progress", "reads", "replaced", "transfer", "uncommitted",
+        "first_index", "leaving", "must_send", "news_at", "progress", "reads", "replaced", "transfer", "uncommitted",
         "uncommitted_bytes",
     )  # fmt: skip
 
     first_index: int  # of the first entry of this term: what is committed by counting lies there or behind
     must_send: bool  # something may be there for a follower; looked at when a Ready is made, so that messages are few
     news_at: float | None  # when followers are told of a commit, if no entries took it along before
-    leaving_until: float | None  # it removed itself and that is committed: it leads until others know, or until then
+    leaving: bool  # it removed itself and that is committed: it leads until a majority knows
     replaced: dict[MemberId, MemberId]  # old member: the new one that lives in its place and is to be taken in
 
     def __init__(self, first_index: int) -> None:
         self.first_index = first_index
         self.must_send = True
         self.news_at = None
-        self.leaving_until = None
+        self.leaving = False
         self.replaced = {}
         self.progress: dict[MemberId, Progress] = {}
         self.reads = Reads()
@@ -59,6 +59,4 @@ class Leadership:
             times.append(self.news_at)
         if self.transfer is not None:
             times.append(self.transfer.until)
-        if self.leaving_until is not None:
-            times.append(self.leaving_until)
         return min(times, default=None)

@@ -120,9 +120,9 @@ class State:
             self.election_at = now + self._election_delay()
 
     def may_campaign(self) -> bool:
-        return self.installing is None and self._may_lead() and self.trusts_majority()
+        return self.installing is None and self.may_lead() and self.trusts_majority()
 
-    def _may_lead(self) -> bool:
+    def may_lead(self) -> bool:
         """A voter, or one whose removal is not known to be committed: the entry that removes it may be in its log alone,
         which no voter's is then as long as, so that nobody else could be elected."""
         if self.me in self.membership.voters:

@@ -32,7 +32,7 @@ def change(s: State, lead: Leadership, wanted: Change, now: float) -> int:
         raise ChangePending(f"the leader of term {s.term} has not committed anything yet; try again in a moment")
     if s.members.index > s.commit:
         raise ChangePending(f"the change at entry {s.members.index} is not committed yet; try again in a moment")
-    if lead.transfer is not None or lead.leaving_until is not None:
+    if lead.transfer is not None or lead.leaving:
         raise ChangePending("the leadership is being handed over; ask the next leader")
     caught_up = isinstance(wanted, Promote) and has_caught_up(s, lead, wanted.member)
     membership = changed(s.membership, wanted, caught_up=caught_up)
@@ -113,9 +113,9 @@ def _tell_successor(s: State, lead: Leadership, handing: Transfer) -> None:
 
 
 def _leave_when_known(s: State, lead: Leadership, now: float) -> None:
-    """A leader that is no voter any more leads until a majority knows that, so that one of them stands for election."""
-    if lead.leaving_until is None:
-        lead.leaving_until = now + s.settings.transfer_timeout_s
+    """A leader that is no voter any more leads until a majority knows that, so that one of them stands for election: if it
+    went before, all might go on believing in it, and it cannot stand itself."""
+    lead.leaving = True
     voters = [lead.progress[voter] for voter in s.membership.voters]
     know = sum([voter.commit >= s.members.index for voter in voters])
     if know >= majority_of(len(voters)):
@@ -136,10 +136,8 @@ def suspect(lead: Leadership, node: NodeId) -> None:
         lead.transfer = None
 
 
-def tick(s: State, lead: Leadership, now: float) -> None:
-    """What takes too long is given up."""
+def tick(lead: Leadership, now: float) -> None:
+    """A handover that takes too long is given up."""
     if lead.transfer is not None and lead.transfer.until <= now:
         lead.transfer = None
         lead.must_send = True
-    if lead.leaving_until is not None and lead.leaving_until <= now:
-        _leave(s, lead, now)
