@@ -14,7 +14,7 @@ from classic.stored_run import InBody, InStore, StoredRun
 from classic.variable_queue import ContentLost
 from native.sequence_set import Range, SequenceSet
 from storage import names
-from storage.errors import Corrupt, DiskFull
+from storage.errors import Corrupt, DiskFailed, DiskFull
 from storage.record import Kind
 from storage.wal import Location
 
@@ -55,12 +55,15 @@ class QueueBacking:
         self.reads += 1
         try:
             return self._read(run)
-        except (Corrupt, FileNotFoundError, KeyError) as error:
+        except (Corrupt, DiskFailed, FileNotFoundError, KeyError) as error:
             what = (
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
             if isinstance(error, Corrupt):
                 self._shelf.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
+            elif isinstance(error, DiskFailed):
+                self._shelf.fail(error)  # and so the file does not go: the next start may be able to read it
+                self._shelf.found(what)
             else:
                 self._shelf.found(what)
             raise ContentLost(str(error)) from error
@@ -83,21 +86,33 @@ class QueueBacking:
 
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
         self.reads += 1
-        return self.index.page_in(start, end, count_max)
+        try:
+            return self.index.page_in(start, end, count_max)
+        except DiskFailed as error:
+            self._shelf.fail(error)
+            return [], self.index.end_of_segment(start)
 
     # writing
 
     def spill(self, run: StoredRun) -> bool:
         assert run.content is not None, f"the run {run.first} has no content to spill"
+        shelf = self._shelf
+        if shelf.failed is not None:
+            return False
         try:
-            run.where = self._shelf.spilled.spill(run.content)
+            run.where = shelf.spilled.spill(run.content)
         except DiskFull:
+            return False
+        except DiskFailed as error:
+            shelf.fail(error)
             return False
         run.content_first = run.first
         self.writes += 1
         return True
 
     def page_out(self, runs: Sequence[StoredRun]) -> bool:
+        if self._shelf.failed is not None:
+            return False
         new = [run for run in runs if not run.indexed and not self._moved_out(run)]
         for run in new:
             if run.where is None and not self.spill(run):
@@ -106,6 +121,9 @@ class QueueBacking:
             if new:
                 self.index.write_runs(new)
         except DiskFull:
+            return False
+        except DiskFailed as error:
+            self._shelf.fail(error)
             return False
         self.writes += len(new)
         return True
@@ -141,15 +159,23 @@ class QueueBacking:
         """All ready messages are about to be dropped: let go of contents that only they need."""
         self._release(queue, only_ready=True)
 
-    def release_all(self, queue: ClassicQueue) -> None:
-        """The queue is deleted."""
+    def delete(self, queue: ClassicQueue) -> None:
+        """The queue is deleted, and its files with it."""
         self._release(queue, only_ready=False)
+        if self._shelf.failed is None:
+            try:
+                self.index.delete_all()
+            except DiskFailed as error:
+                self._shelf.fail(error)
 
     def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
         shelf = self._shelf
-        for run, content_id in self.index.store_ids():
-            if _goes(queue, run, only_ready):
-                (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
+        try:
+            for run, content_id in self.index.store_ids():
+                if _goes(queue, run, only_ready):
+                    (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
+        except DiskFailed as error:
+            shelf.fail(error)
         for level in queue.levels:
             for run in level.runs():
                 if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):

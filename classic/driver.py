@@ -81,12 +81,15 @@ class ClassicQueues:
     def stop(self, now: int) -> None:
         """Everything is made durable, and what a fast start needs is written down. Nothing may be published after it."""
         shelf, self._stopped = self._shelf, True
-        if shelf.log.failed is not None or self._housekeeping.failed is not None:
+        self._background.close()
+        if shelf.log.failed is not None:
             return
         try:
             shelf.write_settled()
             shelf.log.commit_now()
             shelf.release_durable()
+            if self._housekeeping.failed:
+                return
             for queue in self._queues.values():
                 if not queue.record.durable:
                     queue.backing.index.delete_all()
@@ -150,8 +153,7 @@ class ClassicQueues:
         assert isinstance(queue, ClassicQueue), f"{queue!r} is not a classic queue"
         ready = queue.ready_count
         queue.close()
-        queue.backing.release_all(queue)
-        queue.backing.index.delete_all()
+        queue.backing.delete(queue)
         self._answer_purges(queue, 1 << 62)
         self._active.pop(queue, None)
         self._shelf.settled.pop(queue, None)

@@ -21,7 +21,6 @@ from classic.manifest import Manifest
 from classic.move_out import MoveOut
 from classic.shelf import Shelf
 from classic.turns import next_in_turn
-from storage import names
 from storage.errors import Corrupt, DiskFailed, DiskFull
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ class Background(Protocol):
     def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
         """Do `work` without holding up the event loop, then call `done` on the loop, with what was raised."""
 
+    def close(self) -> None:
+        """Wait for the work that has begun. Nothing more is asked for. Closing twice does no harm."""
+
 
 class AtOnce:
     """Work is done where it is asked for."""
@@ -47,6 +49,9 @@ class AtOnce:
         else:
             done(None, None)
 
+    def close(self) -> None:
+        pass
+
 
 class Housekeeping:
     """See the module. `queues` are all that are open, by id."""
@@ -54,12 +59,13 @@ class Housekeeping:
     def __init__(
         self, shelf: Shelf, queues: Mapping[int, ClassicQueue], manifest: Manifest, background: Background
     ) -> None:
-        self.manifest = manifest
-        self.failed: str | None = None
+        self.manifest = manifest  # what the disk has, without the queues that were deleted since
         self._shelf = shelf
         self._queues = queues
         self._background = background
-        self._moving: MoveOut | None = None
+        self._moving: MoveOut | None = None  # until its file is released
+        self._stuck = False  # a log file cannot be walked to its end, and has to stay
+        self._stopped = False
         self._busy = False  # a chain of sync, save, release or delete is on its way
         self._dead: list[tuple[int, ClassicQueue, int]] = []  # ticket, queue, segment
         self._dead_files: list[tuple[int, int]] = []  # ticket, store file
@@ -68,14 +74,15 @@ class Housekeeping:
         self._compact_at = 0
 
     @property
-    def idle(self) -> bool:
-        return not (self._busy or self._moving or self._dead or self._dead_files)
+    def failed(self) -> bool:
+        """Whether nothing is released or deleted any more: the log keeps what could not be made durable elsewhere."""
+        return self._stuck or self._shelf.failed is not None
 
     def tick(self, now: int, settled_ticket: int) -> None:
         """`settled_ticket` makes durable what was settled until now."""
         if self._full:
             self._full, self._retry_at = False, now + RETRY_MS
-        if self.failed is not None or now < self._retry_at:
+        if self.failed or now < self._retry_at:
             return
         try:
             self._shelf.release_durable()
@@ -90,7 +97,7 @@ class Housekeeping:
         except DiskFull:
             self._retry_at = now + RETRY_MS
         except DiskFailed as error:
-            self._fail(error)
+            self._shelf.fail(error)
 
     # the log
 
@@ -115,12 +122,10 @@ class Housekeeping:
         behind = len(self._shelf.log_files.files()) - self._shelf.limits.log_files_kept
         while not moving.done and walked < STEP_BYTES_MIN * max(1, behind):
             walked += moving.step()
-        if moving.done:
-            self._moving = None
-            if moving.damaged:
-                self.failed = f"{names.log_file(moving.file_number)} is damaged"
-            else:
-                self._release(moving.file_number + 1)
+        if moving.damaged:
+            self._stuck = True
+        elif moving.done:
+            self._release(moving.file_number + 1)
 
     def _release(self, first_file: int) -> None:
         for queue in self._with_files():
@@ -128,7 +133,7 @@ class Housekeeping:
         noted = self._noted_now()
 
         def done() -> None:
-            self.manifest = noted
+            self._moving = None
             self._shelf.released(first_file)
             self._shelf.log_files.release(first_file)
 
@@ -173,8 +178,9 @@ class Housekeeping:
         dead = [one for one in dead if self._still_dead(one[1], one[2])]
         if not dead and not dead_files:
             return
-        noted = [self.manifest.forget_segment(queue.record.id, number) for _, queue, number in dead]
-        noted += [self.manifest.store.pop(number, None) is not None for number in dead_files]
+        noted = self.manifest.copy()
+        changed = [noted.forget_segment(queue.record.id, number) for _, queue, number in dead]
+        changed += [noted.store.pop(number, None) is not None for number in dead_files]
 
         def delete() -> None:
             for _, queue, number in dead:
@@ -184,14 +190,14 @@ class Housekeeping:
                 if number in self._shelf.store.files:
                     self._shelf.store.delete(number)
 
-        if any(noted):
-            self._sync_and_save(self.manifest, delete, sync=False)
+        if any(changed):
+            self._sync_and_save(noted, delete, sync=False)
         else:
             delete()
 
     def _still_dead(self, queue: ClassicQueue, number: int) -> bool:
         """A segment may have got new messages since."""
-        return not queue.deleted and number in queue.backing.index.dead_segments(queue.alive_in)
+        return not queue.deleted and queue.backing.index.is_dead(number, queue.alive_in)
 
     def _compact(self) -> None:
         number = self._shelf.store.sparse_file()
@@ -204,17 +210,12 @@ class Housekeeping:
             return
         noted = self._noted_now()
         noted.store.pop(number, None)
-
-        def done() -> None:
-            self.manifest = noted
-            self._shelf.store.delete(number)
-
-        self._sync_and_save(noted, done)
+        self._sync_and_save(noted, lambda: self._shelf.store.delete(number))
 
     # durability
 
     def _sync_and_save(self, noted: Manifest, then: Callable[[], None], sync: bool = True) -> None:
-        """Make files and manifest durable beside the loop, then go on."""
+        """Make files and manifest durable beside the loop, then go on. `noted` is nobody else's meanwhile."""
         dirty = self._dirty_files() if sync else []
         disk = self._shelf.disk
         self._busy = True
@@ -228,23 +229,30 @@ class Housekeeping:
             if isinstance(error, DiskFull):
                 self._full = True
             elif error is not None:
-                self._fail(error)
-            else:
-                then()
+                self._shelf.fail(error)
+            elif not self._stopped:
+                self._saved(noted)
+                try:
+                    then()
+                except DiskFailed as failure:
+                    self._shelf.fail(failure)
 
         self._background.run(work, done)
+
+    def _saved(self, noted: Manifest) -> None:
+        """It is what the disk has now, but for queues that were deleted meanwhile."""
+        for queue_id in [one for one in noted.queues if one not in self._queues and one not in self.manifest.queues]:
+            del noted.queues[queue_id]
+        self.manifest = noted
 
     def _dirty_files(self) -> list[str]:
         dirty = [name for queue in self._with_files() for name in queue.backing.index.dirty_files()]
         return dirty + self._shelf.store.dirty_files()
 
-    def _fail(self, error: Exception) -> None:
-        """Nothing is released or deleted any more: the log keeps what could not be made durable elsewhere."""
-        self.failed = str(error)
-        self._shelf.found(f"queues' files cannot be made durable, the log keeps everything from now on: {error}")
-
     def stop(self) -> Manifest:
-        """Make everything durable, and the manifest with it. Blocks."""
+        """Make everything durable, and the manifest with it. Blocks. What was done beside the loop has ended, and if that was
+        not told yet it is not heard any more."""
+        self._stopped = True
         for queue in self._with_files():
             queue.backing.index.write_settled(queue.alive_in)
         noted = self._noted_now()

@@ -27,6 +27,11 @@ class Manifest:
     queues: dict[int, tuple[str, dict[int, Segment]]] = field(default_factory=dict)
     store: dict[int, int] = field(default_factory=dict)
 
+    def copy(self) -> Manifest:
+        """Another one that may be changed; the segments, which nobody changes, are shared."""
+        queues = {queue_id: (directory, dict(segments)) for queue_id, (directory, segments) in self.queues.items()}
+        return Manifest(queues, dict(self.store))
+
     def note_queue(self, queue_id: int, index: QueueIndex) -> None:
         if index.segments:
             copies = {

@@ -95,7 +95,8 @@ class MoveOut:
 
     def _write_runs(self) -> None:
         for queue, runs in self._runs.items():
-            queue.backing.index.write_runs(runs)
+            if not queue.deleted:  # since there was no room for them before
+                queue.backing.index.write_runs(runs)
         self._runs.clear()
 
 

@@ -22,6 +22,7 @@ from classic.stored_run import InBody, InStore, StoredRun
 from native.sequence_set import Range
 from storage import names
 from storage.disk import Buffer
+from storage.errors import DiskFull
 from storage.record import HEADER_BYTES, VERSION, Kind, seal
 
 SEQUENCES_PER_SEGMENT = 16_384
@@ -103,13 +104,17 @@ class QueueIndex:
 
     def write_runs(self, runs: Sequence[StoredRun]) -> None:
         """Entries for runs whose content is on disk."""
-        for number, block in blocks_of(runs, self.number_of):
-            self.write_block(number, block)
-        for run in runs:
-            segment = self.segments[self.number_of(run.first)]
+        for run in (
+            runs
+        ):  # first: if a write fails, what was written before it is not beyond what its segment is known to have
+            number = self.number_of(run.first)
+            segment = self.segments.get(number) or self._begin(number)
             segment.first, segment.end = min(segment.first, run.first), max(segment.end, run.end)
             if isinstance(run.where, InStore):
                 segment.in_store = True
+        for number, block in blocks_of(runs, self.number_of):
+            self.write_block(number, block)
+        for run in runs:
             run.indexed = True
 
     def write_block(self, number: int, block: Block, first: int | None = None, end: int = 0) -> None:
@@ -124,8 +129,8 @@ class QueueIndex:
     def _begin(self, number: int) -> Segment:
         if not self.segments:
             self._files.disk.make_dir(self.directory)
-            self._indexed[self._queue_id] = None
         self._files.create(self._index_name(number))
+        self._indexed[self._queue_id] = None
         segment = self.segments[number] = Segment(number, first=(number + 1) * self._per_segment)
         return segment
 
@@ -211,6 +216,11 @@ class QueueIndex:
                 return runs, max(runs[-1].end, min(end, (number + 1) * self._per_segment))
         return [], end
 
+    def end_of_segment(self, sequence: int) -> int:
+        """Where the segment ends that this message, or the next one that the index has, belongs to."""
+        wanted = self.number_of(sequence)
+        return (min((number for number in self.segments if number >= wanted), default=wanted) + 1) * self._per_segment
+
     def find(self, first: int) -> StoredRun | None:
         """The run that begins with this message, as the index knows it."""
         number = self.number_of(first)
@@ -243,8 +253,21 @@ class QueueIndex:
         assert isinstance(run.where, InBody), f"the run at {run.first} is in {run.where}"
         number = self.number_of(run.first)
         if number in self._bodies:
-            self.flush_bodies()
+            try:
+                self.flush_bodies()
+            except DiskFull:
+                return self._buffered_body(number, run.where)
         return self._files.payload(self._body_name(number), run.where.offset, run.where.size)
+
+    def _buffered_body(self, number: int, where: InBody) -> bytes:
+        """A content there may be no room for on the disk."""
+        parts = self._bodies[number]
+        at = self.segments[number].body_size - sum(map(len, parts))
+        for part in parts:
+            if at == where.offset:
+                return bytes(part)
+            at += len(part)
+        return self._files.payload(self._body_name(number), where.offset, where.size)
 
     def store_ids(self) -> Iterator[tuple[StoredRun, InStore]]:
         """The runs of this queue whose content is in the shared store."""
@@ -260,11 +283,11 @@ class QueueIndex:
     # going
 
     def dead_segments(self, alive: Alive) -> list[int]:
-        return [
-            segment.number
-            for segment in self.segments.values()
-            if not alive(segment.first, max(segment.first, segment.end))
-        ]
+        return [number for number in self.segments if self.is_dead(number, alive)]
+
+    def is_dead(self, number: int, alive: Alive) -> bool:
+        segment = self.segments.get(number)
+        return segment is not None and not alive(segment.first, max(segment.first, segment.end))
 
     def delete(self, number: int) -> None:
         """Remove a segment's files. The caller syncs the directory, if somebody was promised that they are gone."""

@@ -2,6 +2,8 @@
 
 live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
 settled   messages of each queue that are done with, and that the log has not been told yet
+failed    why the files beside the log are not written any more. What a failed write or fsync left in them is unknown, so none
+          is vouched for or deleted from then on. The log goes on and keeps everything; what only memory held stays there
 """
 
 from __future__ import annotations
@@ -74,6 +76,13 @@ class Shelf:
         self.finding_count = 0
         self._put_aside: set[str] = set()
         self.on_finding: Callable[[str], None] | None = None
+        self.failed: str | None = None
+
+    def fail(self, error: Exception) -> None:
+        """The disk failed at a file beside the log."""
+        if self.failed is None:
+            self.failed = str(error)
+            self.found(f"queues' files are not written any more, the log keeps everything from now on: {error}")
 
     def found(self, what: str) -> None:
         """Something is wrong with a file. The node logs it."""
@@ -99,6 +108,9 @@ class Shelf:
             self.found(f"{what}. There is no such file")
         except DiskFull:
             self.found(f"{what}. There is no room for a copy of it")
+            return False
+        except DiskFailed as error:
+            self.found(f"{what}. It cannot be copied: {error}")
             return False
         self._put_aside.add(name)
         return True

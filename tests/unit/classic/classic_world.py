@@ -15,6 +15,7 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
+from classic.housekeeping import AtOnce, Background
 from classic.queue import ClassicQueue
 from classic.shelf import ClassicLimits
 from native.content import encode, messages
@@ -116,7 +117,9 @@ class World:
         limits: ClassicLimits = TINY,
         log_file_bytes_max: int = 2_000,
         effective: EffectiveArguments | None = None,
+        background: Callable[[], Background] = AtOnce,
     ) -> None:
+        self.background = background
         self.disk = disk or SimDisk()
         self.records = list(records)
         self.limits = limits
@@ -130,7 +133,7 @@ class World:
         self.host, self.loop = Host(), SimLoop()
         facts = load_or_create(self.disk, LOG_ID)
         replay = Replay(self.disk, facts, salvage=True)
-        self.kind = ClassicQueues(self.disk, self.limits)
+        self.kind = ClassicQueues(self.disk, self.limits, self.background())
         self.kind.recover(replay.chunks(), self.records)
         core = LogCore(facts.log_id, replay.finish(), self.log_file_bytes_max)
         self.damage = replay.damage

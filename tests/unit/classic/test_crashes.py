@@ -64,9 +64,7 @@ class Story:
         elif action < 0.8 and model.out:
             self.settle(name, Outcome.REQUEUED, chance.randrange(1, 3))
         elif action < 0.805:
-            world.queues[name].purge(world.now)
-            model.acknowledged.update(model.waiting)
-            model.waiting.clear()
+            self.purge(name)
         elif action < 0.9:
             world.loop.run_soon()
         else:
@@ -101,6 +99,12 @@ class Story:
             number = model.waiting.pop(0)
             assert body == self.body(number), self.world.kind.findings
             model.out[number] = got.piece
+
+    def purge(self, name: str) -> None:
+        model = self.models[name]
+        model.acknowledged.update(model.waiting)
+        model.waiting.clear()
+        self.world.queues[name].purge(self.world.now)
 
     def settle(self, name: str, outcome: Outcome, count: int) -> None:
         model = self.models[name]

@@ -1,0 +1,253 @@
+"""The disk fails, or is full, at any one of its calls, and syncs are done beside the loop: the node goes on or refuses.
+
+The same model as in test_crashes.py: whatever was confirmed and not acknowledged is there after the next start. Until then some
+of it may be out of reach, which the node says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from broker.errors import ResourceExhausted
+from native.content import messages
+from tests.sim.disk import Call, Fault, Faults, no_faults
+from tests.unit.classic.classic_world import World, record_of
+from tests.unit.classic.test_crashes import NAMES, Story, give_back
+
+Work = Callable[[], None]
+Done = Callable[[None, Exception | None], None]
+
+
+class Later:
+    """Work that is done beside the loop, some time after it was asked for, and told on the loop some time after that."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Work, Done]] = []
+        self.worked: list[tuple[Done, Exception | None]] = []
+
+    def run(self, work: Work, done: Done) -> None:
+        self.waiting.append((work, done))
+
+    def close(self) -> None:
+        while self.waiting:
+            self.work()
+        self.worked.clear()
+
+    def work(self) -> None:
+        work, done = self.waiting.pop(0)
+        try:
+            work()
+        except Exception as error:
+            self.worked.append((done, error))
+        else:
+            self.worked.append((done, None))
+
+    def tell(self) -> None:
+        done, error = self.worked.pop(0)
+        done(None, error)
+
+
+class Failing(Story):
+    """A story whose disk may fail."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.hidden: dict[str, set[int]] = {name: set() for name in NAMES}  # could not be read
+        self.perhaps: set[int] = set()  # their publisher was told that they were not taken
+        self.faulty = False
+        self.world.disk.kill()
+        self.world = World(self.world.records, background=self.new_background)
+
+    def new_background(self) -> Later:
+        self.background = Later()
+        return self.background
+
+    def step(self) -> None:
+        if self.background.waiting and self.chance.random() < 0.2:
+            self.background.work()
+        if self.background.worked and self.chance.random() < 0.2:
+            self.background.tell()
+        super().step()
+
+    def publish(self) -> None:
+        before, models = self.next, {name: list(model.waiting) for name, model in self.models.items()}
+        refused = set(self.world.confirmed.refused)
+        try:
+            super().publish()
+        except ResourceExhausted:
+            pass
+        else:
+            if self.world.confirmed.refused == refused:
+                return
+        assert self.faulty
+        self.perhaps.update(range(before, self.next))
+        for name, waiting in models.items():
+            self.models[name].waiting = waiting
+
+    def take(self, name: str, count: int) -> None:
+        model = self.models[name]
+        for _ in range(count):
+            got = self.world.get(name)
+            number = None
+            if got is not None:
+                body = messages(got.content[got.piece.position :], 0, 1)[0][1]
+                number = int(body.partition(b"|")[0])
+                assert body == self.body(number)
+            while model.waiting and model.waiting[0] != number:
+                assert self.world.kind.findings, f"{model.waiting[0]} is not there, and nobody says why"
+                self.hidden[name].add(model.waiting.pop(0))
+            if got is None or number is None:
+                return
+            model.waiting.pop(0)
+            model.out[number] = got.piece
+
+    def purge(self, name: str) -> None:
+        with suppress(ResourceExhausted):
+            super().purge(name)
+
+    def crash(self) -> None:
+        for name, model in self.models.items():
+            model.waiting = sorted({*model.waiting, *self.hidden[name]})
+            model.acknowledged |= self.perhaps
+            model.persistent |= self.perhaps
+            self.hidden[name].clear()
+        self.perhaps.clear()
+        self.faulty = False
+        super().crash()
+
+
+def at_call(number: int, fault: Fault, forever: bool, only: str) -> Faults:
+    """A fault at the first call from this one on that concerns a file with `only` in its name, or at all of them."""
+    hit: list[int] = []
+
+    def faults(call: Call) -> Fault | None:
+        if call.number < number or only not in call.name or (hit and not forever):
+            return None
+        hit.append(call.number)
+        return fault
+
+    return faults
+
+
+@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_call_of_the_disk_fails_nothing_confirmed_is_lost(seed: int, fault: Fault) -> None:
+    story = Failing(seed)
+    chance = story.chance
+    for _ in range(5):
+        for _ in range(chance.randrange(200)):
+            story.step()
+        if chance.random() < 0.3:  # with work on its way
+            give_back(story)
+            story.clean_restart()
+        story.faulty = True
+        story.world.disk.faults = at_call(
+            story.world.disk.calls + chance.randrange(1, 150),
+            fault,
+            forever=chance.random() < 0.4,
+            only=chance.choice(("classic", "classic", "idx", "body", "rdq", "")),
+        )
+        for _ in range(chance.randrange(250)):
+            story.step()
+        story.crash()
+
+
+def moved_out(background: Later) -> World:
+    """A world in which one log file was walked to its end; what was moved is now to be synced."""
+    world = World([record_of("a", 1), record_of("b", 2)], background=lambda: background)
+    for number in range(40):
+        world.publish(["a", "b"], [b"%02d|" % number + b"z" * (30 if number % 2 else 60)], confirm=number)
+        world.loop.run_soon()
+    while not (background.waiting and world.kind._housekeeping._moving):
+        while background.waiting:
+            background.work()
+            background.tell()
+        world.tick()
+    return world
+
+
+def test_a_queue_that_is_deleted_while_the_manifest_is_saved_is_not_missed_later() -> None:
+    background = Later()
+    world = moved_out(background)
+    world.kind.delete(world.queues["b"], world.now)
+    background.work()
+    background.tell()
+    assert list(world.kind._housekeeping.manifest.queues) == [1]
+    world.records.pop()
+    world.restart()
+    assert not world.kind.findings
+    assert len(world.waiting("a")) == 40
+
+
+def test_a_stop_waits_for_what_is_done_beside_the_loop_and_does_not_hear_of_it_later() -> None:
+    background = Later()
+    world = moved_out(background)
+    _, done = background.waiting[0]
+    world.kind.stop(world.now)
+    assert not background.waiting
+    calls = world.disk.calls
+    done(None, None)
+    assert world.disk.calls == calls
+    world.log.close()
+    world.disk.kill()
+    world.start()
+    assert not world.kind.findings
+    assert len(world.waiting("a")) == len(world.waiting("b")) == 40
+
+
+def test_a_full_disk_does_not_get_a_second_copy_of_what_was_moved_out() -> None:
+    """Only the manifest had no room. The log file was walked again at every attempt, and all of it written again."""
+    background = Later()
+    world = moved_out(background)
+    sizes = [{s.number: s.body_size for s in q.backing.index.segments.values()} for q in world.queues.values()]
+    world.disk.faults = lambda call: Fault.ENOSPC if "files" in call.name and call.operation == "create" else None
+    for _ in range(200):
+        if background.waiting:
+            background.work()
+            background.tell()
+        world.tick()
+    again = [{s.number: s.body_size for s in q.backing.index.segments.values()} for q in world.queues.values()]
+    assert again == sizes and any(sizes[0].values())
+    world.disk.faults = no_faults
+    assert not world.kind.findings
+
+
+def test_a_dead_file_is_not_deleted_before_the_manifest_says_so_though_that_was_tried_before() -> None:
+    background = Later()
+    world = moved_out(background)
+    background.work()
+    background.tell()
+    world.queues["a"].purge(world.now)
+    world.loop.run_soon()
+    full = True
+    world.disk.faults = lambda call: (
+        Fault.ENOSPC if full and "files" in call.name and call.operation == "create" else None
+    )
+    for _ in range(150):
+        if background.waiting:
+            background.work()
+            background.tell()
+        world.tick()
+    world.disk.kill()
+    world.disk.faults = no_faults
+    world.start()
+    assert not world.kind.findings, world.kind.findings
+    assert world.queues["a"].ready_count == 0
+
+
+def test_a_message_whose_bytes_cannot_be_read_is_told_of_and_there_again_after_a_restart() -> None:
+    background = Later()
+    world = moved_out(background)
+    background.work()
+    background.tell()
+    world.disk.faults = lambda call: Fault.EIO if call.operation == "read" and "classic" in call.name else None
+    seen = len(world.waiting("a"))
+    assert seen < 40 and world.kind.findings
+    world.disk.faults = no_faults
+    world.tick(100)
+    world.stop()
+    world.start()
+    assert len(world.waiting("a")) == 40
