@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import classic.file_formats  # noqa: F401  registers how the files of classic queues are read
+import raft.group_formats  # noqa: F401  and those of replicated logs
 from broker.catalog import LOAD_ORDER
 from node.metadata import CatalogDamaged, decoded, stored_of
 from storage import doctor, names

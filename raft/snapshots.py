@@ -118,18 +118,25 @@ def load_state(disk: Disk, group: int, stored: StoredSnapshot) -> bytes:
 
 def whole(disk: Disk, group: int, number: int) -> tuple[StoredSnapshot, LiveEntries] | None:
     """A file of which only the name is known, read to its end; None when it is not whole."""
-    name = group_snapshot(group, number)
     try:
-        file = _open(disk, name)
-        try:
-            size = file.size()
-            meta, live, state_at = _head(file, name, group, size)
-            _, end = _state(file, name, group, state_at, size)
-        finally:
-            file.close()
+        meta, live, size = read_whole(disk, group_snapshot(group, number), group)
     except Corrupt:
         return None
-    return (StoredSnapshot(meta, meta.index + 1, number, size, live.count), live) if end == size else None
+    return StoredSnapshot(meta, meta.index + 1, number, size, live.count), live
+
+
+def read_whole(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, LiveEntries, int]:
+    """What a file stands for and its size, when all of it is what was written. Raises Corrupt."""
+    file = _open(disk, name)
+    try:
+        size = file.size()
+        meta, live, state_at = _head(file, name, group, size)
+        _, end = _state(file, name, group, state_at, size)
+    finally:
+        file.close()
+    if end != size:
+        raise Corrupt(name, end, size - end, "there is something behind its end")
+    return meta, live, size
 
 
 def _open(disk: Disk, name: str) -> File:

@@ -90,7 +90,7 @@ class WalLogStore:
             raise Compacted(low, log.first)
         assert low < high <= log.last + 1, f"entries {low} to {high - 1} of a log from {log.first} to {log.last}"
         found: list[Entry] = []
-        while low < high and bytes_max > 0:
+        while low < high and (bytes_max > 0 or not found):
             for entry in self._run(low, high):
                 bytes_max -= len(entry.data)
                 if bytes_max < 0 and found:

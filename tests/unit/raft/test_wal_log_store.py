@@ -1,0 +1,171 @@
+"""What one group's store answers, whether entries lie in memory, in the log or in segments; and snapshots that cross."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from raft.errors import Compacted
+from raft.live_entries import LiveEntries
+from raft.messages import Entry, SnapshotChunk, SnapshotMeta
+from tests.unit.raft.store_world import FIRST, TINY, World, digest_of
+
+
+def world_with(entries: int, world: World | None = None) -> World:
+    world = world or World().open()
+    world.create(7)
+    for first in range(1, entries + 1, 5):
+        world.append(7, first, 1, [b"%d " % index * 8 for index in range(first, min(first + 5, entries + 1))])
+        world.settle()
+    return world
+
+
+def test_entries_are_cut_by_bytes_but_one_is_always_given() -> None:
+    store = world_with(40).store.group(7)
+    assert [entry.index for entry in store.entries(3, 10, 1)] == [3]
+    assert [entry.index for entry in store.entries(3, 10, 0)] == [3]
+    assert [entry.index for entry in store.entries(3, 10, 48)] == [3, 4, 5]
+    assert [entry.index for entry in store.entries(38, 41, 10_000)] == [38, 39, 40]
+
+
+def test_entries_in_front_of_the_log_are_compacted() -> None:
+    world = world_with(20)
+    world.snapshot(7, 12, [], b"state")
+    store = world.store.group(7)
+    assert (store.first_index(), store.term(12)) == (13, 1)
+    with pytest.raises(Compacted):
+        store.entries(12, 14, 100)
+    with pytest.raises(Compacted):
+        store.term(11)
+
+
+def test_some_entries_below_the_snapshot_stay_for_slow_followers() -> None:
+    world = world_with(20, World(limits=replace(TINY, entries_kept=5)).open())
+    world.snapshot(7, 12, [1], b"state")
+    store = world.store.group(7)
+    assert (store.first_index(), store.term(7)) == (8, 1)
+    assert [entry.index for entry in store.entries(8, 13, 10_000)] == [8, 9, 10, 11, 12]
+    world.check_now()
+
+
+def test_a_local_snapshot_that_ends_late_never_replaces_a_newer_one() -> None:
+    """Ra de94f929 (C9)."""
+    world, donor = world_with(20), world_with(30, World(node=2).open())
+    donor.snapshot(7, 30, [2, 29], b"the leader's")
+    donor.settle()
+    late: list[bool] = []
+    world.store._jobs.stopped = True  # the local one waits
+    world.store.group(7).save_snapshot(SnapshotMeta(12, 1, FIRST, 3), [b"ours"], [1], late.append)
+    waiting, world.store._jobs._waiting = world.store._jobs._waiting, type(world.store._jobs._waiting)()
+    world.store._jobs.stopped = False
+    assert world.install(7, donor)
+    for job in waiting:
+        world.store._jobs.add(job)
+    world.settle()
+    assert late == [False]
+    world.check_now()
+    world.disk.kill()
+    assert digest_of(world.reopened().store.group(7)) == world.now(7)
+
+
+def test_a_snapshot_is_received_in_chunks_of_any_size() -> None:
+    donor = world_with(30, World(node=2).open())
+    donor.snapshot(7, 25, [1, 2, 9, 24], b"state" * 100)
+    for chunk_bytes in (1, 7, 100, 10_000):
+        world = world_with(3)
+        assert world.install(7, donor, chunk_bytes)
+        world.check_now()
+        world.append(7, 26, 2, [b"behind it"])
+        world.settle()
+        world.disk.kill()
+        assert digest_of(world.reopened().store.group(7)) == world.now(7)
+
+
+def test_what_was_damaged_on_its_way_is_not_installed() -> None:
+    donor = world_with(30, World(node=2).open())
+    donor.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
+    source = donor.store.group(7)
+    meta, size = source.snapshot(), source.snapshot_size()
+    whole = source.read_snapshot(25, 0, size)
+    assert whole is not None and len(whole) == size
+    for at in range(0, size + 1, 13):
+        world = world_with(3)
+        store = world.store.group(7)
+        sent = whole[:at] if at % 2 else whole[:at] + b"\xff" + whole[at + 1 :]
+        if sent == whole:
+            continue
+        store.receive(SnapshotChunk(0, 0, 1, meta, 0, sent, True))
+        answers: list[bytes | None] = []
+        store.install(meta, answers.append)
+        world.settle()
+        assert answers == [None] and world.findings
+        world.check_now()
+        assert world.install(7, donor), "and the next attempt begins anew"
+
+
+def test_a_stream_goes_on_where_it_was_though_its_entries_move() -> None:
+    """C10: between two chunks the log is released and segments are rewritten."""
+    world = world_with(30)
+    world.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
+    store = world.store.group(7)
+    expected = store.read_snapshot(25, 0, store.snapshot_size())
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < store.snapshot_size():
+        part = store.read_snapshot(25, sum(map(len, parts)), 50)
+        assert part
+        parts.append(part)
+        first = world.now(7).last + 1
+        world.append(7, first, 1, [b"more" * 30] * 4)
+        world.settle()
+        world.store.tick(1_000_000 * len(parts))
+    assert b"".join(parts) == expected
+    world.snapshot(7, 26, [9], b"newer")
+    assert store.read_snapshot(25, 50, 50) is None
+
+
+def test_flushed_entries_cost_no_objects() -> None:
+    world = world_with(2000, World(limits=replace(TINY, memory_bytes_max=10_000)).open())
+    store = world.store.group(7)
+    assert len(store._tail) < 100
+    rows = store.log.rows
+    assert rows is None or len(rows) < 100
+    assert store.entries(1000, 1001, 1)[0].data == b"1000 " * 8
+
+
+def test_segments_of_which_nothing_counts_are_deleted_and_sparse_ones_rewritten() -> None:
+    world = world_with(200)
+    before = world.store.group(7).log.segments
+    assert len(before) > 20
+    world.snapshot(7, 190, [3, 4, 100], b"state")
+    world.settle()
+    world.store.tick(10_000_000)
+    world.settle()
+    after = world.store.group(7).log.segments
+    assert sum(row.entries for row in after) < 20 and {row.first for row in after} >= {3}
+    files = [name for name in world.disk.list("raft") if name.endswith(".seg")]
+    assert len(files) == len(after)
+    world.check_now()
+    world.disk.kill()
+    assert digest_of(world.reopened().store.group(7)) == world.now(7)
+
+
+def test_log_files_are_let_go_once_what_counts_is_elsewhere() -> None:
+    world = world_with(200)
+    assert world.log.files().start > 3
+    assert world.store.groups_file.first_file == world.log.files().start
+    world.check_now()
+
+
+def test_entries_that_do_not_follow_are_a_mistake_of_ours() -> None:
+    store = world_with(5).store.group(7)
+    with pytest.raises(AssertionError, match="entry 9 follows 5"):
+        store.append(None, [Entry(9, 1, 0, b"")])
+
+
+def test_live_entries_are_ranges() -> None:
+    live = LiveEntries([1, 2, 3, 9, 11, 12])
+    assert (list(live), live.count) == ([1, 2, 3, 9, 11, 12], 6)
+    assert list(LiveEntries.decode(live.encode())) == list(live)
+    assert list(live.within(2, 12)) == [(2, 4), (9, 10), (11, 12)]
+    assert [index for index in range(14) if index in live] == list(live)
