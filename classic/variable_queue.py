@@ -86,6 +86,7 @@ class VariableQueue:
         self._runs_max = self._runs_limit = runs_max
         self._ram_count_max = ram_count_max
         self._pressure = 0.0
+        self._no_room = False  # on disk, when it was asked for last; asked for again on the next tick
 
     def __len__(self) -> int:
         return self.ready.count
@@ -318,6 +319,7 @@ class VariableQueue:
     def tick(self, now: int, pressure: float) -> None:
         """Find out how fast messages leave, and what may stay in memory because of that."""
         self._pressure = pressure
+        self._no_room = False
         self._runs_limit = min(self._runs_max, RUNS_UNDER_PRESSURE_MAX) if pressure > 0 else self._runs_max
         if self.rates.maybe_measure(now):
             wanted = 1 + int(2 * self.rates.egress.per_second)
@@ -329,15 +331,19 @@ class VariableQueue:
             self._contents_to_disk()
         if len(self.q4) - self.ram_count > self._runs_limit:  # each content in memory is at least one message
             self._shorten_q4()
-        if len(self.q2) + len(self.q3) > self._runs_limit:
-            self._positions_to_disk()
+        if len(self.q2) + len(self.q3) > self._runs_limit and not self._no_room:
+            self._no_room = not self._positions_to_disk()
         self._check()
 
     def _contents_to_disk(self) -> None:
         while self.ram_count > self.target_ram_count and (self.q1 or self.q4):
             run = self.q1.head if self.q1 else self.q4.tail
-            if run.where is None and not (self._must_spill() and self._backing.spill(run)):
-                return
+            if run.where is None:
+                if self._no_room or not self._must_spill():
+                    return
+                if not self._backing.spill(run):
+                    self._no_room = True
+                    return
             if self.q1:
                 (self.q2 if self.delta_count else self.q3).append(self.q1.pop_head())
             else:
@@ -360,19 +366,22 @@ class VariableQueue:
                 self.ram_count -= run.ready
         self.q3.prepend_all(runs)
 
-    def _positions_to_disk(self) -> None:
+    def _positions_to_disk(self) -> bool:
+        """False when there was no room."""
         if self.q2:
             runs = self.q2.take_all()
             if not self._to_delta(runs):
                 for run in runs:
                     self.q2.append(run)
-                return
+                return False
         if len(self.q3) > self._runs_limit:
             keep = max(1, self._runs_limit // 2)
             runs = [self.q3.pop_tail() for _ in range(len(self.q3) - keep)][::-1]
             if not self._to_delta(runs):
                 for run in runs:
                     self.q3.append(run)
+                return False
+        return True
 
     def _to_delta(self, runs: list[StoredRun]) -> bool:
         if not self._backing.page_out(runs):

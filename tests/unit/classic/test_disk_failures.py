@@ -251,3 +251,19 @@ def test_a_message_whose_bytes_cannot_be_read_is_told_of_and_there_again_after_a
     world.stop()
     world.start()
     assert len(world.waiting("a")) == 40
+
+
+def test_a_queue_that_finds_no_room_does_not_look_for_it_at_every_message() -> None:
+    """A long backlog on a full disk: each attempt concerns all of its runs."""
+    world = World([record_of("a", 1)], log_file_bytes_max=1 << 20)
+    world.disk.faults = lambda call: Fault.ENOSPC if call.name.endswith(".idx") else None
+    for number in range(10):
+        world.publish(["a"], [b"%d" % number])
+    before = world.disk.calls
+    for number in range(10, 200):
+        world.publish(["a"], [b"%d" % number])
+    assert world.disk.calls == before
+    world.disk.faults = no_faults
+    world.tick(2)
+    assert world.queues["a"].levels[0].delta_count > 150
+    assert [int(body) for body, _ in world.waiting("a")] == list(range(200))
