@@ -42,6 +42,7 @@ class QueueBacking:
         self.reads = 0
         self.writes = 0
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
+        self.active = shelf.active
         self._shelf = shelf
         self._name = f"queue '{record.name}' in vhost '{record.vhost}'"
 

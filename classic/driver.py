@@ -51,7 +51,6 @@ class ClassicQueues:
         self._queues: dict[int, ClassicQueue] = {}
         self._recovery: Recovery | None = None
         self._waiting: deque[tuple[int, list[Receipt]]] = deque()  # receipts by the ticket that answers them
-        self._active: dict[ClassicQueue, None] = {}  # whose rates are to be measured
         self._pressure = 0.0
         self._stopped = False
 
@@ -111,9 +110,9 @@ class ClassicQueues:
 
     def tick(self, now: int) -> None:
         shelf = self._shelf
-        for queue in next_in_turn(self._active):
+        for queue in next_in_turn(self._shelf.active):
             if queue.deleted or not queue.tick(now, self._pressure):
-                del self._active[queue]
+                del self._shelf.active[queue]
         if shelf.log.failed is None and not self._stopped:
             self._housekeeping.tick(now, shelf.write_settled())
 
@@ -122,7 +121,7 @@ class ClassicQueues:
         if pressure > 0 and pressure != self._pressure:
             for queue in self._queues.values():
                 if queue.ready_count:
-                    self._active[queue] = None
+                    self._shelf.active[queue] = None
         self._pressure = pressure
 
     @property
@@ -155,7 +154,7 @@ class ClassicQueues:
         queue.close()
         queue.backing.delete(queue)
         self._answer_purges(queue, 1 << 62)
-        self._active.pop(queue, None)
+        self._shelf.active.pop(queue, None)
         self._shelf.settled.pop(queue, None)
         del self._queues[queue.record.id]
         self._housekeeping.manifest.queues.pop(queue.record.id, None)
@@ -198,7 +197,7 @@ class ClassicQueues:
                 queue.redelivered.add(stored.first, stored.end)
         for queue, level, stored in taken:  # only now: what follows from it may publish to any of them
             queue.published(stored, level, now)
-            self._active[queue] = None
+            self._shelf.active[queue] = None
         if receipt is not None:
             for _ in range(len(taken) - len(durable)):
                 receipt.accepted()

@@ -342,6 +342,7 @@ class ClassicQueue:
 
     def _handed_out(self, piece: Slice, no_ack: bool) -> None:
         run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
+        self.backing.active[self] = None
         if piece.redelivered:
             self._figures.redelivered += piece.count
         if no_ack:

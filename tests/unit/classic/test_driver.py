@@ -248,3 +248,24 @@ def test_what_is_given_back_on_a_full_disk_is_neither_lost_nor_the_end_of_the_no
     world.disk.kill()
     world.start()
     assert [int(body) for body, _ in world.waiting("a")] == list(range(16))
+
+
+def test_rates_of_a_backlog_are_measured_though_nobody_publishes_any_more(world: World) -> None:
+    world.publish(["a"], [b"1", b"2", b"3"])
+    world.restart()
+    assert world.get("a") is not None
+    world.tick(3)
+    assert world.queues["a"].levels[0].rates.egress.per_second > 0
+
+
+def test_an_idle_node_does_not_touch_the_disk(world: World) -> None:
+    """After a restart there is a log file that holds nothing and has to stay; it was let go again on every tick."""
+    world.publish(["a"], [b"1"], confirm=1)
+    world.loop.run_soon()
+    assert world.get("a", no_ack=True) is not None
+    world.tick(5)
+    world.restart()
+    world.tick(5)
+    before = world.disk.calls
+    world.tick(50)
+    assert world.disk.calls == before
