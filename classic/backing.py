@@ -77,7 +77,8 @@ class QueueBacking:
             known = self.index.find(run.first)  # its log file went, and it was moved out before
             if known is None or isinstance(known.where, Location):
                 raise FileNotFoundError(f"the index has nothing of the run {run.first}")
-            run.where, run.content_first, run.indexed = known.where, known.content_first, True
+            assert known.where is not None, f"the index has the run {run.first} nowhere"
+            run.moved(known.where, known.content_first)
             where = known.where
         if isinstance(where, InBody):
             return self.index.body(run), run.content_first

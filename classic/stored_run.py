@@ -114,6 +114,12 @@ class StoredRun:
             bodies = (len(body) for _, body in messages(content, 0, count_messages(content)))
             self.sizes.extend(accumulate(bodies, initial=0))
 
+    def moved(self, where: Where, content_first: int) -> None:
+        """The content lies somewhere else now, without the messages at its begin that were done with."""
+        if self.sizes and content_first != self.content_first:
+            del self.sizes[: content_first - self.content_first]
+        self.where, self.content_first, self.indexed = where, content_first, True
+
     def loaded(self, content: bytes, content_first: int) -> None:
         """The content is in memory again."""
         self.content = content

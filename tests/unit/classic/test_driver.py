@@ -269,3 +269,22 @@ def test_an_idle_node_does_not_touch_the_disk(world: World) -> None:
     before = world.disk.calls
     world.tick(50)
     assert world.disk.calls == before
+
+
+def test_bytes_are_counted_right_when_the_begin_of_a_run_was_not_moved_out_with_the_rest(world: World) -> None:
+    world.publish(["a"], [b"x" * 3, b"y" * 20, b"z" * 7, b"w"], confirm=1)
+    world.loop.run_soon()
+    queue = world.queues["a"]
+    first, *others = [world.get("a") for _ in range(4)]
+    assert first is not None
+    queue.settle(first.piece, Outcome.ACKNOWLEDGED, world.now)
+    for other in others:
+        assert other is not None
+        queue.settle(other.piece, Outcome.RETURNED, world.now)
+    assert queue.ready_bytes == 28
+    fill_log(world, "passing", 150)
+    assert world.log.files().start > 1
+    left = []
+    while world.get("a") is not None:
+        left.append((queue.ready_bytes, queue.statistics().unacknowledged_bytes))
+    assert left == [(8, 20), (1, 27), (0, 28)]
