@@ -2,8 +2,10 @@
 
 A node is *trusted* while it answers: its pong to a ping of ours shows that both directions work. It is *suspected*
 - at once when the connection to it is lost, for a process that ends takes its connections with it;
-- when it has not answered a ping sent in the last `silence_s`: a machine without power, a stopped process, a network that
-  swallows what it is given, in either direction;
+- when nothing was heard of it for `silence_s`: a machine without power, a stopped process, a network that swallows what it is
+  given;
+- when it has not answered a ping sent in the last `answer_s`, though it is heard: it does not hear us. This is longer, for an
+  answer waits its turn behind all else that a busy node has to read, and being busy is no reason for an election;
 - for a moment, and then trusted, when it answers under a new incarnation: what its groups were told may be forgotten.
 
 Suspecting is cheap and may be wrong: it lets groups ask for an election, which a majority must grant. Nothing is ever
@@ -27,8 +29,9 @@ from raft.transport import Sign
 class DetectorSettings:
     """Seconds. A peer that is silent is suspected after `silence_s` to `silence_s + ping_interval_s`."""
 
-    ping_interval_s: float = 0.2
+    ping_interval_s: float = 0.25
     silence_s: float = 0.8
+    answer_s: float = 2.0
 
 
 class Verdict(NamedTuple):
@@ -45,6 +48,7 @@ class _Peer:
     next_ping: float = 0.0
     asked: int = 0  # number of the newest ping
     sent_at: dict[int, float] = field(default_factory=dict)  # unanswered pings, the oldest first
+    heard_at: float = 0.0
     answered_at: float = 0.0  # when the newest ping that was answered had been sent
     round_trip_s: float | None = None  # of that ping
 
@@ -54,7 +58,9 @@ class FailureDetector:
 
     def __init__(self, incarnation: int, settings: DetectorSettings, now: float) -> None:
         assert incarnation > 0, f"incarnation {incarnation} of this process"
-        assert 0 < settings.ping_interval_s < settings.silence_s, f"{settings} leaves no time for an answer"
+        assert 0 < settings.ping_interval_s < settings.silence_s <= settings.answer_s, (
+            f"{settings}: no time for an answer"
+        )
         self.incarnation = incarnation
         self._settings = settings
         self._peers: dict[NodeId, _Peer] = {}
@@ -104,11 +110,18 @@ class FailureDetector:
             peer.sent_at.clear()  # an answer to these would say nothing about the next connection
             self._judge(node, peer, False)
 
-    def heard(self, node: NodeId, sign: Sign, now: float) -> None:
+    def heard(self, node: NodeId, now: float) -> None:
+        """A letter of another kind came from it."""
+        peer = self._peers.get(node)
+        if peer is not None:
+            peer.heard_at = now
+
+    def heard_sign(self, node: NodeId, sign: Sign, now: float) -> None:
         """A ping is answered, a pong noted."""
         peer = self._peers.get(node)
         if peer is None or sign.incarnation < peer.incarnation:
             return  # a stranger, or a process that has ended since
+        peer.heard_at = now
         if sign.incarnation > peer.incarnation:
             self._judge(node, peer, False)
             peer.incarnation = sign.incarnation
@@ -121,11 +134,12 @@ class FailureDetector:
 
     def tick(self, now: float) -> None:
         """Ask who is due, and judge who has not answered."""
-        interval, silence = self._settings.ping_interval_s, self._settings.silence_s
-        if now - self._next_tick > interval:
-            self._patient_until = now + interval
+        interval = self._settings.ping_interval_s
+        late = now - self._next_tick
+        if late > interval:
+            self._patient_until = now + min(late, self._settings.silence_s)
         for node, peer in self._peers.items():
-            if peer.trusted and now - peer.answered_at > silence and now >= self._patient_until:
+            if peer.trusted and now >= self._patient_until and self._is_silent(peer, now):
                 self._judge(node, peer, False)
             if now >= peer.next_ping:
                 self._ping(node, peer, now)
@@ -141,11 +155,14 @@ class FailureDetector:
         verdicts, self._verdicts = self._verdicts, []
         return verdicts
 
+    def _is_silent(self, peer: _Peer, now: float) -> bool:
+        return now - peer.heard_at > self._settings.silence_s or now - peer.answered_at > self._settings.answer_s
+
     def _ping(self, node: NodeId, peer: _Peer, now: float) -> None:
         peer.next_ping = now + self._settings.ping_interval_s
         peer.asked += 1
         peer.sent_at[peer.asked] = now
-        while now - next(iter(peer.sent_at.values())) > self._settings.silence_s:
+        while now - next(iter(peer.sent_at.values())) > self._settings.answer_s:
             del peer.sent_at[next(iter(peer.sent_at))]  # an answer now would come too late
         self._signs.append((node, Sign(False, self.incarnation, peer.asked, peer.incarnation)))
 

@@ -30,6 +30,7 @@ from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
 
 HEIR_LAG_ENTRIES = 64  # what a member may lack to be handed a leadership
+DEADLINES_MAX = 32  # in one go
 TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
 
 
@@ -237,9 +238,10 @@ class Groups:
         now = self._clock.monotonic()
         content = decode(letter)
         if isinstance(content, Sign):
-            self._detector.heard(node, content, now)
+            self._detector.heard_sign(node, content, now)
             self._after_detector()
             return
+        self._detector.heard(node, now)
         with self._stop_on_fault():
             for group, messages in content:
                 driver = self._drivers.get(group)
@@ -404,8 +406,10 @@ class Groups:
         self._set_timer()
 
     def _take_due(self, now: float) -> list[Driver]:
-        due = []
-        while self._heap and self._heap[0][0] <= now:
+        """Some of those whose deadline has come. What others have sent meanwhile is read before the rest: when a node is lost,
+        or all start at once, most groups then hear of a leader before they would stand for election themselves."""
+        due: list[Driver] = []
+        while self._heap and self._heap[0][0] <= now and len(due) < DEADLINES_MAX:
             at, _, driver = heapq.heappop(self._heap)
             if driver.heap_deadline == at and self._drivers.get(driver.group) is driver:
                 driver.heap_deadline = None

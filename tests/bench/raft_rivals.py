@@ -10,7 +10,7 @@ Neither library syncs its log to the disk. pysyncobj runs with batches as it com
 50 (`pysyncobj-10ms`).
 
 raftos is of 2017 and does not start on today's Python. What is changed for it, at import: asyncio.Queue has no `loop` any more,
-and the msgpack of today no `encoding`, so JSON is used. Encryption of its datagrams is off, in its favour. It can only have one
+InvalidStateError is elsewhere, and the msgpack of today no `encoding`, so JSON is used instead. Encryption of its datagrams is off, in its favour. It can only have one
 command under way: a second one overwrites what the first waits for.
 """
 
@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tests.raft_node.load import figures
@@ -94,6 +95,7 @@ def _load_pysyncobj(register: Any, in_flight: int, seconds: float) -> dict[str, 
 
 
 async def run_raftos(number: int, addresses: list[str], directory: Path) -> None:
+    sys.modules["msgpack"] = ModuleType("msgpack")  # imported, and not used
     import raftos.server
     from raftos.cryptors import DummyCryptor
     from raftos.serializers import JSONSerializer
@@ -110,6 +112,7 @@ async def run_raftos(number: int, addresses: list[str], directory: Path) -> None
             return asyncio.Queue()
 
     raftos.server.asyncio = Asyncio()
+    asyncio.futures.InvalidStateError = asyncio.InvalidStateError  # type: ignore[attr-defined]
     raftos.configure(
         {
             "log_path": f"{directory}/",

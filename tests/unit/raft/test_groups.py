@@ -56,7 +56,7 @@ def test_idle_groups_send_nothing_but_the_nodes_signs_of_life() -> None:
     world.run(3.0)
     before = world.letters
     world.run(10.0)
-    pings_and_pongs = 3 * 2 * 2 * 10 / 0.2
+    pings_and_pongs = 3 * 2 * 2 * 10 / 0.25
     assert world.letters - before <= pings_and_pongs * 1.05
     assert all(driver.core.deadline is None for node in world.nodes.values() for driver in node.groups.drivers())
 
