@@ -1,0 +1,82 @@
+"""The store with real files, the log's thread, and jobs in a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from node.background import Threads
+from raft.group_records import Identity
+from raft.messages import Entry, SnapshotMeta, member_id
+from raft.node_log import RaftStore, StoreLimits
+from storage.log_users import LogUsers
+from storage.os_disk import OsDisk
+from storage.wal import LogCore
+from storage.wal_facts import load_or_create
+from storage.wal_replay import Replay
+from storage.wal_writer import LogWriter
+from tests.unit.raft.store_world import FIRST, LOG_ID, Digest, digest_of
+
+GROUPS = range(1, 21)
+LIMITS = StoreLimits(segment_entries_max=100, log_files_kept=1, memory_bytes_max=100_000, compaction_interval_ms=0)
+
+
+async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
+    loop, disk = asyncio.get_running_loop(), OsDisk(str(path))
+    facts = load_or_create(disk, LOG_ID)
+    replay = Replay(disk, facts, salvage=True)
+    threads = Threads(loop, 1, "raft-files")
+    store = RaftStore(disk, LIMITS, threads, count(7).__next__, pytest.fail)
+    for _ in store.recover(replay, facts.first_file):
+        pass
+    end = replay.finish()
+    store.finish(end)
+    log = LogWriter(LogCore(LOG_ID, end, 100_000), disk, loop, facts, on_failed=pytest.fail)
+    store.attach(log, LogUsers(log).join("raft"))
+    return store, log, threads
+
+
+async def busy_life(path: Path) -> dict[int, Digest]:
+    store, log, threads = await opened(path)
+    for group in GROUPS:
+        store.create_group(Identity(group, member_id(1, group), f"g{group}", "map", FIRST))
+    for turn in range(60):
+        for group in GROUPS:
+            first = turn * 10 + 1
+            ticket = store.group(group).append(None, [Entry(first + at, 1, 0, bytes(100)) for at in range(10)])
+        while log.durable < ticket:  # noqa: ASYNC110  each round of the loop looks again
+            await asyncio.sleep(0)
+        if turn % 20 == 19:
+            for group in GROUPS:
+                index = turn * 10
+                store.group(group).save_snapshot(
+                    SnapshotMeta(index, 1, FIRST, 1), [b"s" * 999], [1, index], lambda _: None
+                )
+        store.tick(turn * 1_000)
+    async with asyncio.timeout(20):
+        while not store.idle:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    digests = {group: digest_of(store.group(group)) for group in GROUPS}
+    assert store.failed is None and log.files().start > 5
+    log.close()
+    store.close()
+    threads.close()
+    return digests
+
+
+async def looked_at(path: Path) -> dict[int, Digest]:
+    store, log, threads = await opened(path)
+    digests = {group: digest_of(store.group(group)) for group in GROUPS}
+    log.close()
+    store.close()
+    threads.close()
+    return digests
+
+
+def test_a_start_finds_what_threads_wrote(tmp_path: Path) -> None:
+    before = asyncio.run(busy_life(tmp_path))
+    assert asyncio.run(looked_at(tmp_path)) == before
+    assert before[1].last == 600 and before[1].snapshot.index == 590
