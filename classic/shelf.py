@@ -163,8 +163,8 @@ class Shelf:
             return self.log.read(location)  # it may not be on the disk yet
         try:
             return self.files.payload(names.log_file(location.file_number), location.offset, location.size)
-        except Corrupt:
-            return self.log.read(location)  # nor this, if its commit is on its way
+        except (Corrupt, FileNotFoundError):
+            return self.log.read(location)  # nor this, nor the file itself, if its commit is on its way
 
     def released(self, first_file: int) -> None:
         """Log files below this one are going."""

@@ -10,7 +10,7 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome
 from classic.queue import ClassicQueue
 from storage import names
-from tests.sim.disk import Fault, fault_on, no_faults
+from tests.sim.disk import Call, Fault, fault_on, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
 LARGE = b"z" * 100  # TINY says that this goes to the shared store
@@ -288,3 +288,21 @@ def test_bytes_are_counted_right_when_the_begin_of_a_run_was_not_moved_out_with_
     while world.get("a") is not None:
         left.append((queue.ready_bytes, queue.statistics().unacknowledged_bytes))
     assert left == [(8, 20), (1, 27), (0, 28)]
+
+
+def test_a_message_is_read_while_the_commit_that_makes_its_log_file_is_on_its_way(world: World) -> None:
+    """The commit fills the file, so the log is at the next one already, and this one does not exist yet."""
+    bodies = [b"%d" % number + bytes(700) for number in range(4)]
+    for number, body in enumerate(bodies):
+        world.publish(["a"], [body], confirm=number)
+    seen: list[list[bytes]] = []
+
+    def look(call: Call) -> None:
+        if call.operation == "create" and not seen:
+            seen.append([])
+            seen[0] += [body for body, _ in world.waiting("a")]
+
+    world.disk.faults = look
+    world.loop.run_soon()
+    assert not world.kind.findings
+    assert seen == [bodies]
