@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from raft.messages import Membership, member_id
 from tests.sim.disk import SimDisk
-from tests.unit.raft.store_world import World
+from tests.unit.raft.store_world import TINY, World
 
 GROUPS = (7, 8, 9)
 
@@ -18,7 +19,8 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.world = World().open()
+        limits = replace(TINY, entries_kept=seed % 3, log_files_kept=seed // 3 % 3)
+        self.world = World(limits=limits).open()
         self.committed = dict.fromkeys(GROUPS, 0)
         self.term = dict.fromkeys(GROUPS, 1)
         for group in GROUPS:
@@ -143,7 +145,9 @@ def test_a_start_can_be_cut_off_anywhere() -> None:
                 break
             twin.faults = lambda call: None
             twin.crash(Random(call))
-            opened = World(twin, history=dict(walk.world.history), replicas=walk.world.replicas).open()
+            opened = World(
+                twin, walk.world.limits, history=dict(walk.world.history), replicas=walk.world.replicas
+            ).open()
             walk.world.check_recovered(durable, opened)
         assert call > 10
 
@@ -162,7 +166,7 @@ def cut_off(world: World, disk: SimDisk, at: int) -> bool:
     disk.calls = 0
     disk.faults = faults
     try:
-        World(disk, replicas=world.replicas).open()
+        World(disk, world.limits, replicas=world.replicas).open()
     except PowerCut:
         return False
     return True
