@@ -63,7 +63,7 @@ class State(Enum):
     TUNING = "tuning"
     OPENING = "opening"
     RUNNING = "running"
-    CLOSING = "closing"  # connection.close was sent; waiting for close-ok
+    CLOSING = "closing"  # one side has sent connection.close; waiting for the client's close-ok, or for it to go
     REFUSED = "refused"  # a login was refused; silence until the pause is over, to slow down guessing
     CLOSED = "closed"
 
@@ -80,8 +80,8 @@ TRANSITIONS: dict[tuple[State, str], State] = {
     (State.STARTING, "connection.close"): State.CLOSED,
     (State.TUNING, "connection.close"): State.CLOSED,
     (State.OPENING, "connection.close"): State.CLOSED,
-    (State.RUNNING, "connection.close"): State.CLOSED,
-    (State.CLOSING, "connection.close"): State.CLOSED,
+    (State.RUNNING, "connection.close"): State.CLOSING,
+    (State.CLOSING, "connection.close"): State.CLOSING,
     (State.CLOSING, "connection.close-ok"): State.CLOSED,
 }
 
@@ -477,10 +477,20 @@ class Connection:
     # ------------------------------------------------------------------------- the end
 
     def _take_close(self, arguments: spec.Arguments) -> None:
+        """Answer, and let the client close the socket.
+
+        Threads of a client that close at once each send connection.close and wait for an answer; and a socket that is closed
+        with bytes unread is reset, which can overtake the answer.
+        """
         self._leave_broker()
         self.send_method("connection.close-ok")
+        closing = self.state is State.CLOSING
         self.go("connection.close")
-        self.outside.arm(0)
+        if self.state is State.CLOSED:
+            self.outside.arm(0)
+        elif not closing:
+            self._held = None
+            self.outside.arm(self._patience())
 
     def _take_close_ok(self, arguments: spec.Arguments) -> None:
         self._end(self.close_reason)
@@ -503,8 +513,13 @@ class Connection:
             class_id=reply.class_id,
             method_id=reply.method_id,
         )
-        patience = self.limits.close_timeout_s
+        patience = self._patience()
         self.outside.arm(patience if self.login is not None else min(patience, STRANGER_TIMEOUT_S))
+
+    def _patience(self) -> float:
+        """How long the client may take to go: no longer than it may be silent."""
+        patience = self.limits.close_timeout_s
+        return min(patience, self.heartbeat.interval_s or patience)
 
     def _lose_framing(self, error: ProtocolError) -> None:
         """Where the next frame begins is unknown from here on, so not even close-ok can be recognised."""
@@ -516,7 +531,9 @@ class Connection:
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
         self.now = now
-        if self.state is not State.CLOSED:
+        if self.state is State.CLOSING:
+            self._end(self.close_reason)
+        elif self.state is not State.CLOSED:
             self._end(self.close_reason or "client unexpectedly closed TCP connection")
 
     def _end(self, why: Reply | str | None) -> None:

@@ -120,7 +120,7 @@ class TestCuts:
         for piece in pieces:
             client.core.receive_data(piece, NOW)
             client.core.proceed(NOW)
-        assert client.core.state is State.CLOSED
+        assert client.core.state is State.CLOSING
         assert (client.broker.connections, client.broker.sessions) == ([], [])
         return b"".join(client.core.data_to_send())
 
@@ -218,6 +218,33 @@ class TestWriting:
         client.broker.turn_ended(NOW)
         assert 10_000 <= client.core.out_bytes < 12_000
         assert client.broker.calls[-1] == ("resume",)
+
+
+class TestPatience:
+    @pytest.mark.parametrize(("heartbeat_s", "patience_s"), [(0, 30), (5, 5), (300, 30)])
+    def test_a_closing_client_is_waited_for_no_longer_than_it_may_be_silent(
+        self, heartbeat_s: int, patience_s: int
+    ) -> None:
+        """Whoever closes: a client that was told by connection.close to go, and hangs, finds its socket closed as soon."""
+        for ended_by_broker in (False, True):
+            client = Client()
+            client.give(PROTOCOL_HEADER)
+            client.say(0, start_ok(), commands.Connection.TuneOk(2047, 131072, heartbeat_s))
+            client.say(0, commands.Connection.Open("/"))
+            if ended_by_broker:
+                client.broker.connections[0].close(ConnectionForced("vhost '/' is deleted"))
+            else:
+                client.say(0, commands.Connection.Close(200, "", 0, 0))
+            assert client.outside.armed == patience_s
+            assert client.core.state is State.CLOSING
+            client.core.timer_elapsed(NOW)
+            assert client.core.state is State.CLOSED
+
+    def test_a_client_that_closed_and_then_goes_went_as_it_should(self) -> None:
+        client = Client().connect()
+        client.say(0, commands.Connection.Close(200, "", 0, 0))
+        client.core.connection_lost(NOW)
+        assert client.core.close_reason is None
 
 
 class TestTable:
