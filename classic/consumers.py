@@ -58,11 +58,22 @@ class Consumers:
         for index, consumer in enumerate(in_turn):
             room = consumer.room()
             if room > 0:
-                sharing = sum(1 for one in in_turn[index:] if one.priority == consumer.priority and one.room() > 0)
+                share = self._share(index, room, ready)
                 del in_turn[index]
                 self._insert(consumer)
-                return consumer, min(room, -(-ready // sharing))
+                return consumer, share
         return None
+
+    def _share(self, index: int, room: int, ready: int) -> int:
+        """How many of `ready` messages this consumer may have, if all its equals that have room share them."""
+        in_turn = self._in_turn
+        if room == 1 or ready == 1:
+            return 1
+        if room * (len(in_turn) - index) <= ready:  # enough for everybody: then nobody need be counted
+            return room
+        priority = in_turn[index].priority
+        sharing = sum(1 for one in in_turn[index:] if one.priority == priority and one.room() > 0)
+        return min(room, -(-ready // sharing))
 
     def waiting(self) -> Consumer | None:
         """Who would be next."""
