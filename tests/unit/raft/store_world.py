@@ -215,3 +215,23 @@ class World:
             assert found in allowed, f"group {group} is {found}, and was one of {allowed}"
             opened.history[group] = [(0, found)]
         assert opened.store.renumbered == []
+
+
+class PowerCut(Exception):
+    pass
+
+
+def cut_off(world: World, disk: SimDisk, at: int) -> bool:
+    """Open, and lose power at this call. Whether the start was through before."""
+
+    def faults(call: object) -> None:
+        if disk.calls == at:
+            raise PowerCut
+
+    disk.calls = 0
+    disk.faults = faults
+    try:
+        World(disk, world.limits, replicas=world.replicas).open()
+    except PowerCut:
+        return False
+    return True

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from raft.messages import Membership, member_id
-from tests.sim.disk import SimDisk
-from tests.unit.raft.store_world import TINY, World
+from tests.unit.raft.store_world import TINY, World, cut_off
 
 GROUPS = (7, 8, 9)
 
@@ -150,23 +149,3 @@ def test_a_start_can_be_cut_off_anywhere() -> None:
             ).open()
             walk.world.check_recovered(durable, opened)
         assert call > 10
-
-
-class PowerCut(Exception):
-    pass
-
-
-def cut_off(world: World, disk: SimDisk, at: int) -> bool:
-    """Open, and lose power at this call. Whether the start was through before."""
-
-    def faults(call: object) -> None:
-        if disk.calls == at:
-            raise PowerCut
-
-    disk.calls = 0
-    disk.faults = faults
-    try:
-        World(disk, world.limits, replicas=world.replicas).open()
-    except PowerCut:
-        return False
-    return True
