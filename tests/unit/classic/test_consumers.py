@@ -1,39 +1,150 @@
-"""Whose turn it is, and how much of what is ready."""
+"""Whose turn it is among the consumers of a queue."""
 
 from __future__ import annotations
 
-import random
+import pytest
 
-from broker.consumer import Consumer
+from broker.consumer import UNLIMITED_PORTION, Consumer
+from broker.errors import AccessRefused
 from classic.consumers import Consumers
 from tests.unit.classic.classic_world import Sink, World, record_of
 
+RECORD = record_of("q", 1)
+QUEUE = World([RECORD]).queues["q"]
 
-def test_a_share_is_what_counting_all_with_room_would_give() -> None:
-    """Counting is left out where it changes nothing: with a thousand consumers it was most of a delivery's cost."""
-    chance = random.Random(3)
-    world = World([record_of("a", 1)])
-    for _ in range(300):
-        consumers = Consumers(world.records[0], single_active=False)
-        everybody = []
-        for number in range(chance.randrange(2, 8)):
-            one = Consumer(
-                f"c{number}",
-                world.queues["a"],
-                Sink(),
-                prefetch=chance.choice((1, 2, 10, 100)),
-                priority=chance.randrange(2),
-            )
-            one.outstanding = chance.choice((0, 0, one.prefetch, one.prefetch // 2))
-            consumers.add(one)
-            everybody.append(one)
-        ready = chance.choice((1, 2, 5, 50, 1000))
-        turn = consumers.next(ready)
-        with_room = [one for one in everybody if one.room() > 0]
-        if turn is None:
-            assert not with_room
-            continue
-        highest = max(one.priority for one in with_room)
-        sharing = sum(1 for one in with_room if one.priority == highest)
-        assert turn[0].priority == highest
-        assert turn[1] == min(turn[0].room(), -(-ready // sharing))
+
+def consumer(tag: str, priority: int = 0, prefetch: int = 0, exclusive: bool = False) -> Consumer:
+    return Consumer(tag, QUEUE, Sink(), priority=priority, prefetch=prefetch, exclusive=exclusive)
+
+
+def consumers(*several: Consumer, single_active: bool = False) -> Consumers:
+    found = Consumers(RECORD, single_active)
+    for one in several:
+        found.add(one)
+    return found
+
+
+def turns(among: Consumers, count: int, ready: int = 1) -> list[str]:
+    taken = [among.next(ready) for _ in range(count)]
+    return [one[0].tag if one is not None else "nobody" for one in taken]
+
+
+def test_equals_take_turns() -> None:
+    assert turns(consumers(consumer("a"), consumer("b"), consumer("c")), 7) == list("abcabca")
+
+
+def test_a_higher_priority_is_served_while_it_has_room() -> None:
+    high = consumer("high", priority=5, prefetch=1)
+    among = consumers(consumer("low"), high)
+    assert turns(among, 2) == ["high", "high"]
+    high.outstanding = 1
+    assert turns(among, 1) == ["low"]
+    high.outstanding = 0
+    assert turns(among, 1) == ["high"]
+
+
+def test_a_negative_priority_is_below_none() -> None:
+    among = consumers(consumer("below", priority=-1), consumer("none"))
+    assert turns(among, 2) == ["none", "none"]
+
+
+def test_taking_turns_does_not_leave_the_own_priority() -> None:
+    high = [consumer(tag, priority=1, prefetch=1) for tag in "ab"]
+    among = consumers(*high, consumer("c"))
+    assert turns(among, 3) == ["a", "b", "a"]
+    assert [one.tag for one in among] == ["b", "a", "c"]
+
+
+def test_nobody_has_a_turn_without_room() -> None:
+    full, slow = consumer("full", prefetch=1), consumer("slow")
+    full.outstanding = 1
+    assert isinstance(slow.sink, Sink)
+    slow.sink.writable = False
+    assert consumers().next(1) is None
+    assert consumers(full).next(1) is None
+    assert consumers(full, slow).next(1) is None
+    assert consumers(full, slow).waiting() is None
+
+
+def test_several_with_room_share_what_is_ready_and_the_last_message_is_no_ones_half() -> None:
+    among = consumers(consumer("a"), consumer("b"), consumer("c", prefetch=2))
+    assert [found[1] for _ in range(3) if (found := among.next(10)) is not None] == [4, 4, 2]
+    assert among.next(1) is not None
+
+
+def test_those_of_a_lower_priority_get_no_share() -> None:
+    among = consumers(consumer("high", priority=1), consumer("low"))
+    found = among.next(10)
+    assert found is not None and (found[0].tag, found[1]) == ("high", 10)
+
+
+def test_one_alone_may_take_a_whole_portion() -> None:
+    found = consumers(consumer("a")).next(1)
+    assert found is not None and found[1] == UNLIMITED_PORTION
+
+
+def test_who_is_waiting_stays_where_it_is() -> None:
+    among = consumers(consumer("a"), consumer("b"))
+    for _ in range(2):
+        waiting = among.waiting()
+        assert waiting is not None and waiting.tag == "a"
+
+
+@pytest.mark.parametrize(("first", "second"), [(True, False), (False, True), (True, True)])
+def test_exclusive_means_alone(first: bool, second: bool) -> None:
+    among = consumers(consumer("first", exclusive=first))
+    with pytest.raises(AccessRefused, match="queue 'q' in vhost '/' in exclusive use"):
+        among.add(consumer("second", exclusive=second))
+    assert len(among) == 1
+
+
+def test_an_exclusive_consumer_that_left_makes_room_for_the_next() -> None:
+    first = consumer("first", exclusive=True)
+    among = consumers(first)
+    assert among.remove(first)
+    among.add(consumer("second", exclusive=True))
+    assert turns(among, 1) == ["second"]
+
+
+def test_a_single_active_consumer_cannot_be_exclusive_too() -> None:
+    with pytest.raises(AccessRefused):
+        consumers(consumer("a", exclusive=True), single_active=True)
+
+
+def test_only_the_single_active_consumer_gets_messages_until_it_leaves() -> None:
+    first, second, third = (consumer(tag) for tag in ("first", "second", "third"))
+    among = consumers(first, second, third, single_active=True)
+    assert turns(among, 3) == ["first"] * 3
+    among.remove(second)
+    assert among.active is first
+    among.remove(first)
+    assert among.active is third and third.active
+    assert turns(among, 2) == ["third"] * 2
+
+
+def test_the_active_consumer_is_not_taken_over_by_a_higher_priority_that_is_next_though() -> None:
+    first = consumer("first")
+    among = consumers(first, consumer("second"), consumer("high", priority=9), single_active=True)
+    assert among.active is first
+    among.remove(first)
+    assert among.active is not None and among.active.tag == "high"
+
+
+def test_the_others_wait_while_the_active_one_has_no_room() -> None:
+    first = consumer("first", prefetch=1)
+    among = consumers(first, consumer("second"), single_active=True)
+    first.outstanding = 1
+    assert among.next(1) is None
+
+
+def test_removing_one_that_is_not_here_changes_nothing() -> None:
+    among = consumers(consumer("a"))
+    assert not among.remove(consumer("a"))
+    assert len(among) == 1
+
+
+def test_the_last_one_leaves_no_active_one_behind() -> None:
+    only = consumer("only")
+    among = consumers(only, single_active=True)
+    among.remove(only)
+    assert among.active is None and len(among) == 0 and among.next(1) is None
