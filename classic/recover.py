@@ -498,7 +498,7 @@ def summary_of(queue: ClassicQueue) -> QueueSummary:
     for level in queue.levels:
         ready = level.ready.copy()
         transient_bytes = 0
-        for run in level.runs():
+        for run in [*level.runs(), *transient_in_delta(queue, level)]:
             if not run.persistent:
                 living = level.ready.intersect(run.first, run.end)
                 transient_bytes += sum(run.bytes_of(first, end) for first, end in living)
@@ -516,6 +516,26 @@ def summary_of(queue: ClassicQueue) -> QueueSummary:
             )
         )
     return QueueSummary(levels, queue.redelivered.ranges())
+
+
+def transient_in_delta(queue: ClassicQueue, level: VariableQueue) -> list[StoredRun]:
+    """Non-persistent runs that only the index knows: their bytes are counted, and do not outlive the stop."""
+    if not level.delta_count:
+        return []
+    index = queue.backing.index
+    ranges = queue.transient.intersect(level.delta_start, level.delta_end)
+    numbers = {
+        number
+        for first, end in ranges
+        for number in range(index.number_of(first) - 1, index.number_of(end - 1) + 1)  # a run may begin one before
+        if number in index.segments
+    }
+    return [
+        loaded.run(at)
+        for loaded in map(index.load, sorted(numbers))
+        for at, fields in enumerate(loaded.entries)
+        if not fields[5] & PERSISTENT and level.delta_start <= fields[0] < level.delta_end
+    ]
 
 
 def blocks_with(runs: Iterable[StoredRun]) -> list[bytes]:

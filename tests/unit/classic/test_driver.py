@@ -306,3 +306,20 @@ def test_a_message_is_read_while_the_commit_that_makes_its_log_file_is_on_its_wa
     world.loop.run_soon()
     assert not world.kind.findings
     assert seen == [bodies]
+
+
+def test_a_clean_restart_does_not_count_bytes_of_what_it_dropped_from_delta() -> None:
+    """They stayed in the queue's sum, and its length limit dropped confirmed messages for them."""
+    world = World([record_of("a", 1)], effective=EffectiveArguments(max_length_bytes=200))
+    for number in range(20):
+        world.publish(["a"], [b"%09d." % number], persistent=number % 2 == 0, confirm=number)
+        world.loop.run_soon()
+    world.tick(3)
+    queue = world.queues["a"]
+    assert queue.levels[0].delta_count > 10 and queue.ready_bytes == 200
+    world.restart()
+    queue = world.queues["a"]
+    assert (queue.ready_count, queue.ready_bytes) == (10, 100)
+    for number in range(20, 30):
+        world.publish(["a"], [b"%09d." % number])
+    assert queue.ready_count == 20
