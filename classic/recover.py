@@ -432,7 +432,7 @@ class Recovery:
         for at, fields in enumerate(block.fields()):
             first, count, file_number = fields[0], fields[1], fields[9]
             living = alive.intersect(first, first + count)
-            if not living or first in moved:
+            if not living or living[0][0] in moved:  # not `first`: what was settled was not moved out
                 continue
             if index.number_of(first) != number:
                 if chosen.count:
