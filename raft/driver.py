@@ -29,6 +29,7 @@ from raft.messages import (
     Membership,
     Message,
     NodeId,
+    Replaced,
     SnapshotChunk,
     SnapshotMeta,
     node_of,
@@ -202,6 +203,11 @@ class Driver:
         """Hand the leadership over. Raises NotLeader and BadChange."""
         self.core.transfer(to, now)
         self._host.wake(self)
+
+    def forget_leader(self, now: float) -> None:
+        """Whoever led has ended, though its node answers (again)."""
+        leader, term = self.standing.leader, self.standing.term
+        self.core.step(Replaced(self.me, leader, term, old=leader), now)
 
     # A turn.
 

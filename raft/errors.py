@@ -40,7 +40,12 @@ class Compacted(RaftError):
 
 
 class Damaged(RaftError):
-    """Returned when what is stored is not what was written. The member must not be trusted with its old number any more."""
+    """Returned when what is stored is not what was written. The member must not be trusted with its old number any more.
+    `index`: of the entry that cannot be read; 0: it is the snapshot, or nobody can tell."""
+
+    def __init__(self, text: str, index: int = 0) -> None:
+        super().__init__(text)
+        self.index = index
 
 
 class NotCommitted(RaftError):

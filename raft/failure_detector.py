@@ -35,10 +35,11 @@ class DetectorSettings:
 
 
 class Verdict(NamedTuple):
-    """Trust in a node began or ended."""
+    """Trust in a node began or ended. `restarted`: it is another process now, which leads nothing."""
 
     node: NodeId
     trusted: bool
+    restarted: bool = False
 
 
 @dataclass(slots=True)
@@ -58,11 +59,10 @@ class FailureDetector:
 
     def __init__(self, incarnation: int, settings: DetectorSettings, now: float) -> None:
         assert incarnation > 0, f"incarnation {incarnation} of this process"
-        assert 0 < settings.ping_interval_s < settings.silence_s <= settings.answer_s, (
-            f"{settings}: no time for an answer"
-        )
+        assert 0 < settings.ping_interval_s < settings.silence_s, f"{settings} leaves no time for an answer"
         self.incarnation = incarnation
         self._settings = settings
+        self._answer_s = max(settings.answer_s, settings.silence_s)
         self._peers: dict[NodeId, _Peer] = {}
         self._signs: list[tuple[NodeId, Sign]] = []
         self._verdicts: list[Verdict] = []
@@ -123,7 +123,9 @@ class FailureDetector:
             return  # a stranger, or a process that has ended since
         peer.heard_at = now
         if sign.incarnation > peer.incarnation:
-            self._judge(node, peer, False)
+            if peer.incarnation:
+                peer.trusted = False
+                self._verdicts.append(Verdict(node, False, restarted=True))
             peer.incarnation = sign.incarnation
             peer.sent_at.clear()
             self._ping(node, peer, now)
@@ -156,13 +158,13 @@ class FailureDetector:
         return verdicts
 
     def _is_silent(self, peer: _Peer, now: float) -> bool:
-        return now - peer.heard_at > self._settings.silence_s or now - peer.answered_at > self._settings.answer_s
+        return now - peer.heard_at > self._settings.silence_s or now - peer.answered_at > self._answer_s
 
     def _ping(self, node: NodeId, peer: _Peer, now: float) -> None:
         peer.next_ping = now + self._settings.ping_interval_s
         peer.asked += 1
         peer.sent_at[peer.asked] = now
-        while now - next(iter(peer.sent_at.values())) > self._settings.answer_s:
+        while now - next(iter(peer.sent_at.values())) > self._answer_s:
             del peer.sent_at[next(iter(peer.sent_at))]  # an answer now would come too late
         self._signs.append((node, Sign(False, self.incarnation, peer.asked, peer.incarnation)))
 

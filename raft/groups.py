@@ -20,11 +20,22 @@ from typing import Any, Protocol
 
 from raft.core import Core, Settings
 from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
-from raft.errors import BadBytes, RaftError
+from raft.errors import BadBytes, Damaged, RaftError
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.machine import Machine
 from raft.membership import Change
-from raft.messages import Append, MemberId, Message, NodeId, Replaced, SnapshotChunk, TransferNow, VoteRequest, node_of
+from raft.messages import (
+    Append,
+    MemberId,
+    Message,
+    NodeId,
+    Replaced,
+    SnapshotChunk,
+    TransferNow,
+    VoteRequest,
+    member_id,
+    node_of,
+)
 from raft.ready import Ready
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
@@ -71,8 +82,9 @@ class NoSuchGroup(RaftError):
 class Groups:
     """The members of groups that live on this node. Everything belongs to the event loop's thread.
 
-    `incarnation` is a number that this process alone has and that is above those of the node's earlier ones. `on_leading`
-    is told when a group's leadership comes to this node or leaves it.
+    `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. `incarnation` is
+    a number that this process alone has and that is above those of the node's earlier ones. `on_leading` is told when a
+    group's leadership comes to this node or leaves it.
     """
 
     def __init__(
@@ -88,6 +100,7 @@ class Groups:
         on_failed: Callable[[str], None],
         detector: DetectorSettings | None = None,
         on_leading: Callable[[Driver], None] | None = None,
+        on_damaged: Callable[[Driver, Damaged], None] | None = None,
     ) -> None:
         self.node = node
         self.failed: str | None = None
@@ -98,6 +111,7 @@ class Groups:
         self._random = random
         self._on_failed = on_failed
         self._on_leading = on_leading
+        self._on_damaged = on_damaged
         self._detector = FailureDetector(incarnation, detector or DetectorSettings(), clock.monotonic())
         self._drivers: dict[GroupId, Driver] = {}
         self._round: list[Driver] = []  # who has a turn in this round
@@ -106,6 +120,7 @@ class Groups:
         self._unfsynced: dict[int, list[tuple[Driver, Ready]]] = {}  # by ticket, ascending
         self._heap: list[tuple[float, int, Driver]] = []
         self._pushed = 0  # keeps equal deadlines in the order in which they came
+        self._given_up: dict[GroupId, MemberId] = {}  # members that could not read what they had stored
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._closed = False
@@ -250,7 +265,7 @@ class Groups:
                         raise BadBytes(f"node {node} sends what member {message.sender} says to {message.to}")
                     if driver is None:
                         continue
-                    if message.to == driver.me:
+                    if message.to == driver.me or isinstance(message, Replaced):
                         driver.core.step(message, now)
                     else:
                         self._answer_for_another(driver, message)
@@ -304,16 +319,24 @@ class Groups:
             work: list[tuple[Driver, Ready]] = []
             for driver in drivers:
                 driver.waking = False
-                ready = driver.begin(now)
-                if ready is not None:
-                    work.append((driver, ready))
+                try:
+                    ready = driver.begin(now)
+                except Damaged as error:
+                    self._give_up(driver, error)
+                else:
+                    if ready is not None:
+                        work.append((driver, ready))
             self._send_letters()
             for driver, ready in work:
-                driver.perform(ready)
+                try:
+                    driver.perform(ready)
+                except Damaged as error:
+                    self._give_up(driver, error)
             for driver in drivers:
-                if driver.core.has_ready():
-                    self.wake(driver)
-                self._watch_deadline(driver)
+                if self._drivers.get(driver.group) is driver:
+                    if driver.core.has_ready():
+                        self.wake(driver)
+                    self._watch_deadline(driver)
         self._send_letters()
         self._set_timer()
 
@@ -349,6 +372,28 @@ class Groups:
         except Exception as error:
             self._fail(f"a fault of this node: {error!r}")
             raise
+
+    def _give_up(self, driver: Driver, error: Damaged) -> None:
+        """What a group's core or machine has read is not what was written. The member stops at once, for it cannot vouch for
+        what it promised; who looks after the store gives it a new number."""
+        if self._on_damaged is None:
+            raise error
+        if self._drivers.get(driver.group) is driver:
+            self.remove(driver.group)
+            self._given_up[driver.group] = driver.me
+            self._on_damaged(driver, error)
+
+    def _announce_new_members(self) -> None:
+        """Where a member was given up, others may follow it for ever: its node answers. Tell them until one of them leads."""
+        for group, old in list(self._given_up.items()):
+            driver = self._drivers.get(group)
+            if driver is not None and driver.me != old:
+                if driver.leader:
+                    del self._given_up[group]
+                    continue
+                for node in self._detector.nodes():
+                    self.send(group, Replaced(member_id(node, 0), driver.me, driver.standing.term, old))
+        self._send_letters()
 
     def _fail(self, reason: str) -> None:
         self.failed = reason
@@ -403,6 +448,7 @@ class Groups:
             if deadline is not None and deadline <= now:
                 self._detector.tick(now)
                 self._after_detector()
+                self._announce_new_members()
         self._set_timer()
 
     def _take_due(self, now: float) -> list[Driver]:
@@ -420,12 +466,14 @@ class Groups:
         now = self._clock.monotonic()
         for node, sign in self._detector.take_signs():
             self._net.send(node, encode_sign(sign))
-        for node, trusted in self._detector.take_verdicts():
+        for node, trusted, restarted in self._detector.take_verdicts():
             for driver in self._drivers.values():
                 if trusted:
                     driver.core.trust(node, now)
                 else:
                     driver.core.suspect(node, now)
+                if restarted and driver.leader_node == node:
+                    driver.forget_leader(now)
                 self.wake(driver)
         self._set_timer()
 

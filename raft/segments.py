@@ -124,7 +124,7 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: 
         following = segment.index.above(index)
         if following is not None:
             stop = min(stop, following)
-    raise Damaged(f"entry {index} of group {wanted.group} is in none of {len(wanted.segments)} segments")
+    raise Damaged(f"entry {index} of group {wanted.group} is in none of {len(wanted.segments)} segments", index)
 
 
 def entries_of(name: str, group: int, record: Record, data: bytes) -> list[Entry]:

@@ -175,7 +175,7 @@ class WalLogStore:
             entries = self._node.entries_at(rows.location(at), first, rows.term[at], rows.kind[at])
             return entries[index - first : stop - first]
         except (Corrupt, BadBytes) as error:
-            raise Damaged(f"entry {index} of group {self.identity.group} cannot be read: {error}") from error
+            raise Damaged(f"entry {index} of group {self.identity.group} cannot be read: {error}", index) from error
 
     def _sent(self) -> Stream:
         """The newest snapshot, as it is sent."""

@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from node.background import Threads
 from node.clock import SystemClock
@@ -17,7 +17,8 @@ from node.peer_auth import Gatekeeper, Identity, Secret
 from node.peer_dialer import Dialer
 from node.peer_link import LinkLimits, PeerLinks
 from node.peer_server import PeerServer
-from raft.driver import SnapshotRules
+from raft.driver import Driver, SnapshotRules
+from raft.errors import Damaged
 from raft.group_records import Identity as GroupIdentity
 from raft.groups import Groups, preferred_node
 from raft.messages import Membership, NodeId, member_id
@@ -88,6 +89,7 @@ class RaftNode:
             random=random.random,
             on_failed=self._stop,
             on_leading=lambda driver: logger.debug("group %d: %s", driver.group, driver.standing),
+            on_damaged=self._damaged,
         )
         self._undo.callback(self.groups.close)
         self._begin_groups()
@@ -150,16 +152,22 @@ class RaftNode:
             replica, membership = 0, Membership(tuple(member_id(node, 0) for node in nodes))
         else:
             replica, membership = self._new_replica(), Membership(())
-        settings = Settings()
-        eager = replace(settings, eagerness=EAGER)
-        rules = SnapshotRules(entries_max=options.snapshot_entries)
         for group in range(1, options.groups + 1):
             if group not in self.store.stores:
                 me = member_id(options.number, replica)
                 self.store.create_group(GroupIdentity(group, me, f"register-{group}", "register", membership))
-            store = self.store.group(group)
-            mine = eager if preferred_node(group, nodes) == options.number else settings
-            self.groups.add(group, store.member, store, Register(store.read_entry), mine, rules)
+            self._take_part(group)
+
+    def _take_part(self, group: int) -> None:
+        nodes = sorted((self._options.number, *self._options.peers))
+        eager = EAGER if preferred_node(group, nodes) == self._options.number else 1.0
+        store = self.store.group(group)
+        rules = SnapshotRules(entries_max=self._options.snapshot_entries)
+        self.groups.add(group, store.member, store, Register(store.read_entry), Settings(eagerness=eager), rules)
+
+    def _damaged(self, driver: Driver, error: Damaged) -> None:
+        logger.error("%s", error)
+        self.store.renumber(driver.group, max(0, error.index - 1), lambda member: self._take_part(driver.group))
 
     def _run(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from raft.driver import Driver, SnapshotRules
-from raft.errors import RaftError
+from raft.errors import Damaged, RaftError
 from raft.group_records import Identity
 from raft.groups import Groups
 from raft.jobs import AtOnce
@@ -59,9 +59,7 @@ class Node:
         self.failures: list[str] = []
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
-        self.store = RaftStore(
-            disk, world.limits, AtOnce(), lambda: world.random.randrange(1, 1 << 32), self.failures.append
-        )
+        self.store = RaftStore(disk, world.limits, AtOnce(), world.new_replica, world.findings.append)
         for _ in self.store.recover(replay, facts.first_file):
             pass
         end = replay.finish()
@@ -78,6 +76,7 @@ class Node:
             log=self.log,
             random=world.random.random,
             on_failed=self._stop,
+            on_damaged=self._damaged,
         )
         for group in sorted(self.store.stores):
             self._take_part(group)
@@ -124,6 +123,10 @@ class Node:
         machine = Register(store.read_entry)
         self.groups.add(group, store.member, store, machine, self.world.settings, self.world.rules)
 
+    def _damaged(self, driver: Driver, error: Damaged) -> None:
+        self.world.damaged.append(error)
+        self.store.renumber(driver.group, max(0, error.index - 1), lambda member: self._take_part(driver.group))
+
     def _stop(self, reason: str) -> None:
         self.failures.append(reason)
 
@@ -140,6 +143,9 @@ class World:
         self.file_bytes_max: int = options.get("file_bytes_max", 1 << 20)
         self.cut: Callable[[NodeId, NodeId], bool] = lambda sender, receiver: False
         self.letters = 0
+        self.findings: list[str] = []
+        self.damaged: list[Damaged] = []
+        self._replica = 1000
         self.nodes: dict[NodeId, Node] = {}
         first = Membership(tuple(member_id(number, 0) for number in range(1, count + 1)))
         for number in range(1, count + 1):
@@ -147,6 +153,10 @@ class World:
             for group in range(1, groups + 1):
                 node.create(group, 0, first)
         self.connect_all()
+
+    def new_replica(self) -> int:
+        self._replica += 1
+        return self._replica
 
     def start(self, number: NodeId, disk: SimDisk) -> Node:
         before = self.nodes.get(number)

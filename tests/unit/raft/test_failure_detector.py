@@ -138,7 +138,18 @@ def test_a_new_process_of_a_peer_is_suspected_and_then_trusted() -> None:
     pair.nodes[THEM].add(US, pair.now)
     pair.nodes[THEM].tick(pair.now)
     pair.settle()
-    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, True)]
+    assert pair.verdicts[1:] == [Verdict(THEM, False, restarted=True), Verdict(THEM, True)]
+
+
+def test_that_a_peer_is_another_process_is_said_also_when_it_was_suspected_before() -> None:
+    pair = Pair()
+    pair.run_until(1.0)
+    pair.nodes[US].disconnected(THEM)
+    pair.nodes[THEM] = FailureDetector(21, SETTINGS, pair.now)
+    pair.nodes[THEM].add(US, pair.now)
+    pair.nodes[THEM].tick(pair.now)
+    pair.settle()
+    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, False, restarted=True), Verdict(THEM, True)]
 
 
 def test_what_an_ended_process_of_a_peer_said_is_ignored() -> None:

@@ -184,6 +184,19 @@ def test_a_wiped_member_returns_as_a_learner_and_is_promoted() -> None:
     assert len(digests(world)) == 1
 
 
+def test_a_leader_that_is_back_at_once_with_an_empty_disk_is_not_followed_any_more() -> None:
+    world = World()
+    leader = world.leader()
+    leader.propose(put(b"a", b"1"))
+    world.run(0.1)
+    leader.kill()
+    world.restart(leader.number, SimDisk()).create(1, 77, Membership(()))
+    world.run(5.0)
+    assert world.leader().number != leader.number
+    assert member_id(leader.number, 77) in world.leader().driver().core.status().membership.voters
+    assert len(digests(world)) == 1
+
+
 def test_the_membership_is_changed_and_the_change_is_answered() -> None:
     world = World()
     leader = world.leader()
@@ -219,6 +232,32 @@ def test_a_disk_that_fails_ends_the_node_and_tells_who_waits() -> None:
     assert leader.groups.failed is not None
     assert first.errors and second.errors
     assert leader.failures
+
+
+def test_a_member_that_cannot_read_its_log_becomes_another_one_and_is_repaired_by_the_others() -> None:
+    world = World(count=5, limits=SMALL)
+    leader = world.leader()
+    for number in range(300):
+        leader.propose(put(b"%d" % number, bytes(100)))
+        world.run(0.002)
+    victim = world.others(leader.number)[0]
+    other = next(node for node in world.others(victim.number) if node is not leader)
+    old = victim.driver().me
+    leader.groups.transfer(1, old)
+    world.run(0.5)
+    assert victim.driver().leads
+    log = next(name for name in victim.disk.list("log") if name.endswith(".log"))
+    victim.disk.flip_bit(f"log/{log}", 8 * 20_000)
+    other.kill()
+    world.restart(other.number, SimDisk()).create(1, 5, Membership(()))  # the leader has to read its whole log for it
+    world.run(6.0)
+    assert [error.index > 0 for error in world.damaged] == [True]
+    new = victim.driver().me
+    assert new > old
+    voters = world.leader().driver().core.status().membership.voters
+    assert new in voters
+    assert old not in voters
+    assert len(digests(world)) == 1
 
 
 def test_what_a_stranger_says_is_refused() -> None:
