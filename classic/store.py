@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from classic.open_files import OpenFiles
 from classic.stored_run import InStore
 from storage.disk import Buffer
+from storage.errors import Corrupt
 from storage.names import STORE_SUFFIX, numbers_in, store_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, VERSION, Kind, payload_length, scan, seal
 
@@ -40,6 +41,7 @@ class StoreFile:
     size: int = 0
     living: int = 0  # bytes of records that somebody refers to
     dirty: bool = False
+    damaged: bool = False  # something that lives in it cannot be read: it is not compacted
 
 
 class MessageStore:
@@ -144,15 +146,20 @@ class MessageStore:
     def sparse_file(self) -> int | None:
         """A file of which more than half is garbage."""
         for number, file in self.files.items():
-            if number != self._current and 0 < file.living * 2 < file.size:
+            if number != self._current and 0 < file.living * 2 < file.size and not file.damaged:
                 return number
         return None
 
     def compact(self, number: int) -> None:
-        """Copy what lives in a file to the end of the store. The file is dead then; it is to be deleted after a sync."""
+        """Copy what lives in a file to the end of the store. The file is dead then; it is to be deleted after a sync. Raises
+        Corrupt: then the rest stays where it is."""
         for content_id, stored in list(self.contents.items()):
             if stored.file == number and stored.references:
-                content = self.read(content_id)
+                try:
+                    content = self.read(content_id)
+                except Corrupt:
+                    self.files[number].damaged = True
+                    raise
                 stored.file, stored.offset = self._append(content_id, content)
                 self.files[stored.file].living += HEADER_BYTES + stored.size
                 self.files[number].living -= HEADER_BYTES + stored.size

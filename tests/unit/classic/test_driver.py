@@ -323,3 +323,23 @@ def test_a_clean_restart_does_not_count_bytes_of_what_it_dropped_from_delta() ->
     for number in range(20, 30):
         world.publish(["a"], [b"%09d." % number])
     assert queue.ready_count == 20
+
+
+def test_a_damaged_store_file_is_told_of_once_and_others_are_compacted(world: World) -> None:
+    for number in range(24):
+        world.publish(["a"], [b"%02d" % number + LARGE], confirm=number)
+        world.loop.run_soon()
+    fill_log(world, "passing")
+    store = world.kind._shelf.store
+    pieces = [world.get("a") for _ in range(24)]
+    kept = sorted(store.contents.values(), key=lambda one: (one.file, one.offset))[3]
+    world.disk.flip_bit(store.name_of(kept.file), (kept.offset + 50) * 8)
+    world.kind._shelf.files.forget(store.name_of(kept.file))
+    for number, got in enumerate(pieces):
+        assert got is not None
+        if number % 4 != 3:
+            world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    world.tick(60)
+    assert len(world.kind.findings) == 1, world.kind.findings
+    sparse = [one for one in store.files.values() if 0 < one.living * 2 < one.size]
+    assert len(sparse) <= 2, "the damaged one, and the one that is written"
