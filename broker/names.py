@@ -14,7 +14,7 @@ DEFAULT_EXCHANGE = ""
 # The name under which permissions see the default exchange.
 DEFAULT_EXCHANGE_ALIAS = "amq.default"
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
-_RESERVED_PREFIX = "amq."
+RESERVED_PREFIX = "amq."
 _SERVER_NAMED_BYTES = 16
 
 
@@ -38,7 +38,7 @@ def labelled(kind: str, name: str, vhost: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    return name.startswith(_RESERVED_PREFIX)
+    return name.startswith(RESERVED_PREFIX)
 
 
 def check_not_reserved(kind: str, name: str) -> None:

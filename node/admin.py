@@ -17,7 +17,7 @@ from broker.metadata import Metadata
 from broker.pending import Pending
 from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
 from node.alarms import Watcher
-from node.auth import Verifier
+from node.auth import Hashes, Verifier
 from node.background import Background
 from node.config import Config
 
@@ -89,6 +89,10 @@ class NodeAdmin:
 
         self._background.run(lambda: self._verifier.hash(password), done)
         return pending
+
+    @property
+    def password_hashes(self) -> Hashes:
+        return Hashes()
 
     def submit(self, command: Command) -> Pending[Any]:
         return self._metadata.submit(command)

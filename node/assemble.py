@@ -28,7 +28,7 @@ from front.web.api import Api
 from front.web.server import WebServer
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher
-from node.auth import Verifier, imported_from_rabbitmq
+from node.auth import Verifier
 from node.background import Threads
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
@@ -224,12 +224,12 @@ class Node:
         api = Api(
             broker,
             hash_password=lambda password: answered(admin.hash_password(password.encode())),
-            import_hash=imported_from_rabbitmq,
+            password_hashes=admin.password_hashes,
             metrics=metrics.text,
             health=lambda: broker.alarms.blocked_reason,
             identity=self._identity(),
         )
-        server = WebServer(api.answer, self._clock.wall_ms)
+        server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms)
         self._undo.push_async_callback(server.stop)
         for address in self._config.listen.http:
             host, port = host_and_port(address, "listen.http")

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import argon2
 
+from broker.definitions import PasswordHashes
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import UserRecord
@@ -147,6 +148,44 @@ class Verifier:
             return self._hasher.verify(kept, password)
         except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
             return False
+
+
+ARGON2 = "argon2id"
+RABBITMQ = "rabbit_password_hashing_sha256"
+# Of a hash that is imported: a verification must not cost more than this, whoever made it.
+IMPORTED_MEMORY_KIB_MAX = 262_144
+IMPORTED_PASSES_MAX = 16
+
+
+class Hashes(PasswordHashes):
+    """How hashes look in definitions: RabbitMQ's as there, ours under their own name."""
+
+    def exported(self, kept: str) -> tuple[str, str]:
+        if kept.startswith(RABBITMQ_PREFIX):
+            return RABBITMQ, kept.removeprefix(RABBITMQ_PREFIX)
+        return ARGON2, kept
+
+    def imported(self, algorithm: str, password_hash: str) -> str:
+        if algorithm == RABBITMQ:
+            return imported_from_rabbitmq(password_hash)
+        if algorithm != ARGON2:
+            raise PreconditionFailed(f"hashing_algorithm '{algorithm}' is not known: {RABBITMQ} or {ARGON2}")
+        try:
+            cost = argon2.extract_parameters(password_hash)
+        except argon2.exceptions.InvalidHashError:
+            raise PreconditionFailed(
+                f"a password hash of {ARGON2} begins with $argon2id$, and this one is none"
+            ) from None
+        if (
+            cost.type is not argon2.Type.ID
+            or cost.memory_cost > IMPORTED_MEMORY_KIB_MAX
+            or cost.time_cost > IMPORTED_PASSES_MAX
+        ):
+            raise PreconditionFailed(
+                f"a password hash that costs more than {IMPORTED_MEMORY_KIB_MAX} KiB or {IMPORTED_PASSES_MAX} passes, or is "
+                f"not of {ARGON2}, is not taken"
+            )
+        return password_hash
 
 
 def imported_from_rabbitmq(password_hash: str) -> str:

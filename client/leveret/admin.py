@@ -52,6 +52,16 @@ class Admin:
         """debug, info, warning or error; until the node stops."""
         await self._call("SetLogLevel", pb.SetLogLevelRequest(level=level))
 
+    async def export_definitions(self, *, vhost: str | None = None, password_hashes: bool = False) -> bytes:
+        """Everything declared, or what lies in one vhost, as JSON in RabbitMQ's form."""
+        request = pb.ExportDefinitionsRequest(vhost=vhost or "", password_hashes=password_hashes)
+        return bytes((await self._call("ExportDefinitions", request)).definitions)
+
+    async def import_definitions(self, definitions: bytes, *, vhost: str | None = None) -> int:
+        """Add what these have; queues and exchanges that exist stay as they are. Returns the number of changes."""
+        request = pb.ImportDefinitionsRequest(definitions=definitions, vhost=vhost or "")
+        return int((await self._call("ImportDefinitions", request)).applied)
+
     async def queue_status(self, name: str, *, vhost: str | None = None) -> QueueStatus:
         request = pb.GetQueueStatusRequest(vhost=self._vhost(vhost), name=name)
         return from_stub(QueueStatus, await self._call("GetQueueStatus", request))

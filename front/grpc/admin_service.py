@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from broker import catalog_commands as commands
+from broker.definitions import PasswordHashes
 from broker.errors import AccessRefused, ConnectionForced, NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
+from front.definitions import export_definitions, import_definitions, parsed
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import caller
@@ -76,6 +78,10 @@ class AdminPort(Protocol):
 
     def hash_password(self, password: bytes) -> Pending[str]:
         """As users' records keep it. Slow on purpose, so elsewhere than on the event loop."""
+
+    @property
+    def password_hashes(self) -> PasswordHashes:
+        """How they are written into definitions."""
 
     def submit(self, command: commands.Command) -> Pending[Any]:
         """A change by an operator: applied and durable when it is answered."""
@@ -299,6 +305,31 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         caller().require_tag("administrator")
         await self._change(commands.DeleteUser(_named("user", request.name)))
         return pb.DeleteUserResponse()
+
+    # ------------------------------------------------------------------ definitions
+
+    @answers_errors
+    async def ExportDefinitions(
+        self, request: pb.ExportDefinitionsRequest, context: Context
+    ) -> pb.ExportDefinitionsResponse:
+        caller().require_tag("administrator")
+        facts = self._port.facts()
+        identity = {"product_name": "Leveret", "product_version": facts.version, "cluster_name": facts.cluster_name}
+        hashes = self._port.password_hashes if request.password_hashes else None
+        raw = export_definitions(self._catalog, hashes, identity, request.vhost or None)
+        return pb.ExportDefinitionsResponse(definitions=raw)
+
+    @answers_errors
+    async def ImportDefinitions(
+        self, request: pb.ImportDefinitionsRequest, context: Context
+    ) -> pb.ImportDefinitionsResponse:
+        caller().require_tag("administrator")
+        document = parsed(request.definitions)
+        applied = await import_definitions(
+            self._broker, self._port.submit, self._port.password_hashes, document, self.front.now, request.vhost or None
+        )
+        self.front.logger.info("user %r: imported definitions, %d changes", caller().user, applied)
+        return pb.ImportDefinitionsResponse(applied=applied)
 
     # ------------------------------------------------------------------ permissions
 

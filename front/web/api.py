@@ -11,13 +11,16 @@ from typing import Any, Protocol, TypeVar
 
 from broker import catalog_commands as commands
 from broker import names, permissions
-from broker.catalog import Catalog, check_exclusive_access
+from broker.catalog import check_exclusive_access
+from broker.definitions import PasswordHashes
+from broker.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.metadata import Metadata
 from broker.pending import Pending
 from broker.queue_type import Queue
 from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
+from front.definitions import DefinitionsBroker, export_definitions, import_definitions, parsed
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
 from front.web.views import (
@@ -31,6 +34,10 @@ from front.web.views import (
 )
 
 T = TypeVar("T")
+
+# A request is whole before its credentials are looked at, so this is what a stranger can make the node keep.
+BODY_BYTES_MAX = 65_536
+DEFINITIONS_BYTES_MAX = 10_485_760
 
 ADMINISTRATOR = "administrator"
 MANAGEMENT = "management"
@@ -51,17 +58,14 @@ STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
 }
 
 
-class WebBroker(Protocol):
+class WebBroker(DefinitionsBroker, Protocol):
     """What the API needs of the broker."""
 
-    catalog: Catalog
     metadata: Metadata
 
     def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]: ...
 
     def queue(self, vhost: str, name: str) -> Queue: ...
-
-    def turn_ended(self, now: int) -> None: ...
 
 
 class Api:
@@ -72,7 +76,7 @@ class Api:
         broker: WebBroker,
         *,
         hash_password: Callable[[str], Awaitable[str]],
-        import_hash: Callable[[str], str],
+        password_hashes: PasswordHashes,
         metrics: Callable[[], bytes],
         health: Callable[[], str | None],
         identity: dict[str, Any],
@@ -80,7 +84,7 @@ class Api:
         self._broker = broker
         self._catalog = broker.catalog
         self._hash_password = hash_password
-        self._import_hash = import_hash  # of RabbitMQ; raises PreconditionFailed for what is none
+        self._hashes = password_hashes
         self._metrics = metrics
         self._health = health  # why this node cannot serve, or None
         self._identity = identity  # product, version, node and cluster name
@@ -99,12 +103,26 @@ class Api:
             status, word = STATUS_OF_ERROR.get(type(error), (400, "bad_request"))
             raise HttpError(status, word, error.text) from error
 
+    async def body_bytes_max(self, request: Request) -> int:
+        """How large the body of this request, of which only the head is known, may be. Raises HttpError.
+
+        A stranger cannot make the node keep much, but an administrator may import what a whole node has declared.
+        """
+        if request.method != "POST" or request.parts[:2] != ("api", "definitions"):
+            return BODY_BYTES_MAX
+        require_tag(await self._log_in(request), ADMINISTRATOR)
+        return DEFINITIONS_BYTES_MAX
+
     def _add_routes(self) -> None:
         add = self._router.add
         add("GET", "/metrics", self._get_metrics, None)
         add("GET", "/api/health/checks/alarms", self._get_health, MANAGEMENT)
         add("GET", "/api/overview", self._get_overview, MANAGEMENT)
         add("GET", "/api/whoami", self._get_whoami, MANAGEMENT)
+        add("GET", "/api/definitions", self._get_definitions, ADMINISTRATOR)
+        add("POST", "/api/definitions", self._post_definitions, ADMINISTRATOR)
+        add("GET", "/api/definitions/{vhost}", self._get_definitions, ADMINISTRATOR)
+        add("POST", "/api/definitions/{vhost}", self._post_definitions, ADMINISTRATOR)
         add("GET", "/api/vhosts", self._get_vhosts, MANAGEMENT)
         add("GET", "/api/vhosts/{vhost}", self._get_vhost, MANAGEMENT)
         add("PUT", "/api/vhosts/{vhost}", self._put_vhost, ADMINISTRATOR)
@@ -161,6 +179,17 @@ class Api:
 
     async def _get_whoami(self, request: Request) -> Response:
         return json_response(user_view(caller(request)))
+
+    # Definitions.
+
+    async def _get_definitions(self, request: Request, vhost: str | None = None) -> Response:
+        hashes = self._hashes if request.asks("password-hashes") else None
+        return Response(200, export_definitions(self._catalog, hashes, self._identity, vhost))
+
+    async def _post_definitions(self, request: Request, vhost: str | None = None) -> Response:
+        document, submit = parsed(request.body), self._broker.metadata.submit
+        await import_definitions(self._broker, submit, self._hashes, document, request.now, vhost)
+        return Response(204)
 
     # Virtual hosts.
 
@@ -235,12 +264,8 @@ class Api:
         if "password" in body:
             return await self._hash_password(text(body, "password", ""))
         given = text(body, "password_hash", "")
-        algorithm = text(body, "hashing_algorithm", "rabbit_password_hashing_sha256")
-        if given and algorithm != "rabbit_password_hashing_sha256":
-            raise HttpError(
-                400, "bad_request", f"hashing_algorithm {algorithm!r} is not known: rabbit_password_hashing_sha256"
-            )
-        return self._import_hash(given) if given else None
+        algorithm = text(body, "hashing_algorithm", DEFAULT_HASHING)
+        return self._hashes.imported(algorithm, given) if given else None
 
     async def _delete_user(self, request: Request, user: str) -> Response:
         self._user(user)

@@ -67,7 +67,7 @@ class Request:
             return {}
         try:
             value = msgspec.json.decode(self.body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise HttpError(400, "bad_request", f"the body is not JSON: {error}") from error
         except RecursionError:
             raise HttpError(400, "bad_request", "the body is JSON nested too deeply") from None

@@ -1,7 +1,8 @@
 """The HTTP driver: sockets, h11, deadlines and limits. What is answered is decided by the handler it is given.
 
 A client may keep still between requests for IDLE_TIMEOUT_S, and has REQUEST_TIMEOUT_S from the first byte of a request to its
-last. Bodies above BODY_BYTES_MAX are refused before they are read, and connections above CONNECTIONS_MAX when they come.
+last. Bodies larger than the handler allows are refused before they are read, and connections above CONNECTIONS_MAX when they
+come.
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from front.web.request import HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0
-# A request is whole before its credentials are looked at, so this is what a stranger can make the node keep.
-BODY_BYTES_MAX = 65_536
 # Of all listeners together. A connection costs little, but strangers may come in any number and keep still.
 CONNECTIONS_MAX = 1_000
 BACKLOG = 1_024  # connections the kernel keeps waiting; of a burst beyond it, the rest tries again a second later
@@ -27,6 +26,8 @@ HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
 
 Answer = Callable[[Request], Awaitable[Response]]
+# How large the body may be of a request whose head is all that is known. Raises HttpError.
+Allowance = Callable[[Request], Awaitable[int]]
 
 logger = logging.getLogger("leveret.web")
 
@@ -34,8 +35,9 @@ logger = logging.getLogger("leveret.web")
 class WebServer:
     """One or more HTTP listeners that share a handler."""
 
-    def __init__(self, answer: Answer, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, answer: Answer, body_bytes_max: Allowance, wall_ms: Callable[[], int]) -> None:
         self._answer = answer
+        self._body_bytes_max = body_bytes_max
         self._wall_ms = wall_ms
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
@@ -105,8 +107,9 @@ class WebServer:
         self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loopback: bool
     ) -> Request | None:
         """The next request, or None when the client is done. Raises HttpError, h11.RemoteProtocolError, TimeoutError."""
-        head: h11.Request | None = None
+        request: Request | None = None
         body = bytearray()
+        allowed = 0
         clock = asyncio.get_running_loop().time
         begun = bool(connection.trailing_data[0])
         deadline = clock() + (REQUEST_TIMEOUT_S if begun else IDLE_TIMEOUT_S)
@@ -121,21 +124,25 @@ class WebServer:
                 if not begun:
                     begun, deadline = True, clock() + REQUEST_TIMEOUT_S
             elif isinstance(event, h11.Request):
-                head = event
-                refuse_large_body(int(dict(head.headers).get(b"content-length", b"0")))
-            elif isinstance(event, h11.Data):
-                body += event.data
-                refuse_large_body(len(body))
-            elif isinstance(event, h11.EndOfMessage):
-                assert head is not None, "h11 ends a message only after its head"
-                return Request(
-                    method=head.method.decode("ascii"),
-                    target=head.target.decode("latin-1"),
-                    headers=dict(head.headers),
-                    body=bytes(body),
+                request = Request(
+                    method=event.method.decode("ascii"),
+                    target=event.target.decode("latin-1"),
+                    headers=dict(event.headers),
+                    body=b"",
                     peer_is_loopback=loopback,
                     now=self._wall_ms(),
                 )
+                async with asyncio.timeout_at(deadline):
+                    allowed = await self._body_bytes_max(request)
+                refuse_large_body(int(request.headers.get(b"content-length", b"0")), allowed)
+            elif isinstance(event, h11.Data):
+                body += event.data
+                refuse_large_body(len(body), allowed)
+            elif isinstance(event, h11.EndOfMessage):
+                assert request is not None, "h11 ends a message only after its head"
+                request.body = bytes(body)
+                request.now = self._wall_ms()
+                return request
             else:
                 return None
 
@@ -160,6 +167,6 @@ class WebServer:
             await writer.drain()
 
 
-def refuse_large_body(size: int) -> None:
-    if size > BODY_BYTES_MAX:
-        raise HttpError(413, "body_too_large", f"the body has {size} bytes or more, at most {BODY_BYTES_MAX} are taken")
+def refuse_large_body(size: int, allowed: int) -> None:
+    if size > allowed:
+        raise HttpError(413, "body_too_large", f"the body has {size} bytes or more, at most {allowed} are taken")

@@ -133,3 +133,20 @@ def test_an_address_in_use_is_69_and_named(node: RunningNode, tmp_path: Path) ->
     assert done.returncode == 69
     assert "cannot start" in done.stderr
     assert str(node.amqp[1]) in done.stderr
+
+
+def test_definitions_go_to_a_file_and_come_back(node: RunningNode, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    ctl(node, "queue", "declare", "e2e.kept", "--argument", "x-max-length=10")
+    ctl(node, "definitions", "export", str(file))
+    assert "argon2" not in file.read_text()
+    ctl(node, "definitions", "export", str(file), "--password-hashes")
+    assert "argon2" in file.read_text() and file.stat().st_mode & 0o077 == 0
+    ctl(node, "queue", "delete", "e2e.kept")
+    assert ctl_json(node, "definitions", "import", str(file))["changes"] > 0
+    assert "e2e.kept" in {queue["name"] for queue in ctl_json(node, "queue", "list")}
+    assert ctl(node, "definitions", "export", "--one-vhost").startswith("{")
+    ctl(node, "queue", "delete", "e2e.kept")
+    refused = ctl(node, "definitions", "import", "-", stdin='{"queues": [{"vhost": "/"}]}', code=65)
+    assert "queues[0]: 'name' is missing" in refused
+    assert "cannot be read" in ctl(node, "definitions", "import", str(tmp_path / "nothing"), code=64)

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from front.web import server
+from front.web import api, server
 from tests.running_node import RunningNode
 from tests.security.guarded_node import CANARY, Http, open_files, wait_until
 from tests.security.wire import TIMEOUT_S
@@ -89,7 +89,7 @@ def test_a_hundred_strangers_cost_little_memory(node: RunningNode) -> None:
     for peer in peers:
         peer.close()
     # What has arrived is kept in the stream's buffer and in the body: twice, for a moment.
-    assert grown <= 100 * 3 * server.BODY_BYTES_MAX, f"{grown / 100:.0f} bytes for each"
+    assert grown <= 100 * 3 * api.BODY_BYTES_MAX, f"{grown / 100:.0f} bytes for each"
     wait_until("all are gone", lambda: open_files(node) <= files)
 
 

@@ -19,6 +19,7 @@ from leveret.connection import DEFAULT_TARGET
 from leveret.ctl import (
     bindings,
     connections,
+    definitions,
     exchanges,
     exits,
     permissions,
@@ -55,6 +56,7 @@ for name, group in (
     ("connection", connections.app),
     ("channel", connections.channels_app),
     ("consumer", connections.consumers_app),
+    ("definitions", definitions.app),
     ("alarm", status.alarms_app),
     ("log", status.log_app),
 ):

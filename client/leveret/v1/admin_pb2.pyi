@@ -539,3 +539,31 @@ class SetLogLevelRequest(_message.Message):
 class SetLogLevelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ExportDefinitionsRequest(_message.Message):
+    __slots__ = ("vhost", "password_hashes")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_HASHES_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    password_hashes: bool
+    def __init__(self, vhost: _Optional[str] = ..., password_hashes: _Optional[bool] = ...) -> None: ...
+
+class ExportDefinitionsResponse(_message.Message):
+    __slots__ = ("definitions",)
+    DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
+    definitions: bytes
+    def __init__(self, definitions: _Optional[bytes] = ...) -> None: ...
+
+class ImportDefinitionsRequest(_message.Message):
+    __slots__ = ("definitions", "vhost")
+    DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    definitions: bytes
+    vhost: str
+    def __init__(self, definitions: _Optional[bytes] = ..., vhost: _Optional[str] = ...) -> None: ...
+
+class ImportDefinitionsResponse(_message.Message):
+    __slots__ = ("applied",)
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    applied: int
+    def __init__(self, applied: _Optional[int] = ...) -> None: ...

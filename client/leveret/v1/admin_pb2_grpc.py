@@ -154,6 +154,16 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
                 _registered_method=True)
+        self.ExportDefinitions = channel.unary_unary(
+                '/leveret.v1.Admin/ExportDefinitions',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ExportDefinitionsRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ExportDefinitionsResponse.FromString,
+                _registered_method=True)
+        self.ImportDefinitions = channel.unary_unary(
+                '/leveret.v1.Admin/ImportDefinitions',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -309,6 +319,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportDefinitions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportDefinitions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -431,6 +453,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetLogLevel,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.SerializeToString,
+            ),
+            'ExportDefinitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportDefinitions,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ExportDefinitionsRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ExportDefinitionsResponse.SerializeToString,
+            ),
+            'ImportDefinitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportDefinitions,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1081,6 +1113,60 @@ class Admin:
             '/leveret.v1.Admin/SetLogLevel',
             leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportDefinitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ExportDefinitions',
+            leveret_dot_v1_dot_admin__pb2.ExportDefinitionsRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ExportDefinitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportDefinitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ImportDefinitions',
+            leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -10,7 +10,7 @@ import pytest
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import UserRecord
-from node.auth import PASSWORD_BYTES_MAX, HashCost, Verifier, VerifierLimits, imported_from_rabbitmq
+from node.auth import PASSWORD_BYTES_MAX, HashCost, Hashes, Verifier, VerifierLimits, imported_from_rabbitmq
 from node.background import Inline
 
 CHEAP = HashCost(memory_kib=8, passes=1)
@@ -173,3 +173,25 @@ def test_a_verification_that_breaks_is_an_answer_without_secrets() -> None:
     auth = Breaking(Inline(), lambda: 0.0, CHEAP)
     refusal = answer(auth.verify(None, b"secret"))
     assert isinstance(refusal, ResourceExhausted) and "secret" not in refusal.text
+
+
+def test_hashes_go_into_definitions_and_come_back() -> None:
+    kept = imported_from_rabbitmq(rabbitmq_hash("right"))
+    assert Hashes().exported(kept) == ("rabbit_password_hashing_sha256", rabbitmq_hash("right"))
+    for hashed in (kept, verifier()[0].hash("right")):
+        assert Hashes().imported(*Hashes().exported(hashed)) == hashed
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "password_hash"),
+    [
+        ("rabbit_password_hashing_md5", "x"),
+        ("argon2id", "nonsense"),
+        ("argon2id", "$argon2i$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA"),
+        ("argon2id", "$argon2id$v=19$m=4000000,t=1,p=1$c2FsdHNhbHQ$aGFzaA"),
+        ("argon2id", "$argon2id$v=19$m=8,t=99,p=1$c2FsdHNhbHQ$aGFzaA"),
+    ],
+)
+def test_a_hash_that_is_unknown_or_would_cost_too_much_is_not_imported(algorithm: str, password_hash: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        Hashes().imported(algorithm, password_hash)

@@ -18,14 +18,16 @@ from typing import Any
 from broker import catalog_commands as commands
 from broker.broker import Connection
 from broker.catalog import Catalog, default_commands
+from broker.definitions import PasswordHashes
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
-from broker.records import BindingRecord, ExchangeRecord, UserRecord
+from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
 from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from native import content
+from node.auth import Hashes
 
 NOW = 1_700_000_000_000
 
@@ -50,6 +52,8 @@ class FakeQueue:
 
 
 class FakeBroker:
+    node = "n1"
+
     def __init__(self) -> None:
         self.catalog = Catalog()
         for command in default_commands("hash of guest"):
@@ -60,6 +64,9 @@ class FakeBroker:
         self.authentications = 0
         self.held = False
         self.runs: list[Run] = []
+
+    def check_kind(self, record: QueueRecord) -> None:
+        assert record.kind == "classic", f"a {record.kind} queue"
 
     def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
         self.authentications += 1
@@ -303,6 +310,10 @@ class FakeAdminPort:
 
     def set_log_level(self, level: str) -> None:
         self.level = level
+
+    @property
+    def password_hashes(self) -> PasswordHashes:
+        return Hashes()
 
     def hash_password(self, password: bytes) -> Pending[str]:
         return Pending.of(f"hash of {password.decode()}")

@@ -17,7 +17,7 @@ from broker.catalog import Catalog, default_commands
 from broker.errors import AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
-from broker.records import ExchangeRecord, PermissionRecord, UserRecord
+from broker.records import ExchangeRecord, PermissionRecord, QueueRecord, UserRecord
 from front.web.api import INCLUDED_TAGS, Api
 from front.web.request import HttpError, Request, Response, error_response
 
@@ -31,6 +31,10 @@ ROUTES = {
     ("GET", "/api/health/checks/alarms"): "management",
     ("GET", "/api/overview"): "management",
     ("GET", "/api/whoami"): "management",
+    ("GET", "/api/definitions"): "administrator",
+    ("POST", "/api/definitions"): "administrator",
+    ("GET", "/api/definitions/v"): "administrator",
+    ("POST", "/api/definitions/v"): "administrator",
     ("GET", "/api/vhosts"): "management",
     ("GET", "/api/vhosts/v"): "management",
     ("PUT", "/api/vhosts/v"): "administrator",
@@ -58,6 +62,8 @@ ROUTES = {
 }
 # What a request needs so that nothing but the caller decides about it.
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/api/definitions"): {"queues": []},
+    ("POST", "/api/definitions/v"): {"queues": []},
     ("PUT", "/api/users/app"): {"tags": ""},
     ("PUT", "/api/permissions/v/app"): {"configure": "", "write": "", "read": ""},
     ("PUT", "/api/topic-permissions/v/app"): {"exchange": "amq.topic", "write": "", "read": ""},
@@ -89,6 +95,7 @@ class FakeBroker:
     def __init__(self) -> None:
         self.catalog = Catalog()
         self.metadata = Applied(self.catalog)
+        self.node = HOME
         self.loopback_seen: list[bool] = []
 
     def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
@@ -103,8 +110,24 @@ class FakeBroker:
             statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, consumers=1, details={"q4": 2})
         )
 
+    def check_kind(self, record: QueueRecord) -> None:
+        if record.kind != "classic":
+            raise PreconditionFailed(f"no {record.kind} queues here")
+
     def turn_ended(self, now: int) -> None:
         assert now == NOW
+
+
+class Hashes:
+    def exported(self, kept: str) -> tuple[str, str]:
+        return "kept", kept
+
+    def imported(self, algorithm: str, password_hash: str) -> str:
+        if algorithm not in ("kept", "rabbit_password_hashing_sha256"):
+            raise PreconditionFailed(f"hashing_algorithm {algorithm!r} is not known: rabbit_password_hashing_sha256")
+        if password_hash == "x":
+            raise PreconditionFailed("'x' is no hash")
+        return password_hash if algorithm == "kept" else f"imported {password_hash}"
 
 
 class World:
@@ -116,17 +139,11 @@ class World:
         self.api = Api(
             broker,
             hash_password=self._hash,
-            import_hash=self._imported,
+            password_hashes=Hashes(),
             metrics=lambda: b"figures 1\n",
             health=lambda: self.alarm,
             identity={"product_name": "Leveret", "node": HOME},
         )
-
-    @staticmethod
-    def _imported(given: str) -> str:
-        if given == "x":
-            raise PreconditionFailed("'x' is no hash")
-        return f"imported {given}"
 
     @staticmethod
     async def _hash(password: str) -> str:
@@ -470,3 +487,45 @@ def test_health_is_503_with_the_reason_while_an_alarm_is_on(world: World) -> Non
     world.alarm = "low on disk"
     response = world.request("GET", "/api/health/checks/alarms")
     assert (response.status, json.loads(response.body)) == (503, {"status": "failed", "reason": "low on disk"})
+
+
+# Definitions.
+
+
+def test_definitions_come_out_and_go_in_again(world: World) -> None:
+    assert "password_hash" not in world.get("/api/definitions")["users"][0]
+    document = world.get("/api/definitions?password-hashes=true")
+    assert (document["product_name"], document["rabbitmq_definition_format"]) == ("Leveret", "cluster")
+    hashes = {user["name"]: (user["hashing_algorithm"], user["password_hash"]) for user in document["users"]}
+    assert hashes["app"] == ("kept", "secret hash")
+    assert world.request("POST", "/api/definitions", document).status == 204
+    assert world.get("/api/definitions?password-hashes=true") == document
+
+
+def test_the_definitions_of_one_vhost_name_no_vhost(world: World) -> None:
+    document = world.get("/api/definitions/v")
+    assert [queue["name"] for queue in document["queues"]] == ["orders"]
+    assert "users" not in document and "vhost" not in document["queues"][0]
+    assert world.request("POST", "/api/definitions/%2F", document).status == 204
+    assert world.broker.catalog.queue("/", "orders") is not None
+    assert world.refused("GET", "/api/definitions/nope").status == 404
+
+
+def test_definitions_that_are_refused_say_where(world: World) -> None:
+    refused = world.refused("POST", "/api/definitions", {"queues": [{"vhost": "v", "name": ""}]})
+    assert (refused.status, refused.reason) == (400, "queues[0]: a queue needs a name")
+    assert world.refused("POST", "/api/definitions", raw=b'{"queues": "\xff"}').status == 400
+
+
+def test_only_an_administrator_may_send_a_large_body(world: World) -> None:
+    def allowed(method: str, path: str, user: str | None) -> int:
+        headers = {} if user is None else {b"authorization": b"Basic " + base64.b64encode(f"{user}:pw".encode())}
+        request = Request(method, path, headers, b"", peer_is_loopback=True, now=NOW)
+        return asyncio.run(world.api.body_bytes_max(request))
+
+    assert allowed("POST", "/api/definitions", "root") == 10_485_760
+    assert allowed("PUT", "/api/users/x", "root") == allowed("POST", "/metrics", None) == 65_536
+    for user in (None, "nobody", "user-management"):
+        with pytest.raises(HttpError) as refused:
+            allowed("POST", "/api/definitions/v", user)
+        assert refused.value.status == 401

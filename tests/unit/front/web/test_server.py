@@ -15,6 +15,13 @@ from front.web.server import WebServer
 Answer = Callable[[Request], Awaitable[Response]]
 
 
+BODY_BYTES_MAX = 1_000
+
+
+async def allowance(request: Request) -> int:
+    return BODY_BYTES_MAX
+
+
 async def echo(request: Request) -> Response:
     return json_response({"method": request.method, "parts": request.parts, "body": request.body.decode()})
 
@@ -23,7 +30,7 @@ def exchange(data: bytes, answer: Answer = echo, chunk: int | None = None) -> by
     """What the server sends for these bytes until it closes."""
 
     async def talk() -> bytes:
-        server = WebServer(answer, wall_ms=lambda: 1)
+        server = WebServer(answer, allowance, wall_ms=lambda: 1)
         port = await server.listen("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for start in range(0, len(data), chunk or len(data)):
@@ -62,7 +69,7 @@ def test_garbage_is_answered_with_400_and_closed() -> None:
 
 
 def test_a_body_that_announces_too_much_is_refused_before_it_is_sent() -> None:
-    size = web_server.BODY_BYTES_MAX + 1
+    size = BODY_BYTES_MAX + 1
     reply = exchange(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size)
     assert reply.startswith(b"HTTP/1.1 413")
     assert str(size).encode() in reply

@@ -1,0 +1,64 @@
+"""leveretctl definitions ..."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leveret.ctl import render
+from leveret.ctl.exits import UsageError
+from leveret.ctl.run import options, with_node
+
+app = typer.Typer(
+    help="Everything declared, as one JSON document in RabbitMQ's form: to keep, or to move to another node.",
+    no_args_is_help=True,
+)
+
+OneVhost = Annotated[
+    bool, typer.Option("--one-vhost", help="Only what lies in the vhost of --vhost, without users and permissions.")
+]
+STANDARD = Path("-")
+
+
+@app.command("export")
+def export_definitions(
+    file: Annotated[Path, typer.Argument(help="Where to; - is standard output.")] = STANDARD,
+    one_vhost: OneVhost = False,
+    password_hashes: Annotated[
+        bool,
+        typer.Option(
+            "--password-hashes",
+            help="With the hashes of passwords: who has them can guess at leisure. Without them new users have no password.",
+        ),
+    ] = False,
+) -> None:
+    """Write them to a file that only its owner can read, or to standard output."""
+    vhost = options.vhost if one_vhost else None
+    raw = with_node(lambda node: node.admin.export_definitions(vhost=vhost, password_hashes=password_hashes))
+    if file == STANDARD:
+        sys.stdout.write(raw.decode() + "\n")
+        return
+    try:
+        file.touch(mode=0o600)
+        file.write_bytes(raw)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+    render.done(f"{len(raw)} bytes of definitions are in {file}", file=str(file), bytes=len(raw))
+
+
+@app.command("import")
+def import_definitions(
+    file: Annotated[Path, typer.Argument(help="Definitions of Leveret or RabbitMQ; - is standard input.")],
+    one_vhost: OneVhost = False,
+) -> None:
+    """Add what they have. Queues and exchanges that exist stay as they are."""
+    try:
+        raw = sys.stdin.buffer.read() if file == STANDARD else file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    vhost = options.vhost if one_vhost else None
+    applied = with_node(lambda node: node.admin.import_definitions(raw, vhost=vhost))
+    render.done(f"definitions are imported: {applied} changes", changes=applied)

@@ -1,0 +1,266 @@
+"""Definitions: what goes out comes back in, RabbitMQ's documents are understood, and what cannot be is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker import catalog_commands as commands
+from broker.catalog import Catalog, default_commands
+from broker.definitions import exported, exported_vhost
+from broker.definitions_reader import DefinitionsReader, is_declared
+from broker.errors import NotFound, PreconditionFailed
+from broker.records import (
+    BindingRecord,
+    ExchangeRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
+
+# As a genuine RabbitMQ 4.3.6 exports it, users and vhosts of other tests left out.
+FROM_RABBITMQ: dict[str, Any] = {
+    "rabbit_version": "4.3.6",
+    "product_name": "RabbitMQ",
+    "rabbitmq_definition_format": "cluster",
+    "explanation": "Definitions of cluster 'peer1@vm'",
+    "users": [
+        {
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "limits": {"max-channels": 5},
+            "name": "ann",
+            "password_hash": "O4P8IszedjZoZmMA3vMpT5wlPdaNaRWHlbi3GIb/6XEd0Dpq",
+            "tags": ["management", "policymaker"],
+        },
+        {"limits": {}, "name": "nopass", "password_hash": "", "tags": []},
+    ],
+    "vhosts": [
+        {
+            "limits": {"max-queues": 50},
+            "metadata": {"description": "a shop", "tags": ["production"], "default_queue_type": "classic"},
+            "name": "shop",
+        }
+    ],
+    "permissions": [{"configure": "^own", "read": ".*", "user": "ann", "vhost": "shop", "write": ".*"}],
+    "topic_permissions": [],
+    "global_parameters": [{"name": "color", "value": {"a": [1, 2]}}],
+    "parameters": [
+        {
+            "component": "operator_policy",
+            "name": "op",
+            "value": {"apply-to": "queues", "definition": {"max-length": 100}, "pattern": ".*", "priority": 0},
+            "vhost": "shop",
+        },
+        {"component": "vhost-limits", "name": "limits", "value": {"max-queues": 50}, "vhost": "shop"},
+    ],
+    "policies": [
+        {
+            "apply-to": "queues",
+            "definition": {"max-length": 10},
+            "name": "short",
+            "pattern": "^ord",
+            "priority": 3,
+            "vhost": "shop",
+        }
+    ],
+    "exchanges": [
+        {
+            "arguments": {"alternate-exchange": "rest"},
+            "auto_delete": False,
+            "durable": True,
+            "name": "events",
+            "type": "topic",
+            "vhost": "shop",
+        },
+    ],
+    "queues": [
+        {
+            "arguments": {"x-message-ttl": 60000, "x-queue-type": "classic"},
+            "auto_delete": False,
+            "durable": True,
+            "name": "orders",
+            "type": "classic",
+            "vhost": "shop",
+        }
+    ],
+    "bindings": [
+        {
+            "arguments": {"n": 1},
+            "destination": "orders",
+            "destination_type": "queue",
+            "routing_key": "a.#",
+            "source": "events",
+            "vhost": "shop",
+        }
+    ],
+}
+
+
+class Hashes:
+    """Marks what went out and what came in."""
+
+    def exported(self, kept: str) -> tuple[str, str]:
+        return "kept", kept
+
+    def imported(self, algorithm: str, password_hash: str) -> str:
+        return password_hash if algorithm == "kept" else f"{algorithm}: {password_hash}"
+
+
+def reader(catalog: Catalog) -> DefinitionsReader:
+    return DefinitionsReader(catalog, Hashes(), "n1")
+
+
+def take_in(catalog: Catalog, document: dict[str, Any], vhost: str | None = None) -> None:
+    for _, command in reader(catalog).read(document, vhost):
+        if not is_declared(catalog, command):
+            catalog.apply(command)
+
+
+@pytest.fixture
+def full() -> Catalog:
+    """Something of each kind."""
+    catalog = Catalog()
+    for command in [
+        *default_commands("argon2 of guest"),
+        commands.PutVhost(VhostRecord("v", "a vhost", ("t",), protected_from_deletion=True)),
+        commands.SetVhostLimits("v", {"max-queues": 9}),
+        commands.PutUser(UserRecord("app", None, ("management",))),
+        commands.SetUserLimits("app", {"max-channels": 3}),
+        commands.PutPermission(PermissionRecord("app", "v", "a", "b", "c")),
+        commands.PutTopicPermission(TopicPermissionRecord("app", "v", "x", "w", "r")),
+        commands.SetParameter(ParameterRecord("v", "component", "name", {"k": [1]})),
+        commands.SetParameter(ParameterRecord("", "", "global", "value")),
+        commands.PutPolicy(PolicyRecord("v", "p", "^q", "queues", 2, {"max-length": 5})),
+        commands.PutPolicy(PolicyRecord("v", "p", "^q", "queues", 0, {"max-length": 7}, operator=True)),
+        commands.DeclareExchange(ExchangeRecord("v", "x", "topic", arguments={"alternate-exchange": "y"})),
+        commands.DeclareExchange(ExchangeRecord("v", "y", "fanout", durable=False, auto_delete=True, internal=True)),
+        commands.DeclareQueue("v", "q", arguments={"x-max-length": 10}, home="n1"),
+        commands.DeclareQueue("v", "passing", durable=False, auto_delete=True, home="n1"),
+        commands.DeclareQueue("v", "mine", exclusive=True, owner="c1", home="n1"),
+        commands.Bind(BindingRecord("v", "x", "q", "queue", "a.#", {"n": 1})),
+        commands.Bind(BindingRecord("v", "x", "y", "exchange", "b")),
+        commands.Bind(BindingRecord("v", "amq.direct", "mine", "queue", "k"), "c1"),
+    ]:
+        catalog.apply(command)
+    return catalog
+
+
+def test_what_goes_out_comes_back_in(full: Catalog) -> None:
+    document = exported(full, Hashes())
+    other = Catalog()
+    take_in(other, document)
+    assert exported(other, Hashes()) == document
+    assert other.users["guest"].password_hash == "argon2 of guest"
+    assert other.users["app"].password_hash is None
+
+
+def test_without_hashes_those_who_are_known_keep_their_password(full: Catalog) -> None:
+    document = exported(full, None)
+    assert not any("password_hash" in user for user in document["users"])
+    take_in(full, document)
+    assert full.users["guest"].password_hash == "argon2 of guest"
+    other = Catalog()
+    take_in(other, document)
+    assert other.users["guest"].password_hash is None
+
+
+def test_bringing_it_in_twice_changes_nothing(full: Catalog) -> None:
+    document = exported(full, Hashes())
+    take_in(full, document)
+    assert exported(full, Hashes()) == document
+
+
+def test_what_belongs_to_a_connection_or_is_there_anyway_stays_behind(full: Catalog) -> None:
+    document = exported(full, Hashes())
+    assert [queue["name"] for queue in document["queues"]] == ["q", "passing"]
+    assert [exchange["name"] for exchange in document["exchanges"]] == ["x", "y"]
+    assert [binding["destination"] for binding in document["bindings"]] == ["q", "y"]
+
+
+def test_one_vhost_goes_into_another(full: Catalog) -> None:
+    document = exported_vhost(full, "v")
+    assert document.keys() == {"parameters", "policies", "exchanges", "queues", "bindings"}
+    assert "vhost" not in document["queues"][0]
+    full.apply(commands.PutVhost(VhostRecord("w")))
+    take_in(full, document, "w")
+    assert exported_vhost(full, "w") == document
+    with pytest.raises(NotFound):
+        exported_vhost(full, "nope")
+
+
+def test_a_document_of_rabbitmq_is_understood() -> None:
+    catalog = Catalog()
+    take_in(catalog, FROM_RABBITMQ)
+    hashed = "rabbit_password_hashing_sha256: O4P8IszedjZoZmMA3vMpT5wlPdaNaRWHlbi3GIb/6XEd0Dpq"
+    assert catalog.users["ann"] == UserRecord("ann", hashed, ("management", "policymaker"), {"max-channels": 5})
+    assert catalog.users["nopass"].password_hash is None
+    assert catalog.vhosts["shop"] == VhostRecord("shop", "a shop", ("production",), limits={"max-queues": 50})
+    queue = catalog.queue("shop", "orders")
+    assert queue is not None
+    effective = catalog.effective(queue)
+    assert (effective.max_length, effective.message_ttl_ms) == (10, 60_000)
+    assert catalog.policy("shop", "op", operator=True) is not None
+    (binding,) = [one for one in catalog.bindings("shop") if one.source == "events"]
+    assert (binding.destination, binding.routing_key, binding.arguments) == ("orders", "a.#", {"n": 1})
+    again = exported(catalog, Hashes())
+    for part in ("permissions", "policies", "queues", "bindings", "global_parameters", "parameters"):
+        assert again[part] == FROM_RABBITMQ[part], part
+
+
+def test_a_queue_that_is_there_stays_as_it_is() -> None:
+    catalog = Catalog()
+    take_in(catalog, FROM_RABBITMQ)
+    other = {**FROM_RABBITMQ["queues"][0], "durable": False, "arguments": {}}
+    take_in(catalog, {"queues": [other]})
+    queue = catalog.queue("shop", "orders")
+    assert queue is not None and queue.durable and queue.arguments["x-message-ttl"] == 60_000
+
+
+def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
+    catalog = Catalog()
+    for command in default_commands("kept"):
+        catalog.apply(command)
+    take_in(catalog, {"users": [{"name": "guest", "tags": "management, policymaker"}]})
+    assert catalog.users["guest"] == UserRecord("guest", "kept", ("management", "policymaker"))
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"queues": {}}, "'queues' is a JSON dict, a list is needed"),
+        ({"queues": [5]}, "queues[0] is a JSON int, an object is needed"),
+        ({"queues": [{"vhost": "/"}]}, "queues[0]: 'name' is missing"),
+        (
+            {"queues": [{"vhost": "/", "name": "q", "durable": "yes"}]},
+            "queues[0]: 'durable' is 'yes', true or false is needed",
+        ),
+        ({"queues": [{"name": "q"}]}, "queues[0]: 'vhost' is missing"),
+        (
+            {"users": [{"name": "u", "password": "canary"}]},
+            "users[0]: a password is imported as 'password_hash', not in clear",
+        ),
+        ({"users": [{"name": "u", "password_hash": 5}]}, "users[0]: 'password_hash' is a JSON int, a text is needed"),
+        ({"users": [{"name": "u", "tags": 5}]}, "users[0]: 'tags' is 5: give a list of texts or one text with commas"),
+        (
+            {"policies": [{"vhost": "/", "name": "p", "pattern": ".", "priority": True}]},
+            "policies[0]: 'priority' is True, a number is needed",
+        ),
+        (
+            {"vhosts": [{"name": "v", "limits": {"max-queues": "many"}}]},
+            "vhosts[0].limits: 'max-queues' is 'many', a number is needed",
+        ),
+        (
+            {"bindings": [{"vhost": "/", "source": "x", "destination_type": "topic"}]},
+            "bindings[0]: 'destination_type' is 'topic', queue or exchange is needed",
+        ),
+        ({"global_parameters": [{"name": "n"}]}, "global_parameters[0]: 'value' is missing"),
+    ],
+)
+def test_what_cannot_be_read_is_named(document: dict[str, Any], text: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        reader(Catalog()).read(document)
+    assert refused.value.text == text

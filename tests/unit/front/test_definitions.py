@@ -1,0 +1,114 @@
+"""Definitions as fronts take them: JSON, applied in order, many changes for one wait, and the entry that was refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from broker import catalog_commands as commands
+from broker.catalog import Catalog, default_commands
+from broker.errors import NotFound, PreconditionFailed
+from broker.pending import Pending
+from broker.records import QueueRecord
+from front.definitions import TOGETHER, export_definitions, import_definitions, parsed
+from node.auth import Hashes
+
+NOW = 1
+
+
+class Broker:
+    """A catalog whose changes become durable at the end of a turn."""
+
+    node = "n1"
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        for command in default_commands("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA"):
+            self.catalog.apply(command)
+        self.waiting: list[tuple[Pending[Any], Any]] = []
+        self.most_waiting = 0
+
+    def submit(self, command: commands.Command) -> Pending[Any]:
+        try:
+            result = self.catalog.apply(command)
+        except PreconditionFailed as error:
+            return Pending.failed(error)
+        pending: Pending[Any] = Pending()
+        self.waiting.append((pending, result))
+        self.most_waiting = max(self.most_waiting, len(self.waiting))
+        return pending
+
+    def check_kind(self, record: QueueRecord) -> None:
+        if record.kind != "classic":
+            raise PreconditionFailed(f"no {record.kind} queues here")
+
+    def turn_ended(self, now: int) -> None:
+        waiting, self.waiting = self.waiting, []
+        for pending, result in waiting:
+            pending.resolve(result)
+
+    def take(self, document: dict[str, Any], vhost: str | None = None) -> int:
+        async def run() -> int:
+            async with asyncio.timeout(10):
+                return await import_definitions(self, self.submit, Hashes(), document, NOW, vhost)
+
+        return asyncio.run(run())
+
+
+def queue(name: str, **more: Any) -> dict[str, Any]:
+    return {"vhost": "/", "name": name, "durable": True, **more}
+
+
+def test_a_whole_node_moves_to_another() -> None:
+    one, other = Broker(), Broker()
+    one.take({"queues": [queue("a"), queue("b", type="classic")], "users": [{"name": "u", "tags": []}]})
+    raw = export_definitions(one.catalog, Hashes(), {"product_name": "Leveret"})
+    assert json.loads(raw)["product_name"] == "Leveret"
+    other.take(parsed(raw))
+    assert export_definitions(other.catalog, Hashes(), {"product_name": "Leveret"}) == raw
+
+
+def test_many_changes_wait_for_the_disk_together_and_not_all_at_once() -> None:
+    broker = Broker()
+    assert broker.take({"queues": [queue(f"q{number}") for number in range(TOGETHER + 10)]}) == TOGETHER + 10
+    assert broker.most_waiting == TOGETHER
+
+
+def test_the_entry_that_is_refused_is_named_and_what_stands_before_it_is_there() -> None:
+    broker = Broker()
+    queues = [queue("before"), queue("wrong", arguments={"x-max-length": -1}), queue("behind")]
+    with pytest.raises(PreconditionFailed, match=r"queues\[1\]: invalid arg 'x-max-length' for queue 'wrong'"):
+        broker.take({"queues": queues})
+    assert [record.name for record in broker.catalog.queues("/")] == ["before"]
+    assert broker.waiting == []
+
+
+def test_a_queue_of_a_kind_that_is_not_here_is_refused_before_it_is_declared() -> None:
+    broker = Broker()
+    with pytest.raises(PreconditionFailed, match=r"queues\[0\]: no quorum queues here"):
+        broker.take({"queues": [queue("q", type="quorum", arguments={"x-queue-type": "quorum"})]})
+    assert broker.catalog.queue("/", "q") is None
+
+
+def test_nothing_is_applied_of_a_document_that_cannot_be_read() -> None:
+    broker = Broker()
+    with pytest.raises(PreconditionFailed, match=r"bindings\[0\]: 'source' is missing"):
+        broker.take({"queues": [queue("q")], "bindings": [{}]})
+    assert broker.catalog.queue("/", "q") is None
+
+
+def test_a_vhost_has_to_be_there_before_things_are_put_into_it() -> None:
+    broker = Broker()
+    with pytest.raises(NotFound, match="no vhost 'nope'"):
+        broker.take({"queues": [{"name": "q"}]}, "nope")
+    with pytest.raises(PreconditionFailed, match=r"queues\[0\]: no vhost 'nope'"):
+        broker.take({"queues": [{"name": "q", "vhost": "nope"}]})
+
+
+@pytest.mark.parametrize("raw", [b"", b"nonsense", b"[]", b"[" * 100_000, b'"\xff"'])
+def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
+    with pytest.raises(PreconditionFailed):
+        parsed(raw)
