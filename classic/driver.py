@@ -81,8 +81,8 @@ class ClassicQueues:
         """Everything is made durable, and what a fast start needs is written down. Nothing may be published after it."""
         shelf, self._stopped = self._shelf, True
         self._background.close()
-        if shelf.log.failed is not None:
-            return
+        if shelf.log.failed is not None or self._recovery is not None:
+            return  # a start that failed half-way: what it has not filled yet would be missing in the summary
         try:
             shelf.write_settled()
             shelf.log.commit_now()

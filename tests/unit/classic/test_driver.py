@@ -7,9 +7,12 @@ import pytest
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.policy import EffectiveArguments
-from broker.queue_type import Outcome
+from broker.queue_type import Outcome, Queue
+from broker.records import QueueRecord
+from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
 from storage import names
+from storage.errors import DiskFailed
 from tests.sim.disk import Call, Fault, fault_on, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -343,3 +346,29 @@ def test_a_damaged_store_file_is_told_of_once_and_others_are_compacted(world: Wo
     assert len(world.kind.findings) == 1, world.kind.findings
     sparse = [one for one in store.files.values() if 0 < one.living * 2 < one.size]
     assert len(sparse) <= 2, "the damaged one, and the one that is written"
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_start_that_fails_half_way_does_not_stop_in_order(world: World, clean: bool) -> None:
+    """One queue could not be opened, so the node gave up. What it wrote down then had nothing of that queue, and the next
+    start believed it."""
+    world.publish(["a", "b"], [b"1", b"2"], confirm=1)
+    world.loop.run_soon()
+    if clean:
+        world.stop()
+    else:
+        world.disk.kill()
+    opened = ClassicQueues.open
+
+    def fails(kind: ClassicQueues, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
+        if record.name == "b":
+            raise DiskFailed("cannot read")
+        return opened(kind, record, effective, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClassicQueues, "open", fails)
+        with pytest.raises(DiskFailed):
+            world.start()
+    world.stop()
+    world.start()
+    assert [len(world.waiting(name)) for name in ("a", "b")] == [2, 2]
