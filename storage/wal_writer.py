@@ -232,10 +232,11 @@ class LogWriter:
         self._written_bytes += commit.size
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
-        if self._scheduled:
-            self._loop.call_soon(self._start_commit)
+        waiting = self._scheduled
         self._prepare_next_file()
         self._core.commits.announce()
+        if waiting:  # behind what the announcement made others do: what it lets them send leaves before the loop blocks again
+            self._loop.call_soon(self._start_commit)
         if rolled is not None:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
