@@ -9,7 +9,8 @@ wanted missing:
 
 While a log file is being moved out no manifest notes the half that is written: it may lack what was settled since.
 
-Syncs are done beside the event loop; one such chain is on its way at a time.
+Syncs are done beside the event loop; one such chain is on its way at a time. Copying is done on the loop: of a log file in
+pieces, of a store file (`_compact`) at once. When the disk fails at any of it, nothing is released or deleted any more.
 """
 
 from __future__ import annotations
