@@ -80,6 +80,9 @@ class Host(Protocol):
 
     def leading_changed(self, driver: Driver) -> None: ...
 
+    def fail(self, reason: str) -> None:
+        """This node cannot go on."""
+
 
 class SnapshotRules:
     """When a member takes a snapshot of its own: so many entries, or bytes of them, behind the last one."""
@@ -434,18 +437,18 @@ class Driver:
     def _installed(self, state: bytes | None) -> None:
         meta, self.installing = self.installing, None
         assert meta is not None, "a snapshot was installed that nobody asked for"
-        if state is not None and self._restore(state, meta):
+        if state is None:
+            self.core.install_failed()
+        else:
+            try:
+                self.machine.restore(state, meta.machine_version)
+            except (
+                ValueError
+            ) as error:  # of a newer version: the log begins behind it already, and without it we are nothing
+                self._host.fail(f"the machine of group {self.group} cannot stand on snapshot {meta.index}: {error}")
+                return
             self.applied = self._snapshot_index = meta.index
             self._bytes_since_snapshot = 0
             self.core.installed(meta)
-        else:
-            self.core.install_failed()
         self._answer_reads()
         self._host.wake(self)
-
-    def _restore(self, state: bytes, meta: SnapshotMeta) -> bool:
-        try:
-            self.machine.restore(state, meta.machine_version)
-        except ValueError:
-            return False
-        return True

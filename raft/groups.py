@@ -368,9 +368,9 @@ class Groups:
         except BadBytes:
             raise  # the peer's fault, and told to whoever brought the letter
         except StorageError as error:
-            self._fail(str(error))
+            self.fail(str(error))
         except Exception as error:
-            self._fail(f"a fault of this node: {error!r}")
+            self.fail(f"a fault of this node: {error!r}")
             raise
 
     def _give_up(self, driver: Driver, error: Damaged) -> None:
@@ -395,7 +395,10 @@ class Groups:
                     self.send(group, Replaced(member_id(node, 0), driver.me, driver.standing.term, old))
         self._send_letters()
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
+        """Promise nothing more."""
+        if self.failed is not None:
+            return
         self.failed = reason
         self._outgoing.clear()
         for driver in self._drivers.values():

@@ -235,7 +235,7 @@ class LogWriter:
         waiting = self._scheduled
         self._prepare_next_file()
         self._core.commits.announce()
-        if waiting:  # behind what the announcement made others do: what it lets them send leaves before the loop blocks again
+        if waiting:  # behind what others do now: what they send leaves before the loop blocks in the next fsync
             self._loop.call_soon(self._start_commit)
         if rolled is not None:
             for subscriber in self._rolled_subscribers:

@@ -1,0 +1,315 @@
+"""A driver's duties, one by one, with a core that says what the test wants said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from raft.driver import Driver, GroupStore, SnapshotRules
+from raft.errors import Busy, NotCommitted, NotLeader, RaftError, Unknown
+from raft.membership import AddLearner, Change
+from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
+from raft.ready import Facts, ReadPoint, Ready, Role, Standing
+
+ME, OTHER = member_id(1, 0), member_id(2, 0)
+FIRST = Membership((ME, OTHER))
+LEADING = Standing(Role.LEADER, 3, ME)
+FOLLOWING = Standing(Role.FOLLOWER, 4, OTHER)
+
+
+class ScriptedCore:
+    """Takes proposals while `refusal` is None, and hands out the Readies that were put in."""
+
+    deadline = None
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.readies: list[Ready] = []
+        self.last = 0
+        self.refusal: RaftError | None = None
+        self.numbers = 0
+
+    def _index(self, count: int) -> int:
+        if self.refusal is not None:
+            raise self.refusal
+        self.last += count
+        return self.last - count + 1
+
+    def propose(self, commands: Sequence[bytes], now: float) -> range:
+        first = self._index(len(commands))
+        return range(first, first + len(commands))
+
+    def change(self, change: Change, now: float) -> int:
+        return self._index(1)
+
+    def read(self, token: int, now: float) -> None:
+        self._index(0)
+        self.calls.append(f"read {token}")
+
+    def has_ready(self) -> bool:
+        return bool(self.readies)
+
+    def ready(self, now: float) -> Ready | None:
+        return self.readies.pop(0) if self.readies else None
+
+    def persisted(self, number: int, now: float) -> None:
+        self.calls.append(f"persisted {number}")
+
+    def applied(self, index: int) -> None:
+        self.calls.append(f"applied {index}")
+
+    def installed(self, meta: SnapshotMeta) -> None:
+        self.calls.append(f"installed {meta.index}")
+
+    def install_failed(self) -> None:
+        self.calls.append("install failed")
+
+
+class ScriptedStore:
+    """Notes what is appended under ticket 7, and remembers who waits for a snapshot."""
+
+    def __init__(self) -> None:
+        self.saved: list[tuple[SnapshotMeta, Any, Any]] = []
+        self.done: list[Any] = []
+
+    def snapshot(self) -> SnapshotMeta:
+        return SnapshotMeta(0, 0, FIRST, 0)
+
+    def memberships(self) -> Sequence[tuple[int, Membership]]:
+        return [(0, FIRST), (4, Membership((ME,)))]
+
+    def term(self, index: int) -> int:
+        return 3
+
+    def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
+        return 7
+
+    def save_snapshot(self, meta: SnapshotMeta, state: Any, live: Any, done: Any) -> None:
+        self.saved.append((meta, state, live))
+        self.done.append(done)
+
+    def install(self, meta: SnapshotMeta, done: Any) -> None:
+        self.done.append(done)
+
+
+class EchoMachine:
+    version = 5
+
+    def __init__(self) -> None:
+        self.restored: list[tuple[bytes, int]] = []
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[bytes]:
+        return [b"did " + entry.data for entry in entries]
+
+    def snapshot(self) -> Sequence[bytes]:
+        return [b"state"]
+
+    def restore(self, state: bytes, version: int) -> None:
+        if version > self.version:
+            raise ValueError(f"version {version} is unknown")
+        self.restored.append((state, version))
+
+    def live_entries(self) -> Sequence[int] | None:
+        return [2]
+
+
+class World:
+    """The host of one driver."""
+
+    def __init__(self, rules: SnapshotRules | None = None) -> None:
+        self.core, self.store, self.machine = ScriptedCore(), ScriptedStore(), EchoMachine()
+        self.sent: list[Message] = []
+        self.waiting: list[tuple[int, Ready]] = []
+        self.told: list[Any] = []
+        self.led: list[bool] = []
+        store: GroupStore = self.store  # type: ignore[assignment]
+        self.driver = Driver(9, ME, self.core, store, self.machine, rules or SnapshotRules(), self)  # type: ignore[arg-type]
+
+    def wake(self, driver: Driver) -> None:
+        pass
+
+    def send(self, group: int, message: Message) -> None:
+        self.sent.append(message)
+
+    def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
+        self.waiting.append((ticket, ready))
+
+    def fail(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def leading_changed(self, driver: Driver) -> None:
+        self.led.append(driver.leads)
+
+    def on_results(self, results: Sequence[Any] | None, error: RaftError | None) -> None:
+        self.told.append(list(results) if results is not None else type(error))
+
+    def on_read(self, error: RaftError | None) -> None:
+        self.told.append("read" if error is None else type(error))
+
+    def turn(self, **fields: Any) -> None:
+        self.core.numbers += 1
+        lists = ("messages", "entries", "messages_after", "chunks", "committed", "reads", "lost_reads")
+        nothing: dict[str, Any] = {"standing": None, "facts": None, "install": None} | {name: [] for name in lists}
+        self.core.readies.append(Ready(number=self.core.numbers, **(nothing | fields)))
+        ready = self.driver.begin(0.0)
+        assert ready is not None
+        self.driver.perform(ready)
+
+    def lead(self) -> None:
+        self.turn(standing=LEADING)
+
+    def propose(self, *commands: bytes) -> None:
+        self.driver.propose(commands, self.on_results)
+
+
+def entry(index: int, data: bytes = b"", term: int = 3, kind: EntryKind = EntryKind.COMMAND) -> Entry:
+    return Entry(index, term, kind, data)
+
+
+def message(commit: int) -> Append:
+    return Append(OTHER, ME, 3, 0, 0, commit)
+
+
+def test_results_go_to_who_proposed_in_order_though_other_entries_lie_between() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a", b"b")
+    world.driver.change(AddLearner(OTHER), world.on_results)
+    world.turn()
+    world.propose(b"c")
+    world.turn(committed=[entry(1, b"a")])
+    assert world.told == []
+    world.turn(committed=[entry(2, b"b"), entry(3, kind=EntryKind.MEMBERSHIP), entry(4, b"c")])
+    assert world.told == [[b"did a", b"did b"], [None], [b"did c"]]
+    assert world.core.calls == ["applied 1", "applied 4"]
+
+
+def test_an_entry_of_another_leader_in_its_place_is_not_committed() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.propose(b"b", b"c")
+    world.turn()
+    world.turn(standing=FOLLOWING, committed=[entry(1, b"a"), entry(2, b"x", term=4)])
+    assert world.told == [[b"did a"], NotCommitted]
+
+
+def test_what_was_proposed_under_a_lost_leadership_is_unknown() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.turn()
+    world.turn(standing=FOLLOWING)
+    assert world.told == [Unknown]
+    world.turn(committed=[entry(1, b"a")])
+    assert world.told == [Unknown]
+    assert world.led == [True, False]
+
+
+def test_a_proposal_of_the_round_in_which_the_leadership_came_belongs_to_it() -> None:
+    world = World()
+    world.propose(b"a")
+    world.turn(standing=LEADING)
+    assert world.told == []
+    world.turn(committed=[entry(1, b"a")])
+    assert world.told == [[b"did a"]]
+
+
+@pytest.mark.parametrize("refusal", [NotLeader(OTHER), Busy("too much")])
+def test_what_the_core_refuses_is_told_at_once(refusal: RaftError) -> None:
+    world = World()
+    world.core.refusal = refusal
+    world.propose(b"a")
+    world.driver.change(AddLearner(OTHER), world.on_results)
+    world.driver.read(world.on_read)
+    assert world.driver.begin(0.0) is None
+    assert world.told == [type(refusal)] * 3
+
+
+def test_messages_go_at_once_or_behind_the_fsync_also_when_there_is_nothing_new_to_persist() -> None:
+    world = World()
+    world.turn(messages=[message(1)], entries=[entry(1)], messages_after=[message(2)])
+    world.turn(messages_after=[message(3)])
+    assert world.sent == [message(1)]
+    assert [ticket for ticket, _ in world.waiting] == [7, 7]
+    for _, ready in world.waiting:
+        world.driver.persisted(ready, 0.0)
+    assert world.sent == [message(1), message(2), message(3)]
+    assert world.core.calls == ["persisted 1"]
+
+
+def test_reads_of_one_round_share_a_token_and_wait_until_their_index_is_applied() -> None:
+    world = World()
+    world.lead()
+    world.driver.read(world.on_read)
+    world.driver.read(world.on_read)
+    world.turn(reads=[ReadPoint(1, 2)])
+    assert world.core.calls == ["read 1"]
+    world.turn(committed=[entry(1)])
+    assert world.told == []
+    world.turn(committed=[entry(2)])
+    assert world.told == ["read", "read"]
+    world.driver.read(world.on_read)
+    world.turn(lost_reads=[2])
+    assert world.told[2:] == [NotLeader]
+
+
+def test_a_snapshot_is_taken_every_so_many_entries_and_one_at_a_time() -> None:
+    world = World(SnapshotRules(entries_max=3))
+    world.turn(committed=[entry(1), entry(2)])
+    assert world.store.saved == []
+    world.turn(committed=[entry(3), entry(4), entry(5)])
+    world.turn(committed=[entry(6), entry(7), entry(8)])
+    assert world.store.saved == [(SnapshotMeta(5, 3, Membership((ME,)), 5), [b"state"], [2])]
+    world.store.done[0](True)
+    world.turn(committed=[entry(9)])
+    assert [meta.index for meta, _, _ in world.store.saved] == [5, 9]
+
+
+def test_a_snapshot_is_taken_every_so_many_bytes() -> None:
+    world = World(SnapshotRules(bytes_max=100))
+    world.turn(committed=[entry(1, bytes(60))])
+    assert world.store.saved == []
+    world.turn(committed=[entry(2, bytes(60))])
+    assert [meta.index for meta, _, _ in world.store.saved] == [2]
+
+
+def test_an_installed_snapshot_is_what_the_machine_stands_on() -> None:
+    world = World()
+    world.turn(install=SnapshotMeta(40, 3, FIRST, 5))
+    assert world.core.calls == []
+    world.store.done[0](b"state of the leader")
+    assert world.machine.restored == [(b"state of the leader", 5)]
+    assert world.core.calls == ["installed 40"]
+    world.turn(committed=[entry(41)])
+    assert world.driver.applied == 41
+
+
+def test_a_snapshot_that_did_not_arrive_whole_changes_nothing() -> None:
+    world = World()
+    world.turn(install=SnapshotMeta(40, 3, FIRST, 5))
+    world.store.done[0](None)
+    assert world.core.calls == ["install failed"]
+    assert (world.driver.applied, world.machine.restored) == (0, [])
+
+
+def test_a_snapshot_that_this_code_does_not_know_ends_the_node() -> None:
+    world = World()
+    world.turn(install=SnapshotMeta(40, 3, FIRST, 6))
+    world.store.done[0](b"state of a newer version")
+    assert world.told == ["the machine of group 9 cannot stand on snapshot 40: version 6 is unknown"]
+    assert world.core.calls == []
+
+
+def test_when_it_closes_everybody_is_told() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.driver.read(world.on_read)
+    world.turn()
+    world.propose(b"b")
+    world.driver.read(world.on_read)
+    world.driver.close()
+    assert world.told == [Unknown, NotLeader, NotLeader, NotLeader]
