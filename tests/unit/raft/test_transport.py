@@ -1,0 +1,66 @@
+"""Letters: whatever the bytes are, they are read as what was written or refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft.errors import BadBytes
+from raft.messages import Append, Entry, EntryKind, TransferNow, member_id
+from raft.transport import LETTER_BYTES, Sign, decode, encode_batches, encode_sign
+
+ME, OTHER = member_id(1, 0), member_id(2, 0)
+
+
+def append_of(size: int) -> Append:
+    return Append(OTHER, ME, 1, 0, 0, 0, (Entry(1, 1, EntryKind.COMMAND, bytes(size)),))
+
+
+def read(letter: bytes) -> list[tuple[int, list[object]]]:
+    content = decode(letter)
+    assert not isinstance(content, Sign)
+    return [(group, list(messages)) for group, messages in content]
+
+
+@pytest.mark.parametrize("is_pong", [False, True])
+def test_a_sign_is_read_as_it_was_written(is_pong: bool) -> None:
+    sign = Sign(is_pong, 2**64 - 1, 7, 0)
+    assert decode(encode_sign(sign)) == sign
+
+
+def test_messages_of_many_groups_travel_in_one_letter() -> None:
+    groups = [(group, [TransferNow(OTHER, ME, group), append_of(10)]) for group in range(1, 6)]
+    (letter,) = encode_batches(groups)
+    assert read(letter) == groups
+
+
+def test_a_full_letter_is_followed_by_another_and_a_large_message_has_one_of_its_own() -> None:
+    groups = [
+        (1, [append_of(LETTER_BYTES // 2)]),
+        (2, [append_of(LETTER_BYTES // 2)]),
+        (3, [append_of(2 * LETTER_BYTES)]),
+    ]
+    letters = list(encode_batches(groups))
+    assert [read(letter) for letter in letters] == [[one] for one in groups]
+
+
+def test_nothing_to_send_is_no_letter() -> None:
+    assert list(encode_batches([])) == []
+
+
+@pytest.mark.parametrize("letter", [b"", b"\x00", b"\x04", b"\x02", b"\x03" + bytes(23), b"\x02" + bytes(25)])
+def test_what_is_no_letter_is_refused(letter: bytes) -> None:
+    with pytest.raises(BadBytes):
+        decode(letter)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_messages_or_refused(data: bytes) -> None:
+    for kind in (b"", b"\x01", b"\x02", b"\x03"):
+        try:
+            content = decode(kind + data)
+            if not isinstance(content, Sign):
+                list(content)
+        except BadBytes:
+            pass
