@@ -141,7 +141,8 @@ class Cluster:
             leader = self.nodes.get(said.pop()) if len(said) == 1 else None
             return leader if leader is not None and leader.alive else None
 
-        return eventually(agreed, f"a leader of group {group}")
+        found: Process = eventually(agreed, f"a leader of group {group}")
+        return found
 
     def stop(self) -> None:
         for node in self.alive():

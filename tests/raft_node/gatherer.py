@@ -59,7 +59,9 @@ class Gatherer:
 
 def packed(commands: Sequence[bytes]) -> list[bytes]:
     """As few entries as possible of about ENTRY_BYTES."""
-    entries, part, size = [], [], 0
+    entries: list[bytes] = []
+    part: list[bytes] = []
+    size = 0
     for command in commands:
         if size + len(command) > ENTRY_BYTES and part:
             entries.append(b"".join(part))
