@@ -9,9 +9,9 @@ its callback.
 Neither library syncs its log to the disk. pysyncobj runs with batches as it comes, and once with a tick of 10 ms instead of
 50 (`pysyncobj-10ms`).
 
-raftos is of 2017 and does not start on today's Python. What is changed for it, at import: asyncio.Queue has no `loop` any more,
-InvalidStateError is elsewhere, and the msgpack of today no `encoding`, so JSON is used instead. Encryption of its datagrams is off, in its favour. It can only have one
-command under way: a second one overwrites what the first waits for.
+raftos is of 2017 and does not start on today's Python. What is changed for it, at import: asyncio.Queue has no `loop` any
+more, InvalidStateError is elsewhere, and the msgpack of today no `encoding`, so JSON is used instead. Encryption of its
+datagrams is off, in its favour. It can only have one command under way: a second one overwrites what the first waits for.
 """
 
 from __future__ import annotations
