@@ -97,6 +97,7 @@ class Broker:
         metadata: Metadata,
         authenticator: Authenticator,
         request_turn: Callable[[], None],
+        tick_at: Callable[[int], None],
         random_bytes: Callable[[int], bytes],
         limits: Limits | None = None,
     ) -> None:
@@ -111,7 +112,7 @@ class Broker:
         self.now = 0  # of the newest thing that happened
         self._authenticator = authenticator
         self._request_turn = request_turn
-        self._timers = Timers()
+        self._timers = Timers(tick_at)
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # by connection and name
@@ -454,6 +455,13 @@ class Broker:
             confirming, self._confirming = self._confirming, {}
             for session in confirming:
                 session.flush_confirms()
+
+    def deliver_from(self, queue: Queue, now: int) -> None:
+        """Deliver from one queue before the turn ends: whoever asks it for messages, or how many it has, comes behind the
+        consumers that were waiting for them."""
+        if queue in self._woken:
+            del self._woken[queue]
+            queue.pump(now)
 
     def tick(self, now: int) -> None:
         """Whatever is due by now."""

@@ -143,6 +143,7 @@ class Session(Topology):
         name = self._named(queue)
         self._check("read", "queue", name)
         found = self._existing(name).queue
+        self._broker.deliver_from(found, now)
         return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:

@@ -1,4 +1,4 @@
-"""Calls that are due at a wall-clock time. The driver ticks; nothing here knows what time it is."""
+"""Calls that are due at a wall-clock time. The driver ticks, when it is asked to; nothing here knows what time it is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ CANCELLED_MIN = 64
 
 
 class Timers:
-    """A heap of calls, in order of time and, for equal times, of asking. Cancelled calls leave it when they are half of it."""
+    """A heap of calls, in order of time and, for equal times, of asking. Cancelled calls leave it when they are half of it.
 
-    def __init__(self) -> None:
+    `tick_at` is told the time at which `tick` should come next, whenever that is earlier than what it was told before.
+    """
+
+    def __init__(self, tick_at: Call) -> None:
+        self._tick_at = tick_at
+        self._asked: int | None = None  # when the next tick comes
         self._heap: list[tuple[int, int, list[Call]]] = []
         self._numbers = count()
         self._cancelled = 0
@@ -27,6 +32,7 @@ class Timers:
         """Returns what cancels the call; cancelling twice, or too late, does nothing."""
         slot = [call]
         heapq.heappush(self._heap, (when, next(self._numbers), slot))
+        self._ask(when)
 
         def cancel() -> None:
             if slot:
@@ -38,12 +44,20 @@ class Timers:
 
     def tick(self, now: int) -> None:
         """Call what is due, also what becomes due by these calls."""
+        self._asked = None
         while self._heap and self._heap[0][0] <= now:
             _, _, slot = heapq.heappop(self._heap)
             if slot:
                 slot.pop()(now)
             else:
                 self._cancelled -= 1
+        if self._heap:
+            self._ask(self._heap[0][0])
+
+    def _ask(self, when: int) -> None:
+        if self._asked is None or when < self._asked:
+            self._asked = when
+            self._tick_at(when)
 
     def _sweep(self) -> None:
         if self._cancelled > CANCELLED_MIN and self._cancelled * 2 > len(self._heap):

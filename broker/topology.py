@@ -185,12 +185,15 @@ class Topology(Publishing):
         self._last_declared = name
         queue = self._broker.queue(self.vhost, name)
         queue.used(now)
+        self._broker.deliver_from(queue, now)
         return Declared(name, queue.ready_count, queue.consumer_count)
 
     def purge_queue(self, name: str, now: int) -> Pending[int]:
         name = self._named(name)
         self._check("read", "queue", name)
-        return self._existing(name).queue.purge(now)
+        queue = self._existing(name).queue
+        self._broker.deliver_from(queue, now)
+        return queue.purge(now)
 
     def delete_queue(self, name: str, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
         """Answers how many messages were ready; a queue that does not exist is fine."""
@@ -202,6 +205,7 @@ class Topology(Publishing):
         queue = self._existing(name).queue
         if if_unused and queue.consumer_count:
             raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} in use")
+        self._broker.deliver_from(queue, now)
         ready = queue.ready_count
         if if_empty and ready:
             raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} not empty")

@@ -43,7 +43,7 @@ from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 
 PASSWORD_THREADS = 2
-TICK_S = 0.1  # timers of queues (TTL, expires) fire at most this late
+TICK_S = 0.1  # how often is looked after what has no timer of its own; also finds timers when the wall clock jumped
 
 logger = logging.getLogger("leveret")
 
@@ -60,6 +60,7 @@ class Node:
         self._random = random or SystemRandom()
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
         self.listeners: list[ListenerFacts] = []
+        self._broker_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         config, loop = self._config, asyncio.get_running_loop()
@@ -106,6 +107,7 @@ class Node:
             metadata=metadata,
             authenticator=verifier,
             request_turn=lambda: amqp.request_turn(),
+            tick_at=lambda when: self._tick_broker_at(when, broker, amqp),
             random_bytes=self._random.random_bytes,
             limits=client_limits(config),
         )
@@ -141,6 +143,7 @@ class Node:
         ticking = asyncio.create_task(self._tick(broker, classic, log, amqp))
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
+        self._undo.callback(self._cancel_broker_timer)
 
     async def stop(self) -> None:
         """Also after a start that failed half-way."""
@@ -273,6 +276,22 @@ class Node:
             if held != (log.gathering_bytes > self._config.log.gathering_bytes_max):
                 held = not held
                 amqp.hold_publishers(held)
+
+    def _tick_broker_at(self, when: int, broker: Broker, amqp: AmqpServer) -> None:
+        """Have the broker's timers (TTL, expires) called in time."""
+
+        def due() -> None:
+            broker.tick(self._clock.wall_ms())
+            amqp.request_turn()
+
+        if self._broker_timer is not None:
+            self._broker_timer.cancel()
+        delay_s = max(0, when - self._clock.wall_ms()) / 1000
+        self._broker_timer = asyncio.get_running_loop().call_later(delay_s, due)
+
+    def _cancel_broker_timer(self) -> None:
+        if self._broker_timer is not None:
+            self._broker_timer.cancel()
 
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():

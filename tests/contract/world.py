@@ -72,7 +72,7 @@ class World:
         self.now = START
         self.opened: Opened  # set by the fixture: the kind needs its host first
         self.woken: dict[Queue, None] = {}
-        self.timers = Timers()
+        self.timers = Timers(lambda when: None)
         self.dead: list[tuple[DeathReason, str, str, bytes, bool]] = []  # reason, exchange, key, body, persistent
         self.to_delete: list[Queue] = []
         self.on_dead_letter: Callable[[], None] = lambda: None

@@ -46,6 +46,7 @@ class World:
             metadata=self.metadata,
             authenticator=Believer(),
             request_turn=lambda: None,
+            tick_at=lambda when: None,
             random_bytes=lambda size: next(chance).to_bytes(size, "big"),
         )
         self.broker.add_kind(MemoryQueues(self.broker))

@@ -254,6 +254,7 @@ class World:
             metadata=self.metadata,
             authenticator=Passwords(),
             request_turn=self._request_turn,
+            tick_at=lambda when: None,
             random_bytes=self._random_bytes,
             limits=limits,
         )

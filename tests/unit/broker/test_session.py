@@ -282,6 +282,28 @@ def test_a_new_queue_of_the_same_name_does_not_get_the_old_ones_messages(client:
     assert client.world.ready("q") == 0
 
 
+@pytest.mark.parametrize("ask", ["get", "purge", "declare", "delete"])
+def test_who_asks_a_queue_in_the_turn_of_a_publish_comes_behind_the_waiting_consumer(
+    world: World, client: Client, ask: str
+) -> None:
+    """RabbitMQ's Java suite, BindingLifecycle: a get took what a consumer with room had been waiting for."""
+    client.consume("q")
+    other = world.client()
+    with world.one_turn():
+        fill(client, 1)
+        match ask:
+            case "get":
+                assert other.get("q") is None
+            case "purge":
+                assert world.answer(other.session.purge_queue("q", world.now)) == 0
+            case "declare":
+                assert other.declare("q", passive=True).ready == 0
+            case "delete":
+                deleted = other.session.delete_queue("q", if_unused=False, if_empty=True, now=world.now)
+                assert world.answer(deleted) == 0
+    assert client.bodies == [b"0"]
+
+
 # ------------------------------------------------------------------------- the end of a session
 
 

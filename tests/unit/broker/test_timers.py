@@ -7,8 +7,26 @@ from collections.abc import Callable
 from broker.timers import CANCELLED_MIN, Timers
 
 
+def nobody(when: int) -> None:
+    """Ticks come by themselves in these tests."""
+
+
+def test_the_driver_is_asked_for_the_tick_that_comes_next() -> None:
+    asked: list[int] = []
+    timers = Timers(asked.append)
+    for when in (50, 70, 20, 30):
+        timers.call_at(when, nobody)
+    assert asked == [50, 20]
+    timers.tick(19)  # somebody else's tick, a little early
+    timers.tick(30)
+    timers.tick(60)
+    assert asked == [50, 20, 20, 50, 70]
+    timers.tick(70)
+    assert asked == [50, 20, 20, 50, 70]
+
+
 def test_calls_come_in_order_of_time_and_of_asking_with_the_time_that_it_is() -> None:
-    timers, called = Timers(), list[tuple[str, int]]()
+    timers, called = Timers(nobody), list[tuple[str, int]]()
     for when, name in ((20, "b"), (10, "a"), (20, "c"), (30, "d")):
         timers.call_at(when, lambda now, name=name: called.append((name, now)))  # type: ignore[misc]
     timers.tick(9)
@@ -19,7 +37,7 @@ def test_calls_come_in_order_of_time_and_of_asking_with_the_time_that_it_is() ->
 
 
 def test_a_cancelled_call_never_comes() -> None:
-    timers, called = Timers(), list[int]()
+    timers, called = Timers(nobody), list[int]()
     cancel = timers.call_at(10, called.append)
     cancel()
     timers.tick(100)
@@ -27,7 +45,7 @@ def test_a_cancelled_call_never_comes() -> None:
 
 
 def test_cancelling_twice_or_too_late_does_nothing() -> None:
-    timers, called = Timers(), list[int]()
+    timers, called = Timers(nobody), list[int]()
     cancel = timers.call_at(10, called.append)
     other = timers.call_at(10, called.append)
     timers.tick(10)
@@ -38,7 +56,7 @@ def test_cancelling_twice_or_too_late_does_nothing() -> None:
 
 
 def test_a_call_may_ask_for_another_that_is_due_too() -> None:
-    timers, called = Timers(), list[str]()
+    timers, called = Timers(nobody), list[str]()
 
     def again(now: int) -> None:
         called.append("first")
@@ -50,7 +68,7 @@ def test_a_call_may_ask_for_another_that_is_due_too() -> None:
 
 
 def test_a_call_may_cancel_one_that_is_due_with_it() -> None:
-    timers, called = Timers(), list[str]()
+    timers, called = Timers(nobody), list[str]()
     cancels: list[Callable[[], None]] = []
     timers.call_at(10, lambda _: cancels[0]())
     cancels.append(timers.call_at(10, lambda _: called.append("cancelled")))
@@ -59,7 +77,7 @@ def test_a_call_may_cancel_one_that_is_due_with_it() -> None:
 
 
 def test_a_timer_that_is_moved_for_every_message_does_not_fill_the_heap() -> None:
-    timers = Timers()
+    timers = Timers(nobody)
     keep = timers.call_at(5, lambda _: None)
     for when in range(10_000):
         timers.call_at(when, lambda _: None)()
