@@ -178,7 +178,7 @@ class Api:
         return json_response({**self._identity, "object_totals": {"queues": len(queues)}})
 
     async def _get_whoami(self, request: Request) -> Response:
-        return json_response(user_view(caller(request)))
+        return json_response({**user_view(caller(request)), "is_internal_user": True})
 
     # Definitions.
 
@@ -300,8 +300,15 @@ class Api:
         body = request.json_object()
         existed = self._catalog.permissions(user, vhost) is not None
         record = PermissionRecord(user, vhost, *(required(body, name) for name in ("configure", "write", "read")))
-        await self._submit(commands.PutPermission(record), request.now)
+        await self._submit_permission(commands.PutPermission(record), request.now)
         return Response(204 if existed else 201)
+
+    async def _submit_permission(self, command: commands.Command, now: int) -> None:
+        """The path names a permission: that its user or vhost is missing is a fault of the request, as with RabbitMQ."""
+        try:
+            await self._submit(command, now)
+        except NotFound as error:
+            raise HttpError(400, "bad_request", error.text) from error
 
     async def _delete_permission(self, request: Request, vhost: str, user: str) -> Response:
         self._permission(user, vhost)
@@ -318,7 +325,7 @@ class Api:
         body = request.json_object()
         names = ("exchange", "write", "read")
         record = TopicPermissionRecord(user, vhost, *(required(body, name) for name in names))
-        await self._submit(commands.PutTopicPermission(record), request.now)
+        await self._submit_permission(commands.PutTopicPermission(record), request.now)
         return Response(201)
 
     async def _delete_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:

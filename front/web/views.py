@@ -24,7 +24,12 @@ def vhost_view(record: VhostRecord) -> Json:
         "description": record.description,
         "tags": list(record.tags),
         "default_queue_type": record.default_queue_type,
-        "metadata": {"description": record.description, "tags": list(record.tags)},
+        "metadata": {
+            "description": record.description,
+            "tags": list(record.tags),
+            "default_queue_type": record.default_queue_type,
+        },
+        "tracing": False,
         "protected_from_deletion": record.protected_from_deletion,
     }
 

@@ -315,8 +315,10 @@ def test_a_body_that_is_no_object_is_400(world: World) -> None:
 
 
 @pytest.mark.parametrize(("path", "body"), [("/api/permissions/none/app", {}), ("/api/permissions/v/none", {})])
-def test_permissions_for_nobody_or_nowhere_are_404(world: World, path: str, body: dict[str, Any]) -> None:
-    assert world.refused("PUT", path, {"configure": "", "write": "", "read": "", **body}).status == 404
+def test_permissions_for_nobody_or_nowhere_are_400_as_with_rabbitmq(
+    world: World, path: str, body: dict[str, Any]
+) -> None:
+    assert world.refused("PUT", path, {"configure": "", "write": "", "read": "", **body}).status == 400
 
 
 def test_a_node_that_can_keep_nothing_says_503(world: World) -> None:
@@ -479,7 +481,9 @@ def test_exchanges_and_bindings_are_listed(world: World) -> None:
 def test_the_overview_names_the_node(world: World) -> None:
     overview = world.get("/api/overview")
     assert (overview["product_name"], overview["node"], overview["object_totals"]["queues"]) == ("Leveret", HOME, 1)
-    assert world.get("/api/whoami") == {"name": "root", "tags": ["administrator"], "limits": {}}
+    assert world.get("/api/whoami") == {
+        "name": "root", "tags": ["administrator"], "limits": {}, "is_internal_user": True,
+    }  # fmt: skip
 
 
 def test_health_is_503_with_the_reason_while_an_alarm_is_on(world: World) -> None:
