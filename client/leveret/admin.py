@@ -102,6 +102,10 @@ class Admin:
         )
         await self._call("PutVhost", pb.PutVhostRequest(vhost=record))
 
+    async def set_vhost_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        """max-connections and max-queues; what is not named is lifted."""
+        await self._call("SetVhostLimits", pb.SetVhostLimitsRequest(vhost=name, limits=dict(limits)))
+
     async def delete_vhost(self, name: str) -> None:
         """Delete it with everything in it; its connections are closed."""
         await self._call("DeleteVhost", pb.DeleteVhostRequest(name=name))
@@ -124,6 +128,10 @@ class Admin:
 
     async def set_tags(self, name: str, tags: Iterable[str]) -> None:
         await self._call("PutUser", pb.PutUserRequest(name=name, tags=pb.Tags(tags=list(tags)), change_only=True))
+
+    async def set_limits(self, name: str, limits: Mapping[str, int]) -> None:
+        """max-connections and max-channels; what is not named is lifted."""
+        await self._call("SetUserLimits", pb.SetUserLimitsRequest(user=name, limits=dict(limits)))
 
     async def delete_user(self, name: str) -> None:
         await self._call("DeleteUser", pb.DeleteUserRequest(name=name))

@@ -306,6 +306,20 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         await self._change(commands.DeleteUser(_named("user", request.name)))
         return pb.DeleteUserResponse()
 
+    # ------------------------------------------------------------------ limits
+
+    @answers_errors
+    async def SetVhostLimits(self, request: pb.SetVhostLimitsRequest, context: Context) -> pb.SetVhostLimitsResponse:
+        caller().require_tag("administrator")
+        await self._change(commands.SetVhostLimits(request.vhost or DEFAULT_VHOST, dict(request.limits)))
+        return pb.SetVhostLimitsResponse()
+
+    @answers_errors
+    async def SetUserLimits(self, request: pb.SetUserLimitsRequest, context: Context) -> pb.SetUserLimitsResponse:
+        caller().require_tag("administrator")
+        await self._change(commands.SetUserLimits(_named("user", request.user), dict(request.limits)))
+        return pb.SetUserLimitsResponse()
+
     # ------------------------------------------------------------------ definitions
 
     @answers_errors

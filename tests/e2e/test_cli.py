@@ -150,3 +150,23 @@ def test_definitions_go_to_a_file_and_come_back(node: RunningNode, tmp_path: Pat
     refused = ctl(node, "definitions", "import", "-", stdin='{"queues": [{"vhost": "/"}]}', code=65)
     assert "queues[0]: 'name' is missing" in refused
     assert "cannot be read" in ctl(node, "definitions", "import", str(tmp_path / "nothing"), code=64)
+
+
+def test_limits_are_set_and_lifted(node: RunningNode) -> None:
+    ctl(node, "user", "add", "limited", "--new-password", "secret")
+    ctl(node, "vhost", "add", "limited")
+    assert ctl_json(node, "user", "limits", "limited", "max-channels=3")["limits"] == {"max-channels": 3}
+    ctl(node, "vhost", "limits", "limited", "max-queues=1", "max-connections=0")
+
+    def limits(noun: str) -> dict[str, int]:
+        return next(one["limits"] for one in ctl_json(node, noun, "list") if one["name"] == "limited")
+
+    assert (limits("user"), limits("vhost")) == ({"max-channels": 3}, {"max-queues": 1, "max-connections": 0})
+    ctl(node, "queue", "declare", "one", "--vhost", "limited", code=77)
+    assert "is no number" in ctl(node, "user", "limits", "limited", "max-channels=many", code=64)
+    assert "max-channels, max-connections" in ctl(node, "user", "limits", "limited", "max-queues=1", code=65)
+    ctl(node, "user", "limits", "limited")
+    ctl(node, "vhost", "limits", "limited")
+    assert (limits("user"), limits("vhost")) == ({}, {})
+    ctl(node, "user", "delete", "limited")
+    ctl(node, "vhost", "delete", "limited")

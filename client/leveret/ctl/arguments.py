@@ -20,6 +20,15 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, Any]:
     return table
 
 
+def numbers(what: str, given: Sequence[str]) -> dict[str, int]:
+    """Each KEY=NUMBER."""
+    table = pairs(what, given)
+    for key, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"{what} {key}={value!r} is no number")
+    return table
+
+
 def json_object(what: str, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl import render
+from leveret.ctl.arguments import numbers
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import with_node
 
@@ -64,6 +65,19 @@ def tags(name: Name, tag: Annotated[list[str] | None, typer.Argument(help="None:
     """Set a user's tags."""
     with_node(lambda node: node.admin.set_tags(name, tag or ()))
     render.done(f"user '{name}' has the tags: {', '.join(tag or ()) or 'none'}", name=name, tags=tag or [])
+
+
+@app.command()
+def limits(
+    name: Name,
+    limit: Annotated[
+        list[str] | None, typer.Argument(help="max-connections=N, max-channels=N. Those not named are lifted.")
+    ] = None,
+) -> None:
+    """Set how much a user may have open."""
+    wanted = numbers("the limit", limit or ())
+    with_node(lambda node: node.admin.set_limits(name, wanted))
+    render.done(f"user '{name}' has the limits: {', '.join(limit or ()) or 'none'}", name=name, limits=wanted)
 
 
 def _password(name: str, given: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from leveret.ctl import render
+from leveret.ctl.arguments import numbers
 from leveret.ctl.run import with_node
 from leveret.records import Vhost
 
@@ -35,6 +36,19 @@ def add(
     vhost = Vhost(name, description, tuple(tag or ()), default_queue_type, protected)
     with_node(lambda node: node.admin.put_vhost(vhost))
     render.done(f"vhost '{name}' is there; give users access with `permission set --vhost {name}`", name=name)
+
+
+@app.command()
+def limits(
+    name: Name,
+    limit: Annotated[
+        list[str] | None, typer.Argument(help="max-connections=N, max-queues=N. Those not named are lifted.")
+    ] = None,
+) -> None:
+    """Set how much there may be in a vhost."""
+    wanted = numbers("the limit", limit or ())
+    with_node(lambda node: node.admin.set_vhost_limits(name, wanted))
+    render.done(f"vhost '{name}' has the limits: {', '.join(limit or ()) or 'none'}", name=name, limits=wanted)
 
 
 @app.command()

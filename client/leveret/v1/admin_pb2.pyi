@@ -540,6 +540,44 @@ class SetLogLevelResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class SetVhostLimitsRequest(_message.Message):
+    __slots__ = ("vhost", "limits")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    limits: _containers.ScalarMap[str, int]
+    def __init__(self, vhost: _Optional[str] = ..., limits: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class SetVhostLimitsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetUserLimitsRequest(_message.Message):
+    __slots__ = ("user", "limits")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    USER_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    limits: _containers.ScalarMap[str, int]
+    def __init__(self, user: _Optional[str] = ..., limits: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class SetUserLimitsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class ExportDefinitionsRequest(_message.Message):
     __slots__ = ("vhost", "password_hashes")
     VHOST_FIELD_NUMBER: _ClassVar[int]

@@ -154,6 +154,16 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
                 _registered_method=True)
+        self.SetVhostLimits = channel.unary_unary(
+                '/leveret.v1.Admin/SetVhostLimits',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.SetVhostLimitsRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.SetVhostLimitsResponse.FromString,
+                _registered_method=True)
+        self.SetUserLimits = channel.unary_unary(
+                '/leveret.v1.Admin/SetUserLimits',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.SetUserLimitsRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.SetUserLimitsResponse.FromString,
+                _registered_method=True)
         self.ExportDefinitions = channel.unary_unary(
                 '/leveret.v1.Admin/ExportDefinitions',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ExportDefinitionsRequest.SerializeToString,
@@ -319,6 +329,18 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetVhostLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetUserLimits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExportDefinitions(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -453,6 +475,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.SetLogLevel,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.SerializeToString,
+            ),
+            'SetVhostLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetVhostLimits,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.SetVhostLimitsRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.SetVhostLimitsResponse.SerializeToString,
+            ),
+            'SetUserLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetUserLimits,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.SetUserLimitsRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.SetUserLimitsResponse.SerializeToString,
             ),
             'ExportDefinitions': grpc.unary_unary_rpc_method_handler(
                     servicer.ExportDefinitions,
@@ -1113,6 +1145,60 @@ class Admin:
             '/leveret.v1.Admin/SetLogLevel',
             leveret_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetVhostLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/SetVhostLimits',
+            leveret_dot_v1_dot_admin__pb2.SetVhostLimitsRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.SetVhostLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetUserLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/SetUserLimits',
+            leveret_dot_v1_dot_admin__pb2.SetUserLimitsRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.SetUserLimitsResponse.FromString,
             options,
             channel_credentials,
             insecure,
