@@ -32,6 +32,7 @@ KEY = "key"
 VALUE = "x" * (COMMAND_BYTES - len(KEY))
 ANSWER_TIMEOUT_S = 20.0
 POLL_S = 0.05
+COMMAND_TIMEOUT_S = 1.0  # some of raftos are never answered
 PYSYNCOBJ = {"pysyncobj": {}, "pysyncobj-10ms": {"appendEntriesPeriod": 0.01, "autoTickPeriod": 0.01}}
 
 
@@ -98,6 +99,7 @@ async def run_raftos(number: int, addresses: list[str], directory: Path) -> None
     sys.modules["msgpack"] = ModuleType("msgpack")  # imported, and not used
     import raftos.server
     from raftos.cryptors import DummyCryptor
+    from raftos.exceptions import NotALeaderException
     from raftos.serializers import JSONSerializer
     from raftos.state import State
 
@@ -133,11 +135,16 @@ async def run_raftos(number: int, addresses: list[str], directory: Path) -> None
             continue
         _, seconds = line
         latencies: list[float] = []
+        refused = 0
         began = time.perf_counter()
         while (put_at := time.perf_counter()) < began + seconds:
-            await asyncio.wait_for(State.set_value(KEY, VALUE), ANSWER_TIMEOUT_S)
-            latencies.append(time.perf_counter() - put_at)
-        say(figures(latencies, time.perf_counter() - began, 0))
+            try:
+                await asyncio.wait_for(State.set_value(KEY, VALUE), COMMAND_TIMEOUT_S)
+            except (TimeoutError, NotALeaderException):
+                refused += 1
+            else:
+                latencies.append(time.perf_counter() - put_at)
+        say(figures(latencies, time.perf_counter() - began, refused))
 
 
 def asked() -> Any:
