@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 from broker.errors import AccessRefused
 from broker.records import UserRecord
-
-# Each includes those beside it.
-_INCLUDED = {
-    "administrator": frozenset({"administrator", "monitoring", "policymaker", "management"}),
-    "monitoring": frozenset({"monitoring", "management"}),
-    "policymaker": frozenset({"policymaker", "management"}),
-    "management": frozenset({"management"}),
-}
+from front.tags import includes
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,7 +21,7 @@ class Caller:
     login: UserRecord | None = None  # the user's record when it was verified
 
     def has_tag(self, tag: str) -> bool:
-        return any(tag in _INCLUDED.get(own, ()) for own in self.tags)
+        return includes(self.tags, tag)
 
     def require_tag(self, tag: str) -> None:
         """Raises AccessRefused."""

@@ -21,6 +21,7 @@ from broker.queue_type import Queue
 from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
 from front.definitions import DefinitionsBroker, export_definitions, import_definitions, parsed
+from front.tags import includes
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
 from front.web.views import (
@@ -41,14 +42,6 @@ DEFINITIONS_BYTES_MAX = 10_485_760
 
 ADMINISTRATOR = "administrator"
 MANAGEMENT = "management"
-# What each tag includes besides itself.
-INCLUDED_TAGS = {
-    "administrator": {"administrator", "monitoring", "policymaker", "management"},
-    "monitoring": {"monitoring", "management"},
-    "policymaker": {"policymaker", "management"},
-    "management": {"management"},
-}
-
 STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
     AccessRefused: (403, "access_refused"),
     NotFound: (404, "not_found"),
@@ -394,7 +387,7 @@ def caller(request: Request) -> UserRecord:
 
 
 def has_tag(user: UserRecord, tag: str) -> bool:
-    return any(tag in INCLUDED_TAGS.get(own, ()) for own in user.tags)
+    return includes(user.tags, tag)
 
 
 def require_tag(user: UserRecord, tag: str) -> None:

@@ -18,7 +18,8 @@ from broker.errors import AccessRefused, BrokerError, PreconditionFailed, Resour
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import ExchangeRecord, PermissionRecord, QueueRecord, UserRecord
-from front.web.api import INCLUDED_TAGS, Api
+from front.tags import INCLUDED_TAGS
+from front.web.api import Api
 from front.web.request import HttpError, Request, Response, error_response
 
 NOW = 1_700_000_000_000
