@@ -91,7 +91,11 @@ def test_a_node_with_another_secret_is_not_let_in(tmp_path: Path, secret: str) -
         if secret:
             others = [node.call("status", group=1)["applied"] for node in cluster.others(victim)]
             assert victim.call("status", group=1)["applied"] < max(others)
-            assert "knows this cluster's secret" in "".join(node.log.read_text() for node in cluster.nodes.values())
+            eventually(lambda: refused(cluster), "a word about the refusal in a log")
+
+
+def refused(cluster: Cluster) -> bool:
+    return any("knows this cluster's secret" in node.log.read_text() for node in cluster.nodes.values())
 
 
 def is_voter(node: Process, group: int) -> bool:
