@@ -37,7 +37,7 @@ class Job(Protocol):
         """It worked."""
 
     def full(self) -> bool:
-        """There was no room. Returns whether to try again later, from the plan on."""
+        """There was no room, or no job is done any more. Returns whether to try again later, from the plan on."""
 
 
 class Jobs:
@@ -61,8 +61,18 @@ class Jobs:
         return not self._waiting
 
     def add(self, job: Job) -> None:
+        if self.stopped:
+            job.full()  # who waits for it must not wait for ever
+            return
         self._waiting.append(job)
         self.go_on()
+
+    def stop(self) -> None:
+        """No job is done any more, and whoever waits for one is told."""
+        self.stopped = True
+        waiting, self._waiting = self._waiting, deque()
+        for job in waiting:
+            job.full()
 
     def tick(self, now_ms: int) -> None:
         if self._full:
@@ -97,7 +107,6 @@ class Jobs:
             else:
                 self._waiting.popleft()
         else:
-            self._waiting.popleft()
             self._failed(job, error)
         self.go_on()
 

@@ -17,7 +17,7 @@ from raft.messages import MemberId, SnapshotMeta
 from raft.segments import SegmentBuilder, Wanted, rewrite, wanted_of
 from storage import names
 from storage.aside import put_aside
-from storage.disk import Buffer
+from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, StorageError
 
 if TYPE_CHECKING:
@@ -160,16 +160,13 @@ class Compact:
             disk.sync_dir(names.RAFT_DIRECTORY)
         node.save_groups(node.groups_file.first_file, self._states, self._segments)
         node.save_groups(node.groups_file.first_file, self._states, self._segments)  # the other copy names what will go
-        gone = [names.group_segment(wanted.group, row.number) for _, wanted, victims in self._tidied for row in victims]
-        for name in (*gone, *self._dead):
-            with suppress(FileNotFoundError):
-                disk.delete(name)
-        disk.sync_dir(names.RAFT_DIRECTORY)
 
     def end(self) -> None:
+        """Only now does nobody read the victims any more: they are deleted by a job of its own."""
         node = self._node
         dead = set(self._dead)
         node.dead_files = [name for name in node.dead_files if name not in dead]
+        gone = [names.group_segment(wanted.group, row.number) for _, wanted, victims in self._tidied for row in victims]
         for (store, wanted, victims), rows in zip(self._tidied, self._rows, strict=True):
             for row in victims:
                 node.open_segments.forget(wanted.group, row.number)
@@ -177,10 +174,34 @@ class Compact:
                 store.log.segments = without(store.log.segments, victims) + rows
             else:
                 node.dead_files += [names.group_segment(wanted.group, row.number) for row in rows]
+        node.delete([*gone, *self._dead])
 
     def full(self) -> bool:
         self._node.untidy.update((tidied.wanted.group, None) for tidied in self._tidied)
         return False  # the next round of compaction will try again
+
+
+class Delete:
+    """Files that nothing names any more, in memory or on the disk. What a crash leaves of them goes at the next start."""
+
+    def __init__(self, disk: Disk, gone: Sequence[str]) -> None:
+        self._disk = disk
+        self._gone = gone
+
+    def plan(self) -> int | None:
+        return 0
+
+    def work(self) -> None:
+        for name in self._gone:
+            with suppress(FileNotFoundError):
+                self._disk.delete(name)
+        self._disk.sync_dir(names.RAFT_DIRECTORY)
+
+    def end(self) -> None:
+        """Nothing is left to be done."""
+
+    def full(self) -> bool:
+        return False
 
 
 def count_within(wanted: Wanted, row: SegmentRow) -> int:

@@ -38,7 +38,7 @@ from raft.jobs import Background, Job, Jobs
 from raft.live_entries import LiveEntries
 from raft.log_replay import LogFilesByName, LogReplay, NewReplica, files_of
 from raft.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, member_id, node_of
-from raft.moving import Compact, Flush, Install, Renumber, SaveSnapshot
+from raft.moving import Compact, Delete, Flush, Install, Renumber, SaveSnapshot
 from raft.ready import Facts
 from raft.segments import OpenSegments
 from raft.wal_log_store import Done, Installed, WalLogStore
@@ -368,6 +368,10 @@ class RaftStore:
         new.save(self.disk)
         self.groups_file = new
 
+    def delete(self, gone: Sequence[str]) -> None:
+        """Soon: files that neither a group nor the file of groups names."""
+        self._jobs.add(Delete(self.disk, gone))
+
     def _drop_incoming(self, store: WalLogStore) -> None:
         if store.incoming is not None:
             store.incoming.close()
@@ -399,9 +403,9 @@ class RaftStore:
         """Nothing is released or deleted any more: the log keeps what could not be made durable elsewhere."""
         if not isinstance(error, StorageError | RaftError):
             raise error
-        self._jobs.stopped = True
         self.failed = f"{type(job).__name__}: {error}"
         self._found(f"groups' files cannot be made durable, the log keeps everything from now on: {error}")
+        self._jobs.stop()
 
     def close(self) -> None:
         """After the log was closed."""

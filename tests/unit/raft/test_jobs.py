@@ -1,0 +1,107 @@
+"""Jobs beside the loop: one after another, and nobody waits for one that will never be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from raft.jobs import Job, Jobs
+from storage.errors import DiskFailed
+from storage.names import group_segment
+from tests.sim.disk import Fault, fault_on
+from tests.unit.raft.store_world import World
+
+Done = Callable[[None, Exception | None], None]
+
+
+class Held:
+    """A thread whose work, and the news of it, come when the test says so."""
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], None]] = []
+        self.dones: list[Done] = []
+
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        self.works.append(work)
+        self.dones.append(done)
+
+    def work(self) -> None:
+        self.works.pop(0)()
+
+    def end(self, error: Exception | None = None) -> None:
+        self.dones.pop(0)(None, error)
+
+
+class Noted:
+    """A job that does nothing, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def plan(self) -> int | None:
+        return 0
+
+    def work(self) -> None:
+        self.told.append("work")
+
+    def end(self) -> None:
+        self.told.append("end")
+
+    def full(self) -> bool:
+        self.told.append("full")
+        return False
+
+
+def test_after_a_failed_job_nobody_waits_for_another() -> None:
+    """A member whose snapshot is never installed, and never refused, would not take part in anything any more."""
+    held = Held()
+
+    def failed(job: Job, error: Exception) -> None:
+        jobs.stop()
+
+    jobs = Jobs(held, lambda: 0, failed)
+    first, second, third = Noted(), Noted(), Noted()
+    jobs.add(first)
+    jobs.add(second)
+    held.end(DiskFailed("EIO"))
+    jobs.add(third)
+    assert (first.told, second.told, third.told) == (["full"], ["full"], ["full"])
+    assert jobs.idle
+
+
+def test_a_snapshot_after_the_disk_has_failed_a_job_is_answered() -> None:
+    world = World().open()
+    world.create(1)
+    world.append(1, 1, 1, [b"a" * 500] * 4)
+    world.settle()
+    world.disk.faults = fault_on("create", Fault.EIO)
+    assert not world.snapshot(1, 2, [], b"the state")
+    world.disk.faults = fault_on("nothing", Fault.EIO)
+    assert world.store.failed is not None
+    assert not world.snapshot(1, 3, [], b"the state")
+
+
+def test_a_segment_is_not_deleted_before_the_group_reads_another() -> None:
+    """Compaction is finished in the thread some time before the loop hears of it; until then entries are read where they were."""
+    world = World().open()
+    world.create(1)
+    for index in range(1, 40):
+        world.append(1, index, 1, [b"%d " % index * 40])
+        world.settle()
+    assert world.snapshot(1, 30, [], b"the state")
+    world.settle()
+    held = Held()
+    world.store._jobs._background = held
+    before = world.store.group(1).log.segments
+    world.store.tick(10**7)
+    assert held.works, "there is nothing to be compacted"
+    held.work()
+    assert all(world.disk.exists(group_segment(1, row.number)) for row in before)
+    world.store.group(1).forget_all()
+    world.check_now()
+    held.end()
+    held.work()
+    held.end()
+    after = [row.number for row in world.store.group(1).log.segments]
+    gone = [row.number for row in before if row.number not in after]
+    assert gone and not any(world.disk.exists(group_segment(1, number)) for number in gone)
+    world.check_now()
