@@ -81,7 +81,7 @@ def test_a_snapshot_after_the_disk_has_failed_a_job_is_answered() -> None:
 
 
 def test_a_segment_is_not_deleted_before_the_group_reads_another() -> None:
-    """Compaction is finished in the thread some time before the loop hears of it; until then entries are read where they were."""
+    """Compaction ends in the thread before the loop hears of it; until then entries are read where they were."""
     world = World().open()
     world.create(1)
     for index in range(1, 40):
