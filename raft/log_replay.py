@@ -21,7 +21,7 @@ from raft import groups_file, membership, packs, snapshots
 from raft.byte_reader import ByteReader
 from raft.errors import BadBytes, Damaged
 from raft.group_log import GroupLog, Rows
-from raft.group_records import INSTALLED, decode_member, nothing_yet, read_identity, read_snapshot
+from raft.group_records import INSTALLED, SegmentRow, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.live_entries import NONE_LIVE
 from raft.messages import EntryKind, member_id, node_of
 from raft.ready import Facts
@@ -268,6 +268,7 @@ class LogReplay:
         kept = self._readable(log, log.first, log.last + 1, log_files, open_segments)
         if kept < log.last:
             log.truncate(kept + 1)
+        log.segments = tuple(row for row in log.segments if self._opens(group, row, open_segments))
         old = log.identity.member
         member = old
         while member == old:
@@ -278,6 +279,14 @@ class LogReplay:
             f"group {group} ('{log.identity.name}') had entries up to {lost} and keeps snapshot {index} and entries up to "
             f"{log.last}: {reason}. Its member {old} is {member} from now on, and will be repaired from the others"
         )
+
+    def _opens(self, group: int, row: SegmentRow, open_segments: OpenSegments) -> bool:
+        """Nothing that is kept lies in one that does not; the next start must not stumble over it again."""
+        try:
+            open_segments.get(group, row.number)
+        except Corrupt:
+            return False
+        return True
 
     def _snapshot_is_whole(self, log: GroupLog, log_files: LogFilesByName, open_segments: OpenSegments) -> bool:
         stored = log.snapshot

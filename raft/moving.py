@@ -92,6 +92,9 @@ class Flush:
         node.share.release(self._file + 1)
 
     def full(self) -> bool:
+        """The file of groups may name these already: they go with the next compaction."""
+        for (_, moved), rows in zip(self._moved, self._rows, strict=False):
+            self._node.dead_files += [names.group_segment(moved.wanted.group, row.number) for row in rows]
         return True
 
 
@@ -177,6 +180,8 @@ class Compact:
         node.delete([*gone, *self._dead])
 
     def full(self) -> bool:
+        for tidied, rows in zip(self._tidied, self._rows, strict=False):
+            self._node.dead_files += [names.group_segment(tidied.wanted.group, row.number) for row in rows]
         self._node.untidy.update((tidied.wanted.group, None) for tidied in self._tidied)
         return False  # the next round of compaction will try again
 

@@ -22,7 +22,7 @@ from raft.group_records import SegmentRow
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Disk
-from storage.errors import Corrupt, TornTail
+from storage.errors import Corrupt, StorageError, TornTail
 from storage.names import group_segment, temporary
 from storage.record import HEADER_BYTES, Kind, Record
 from storage.segment import Segment, SegmentWriter
@@ -144,6 +144,7 @@ class SegmentBuilder:
 
     def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], entries_max: int) -> None:
         self.rows: list[SegmentRow] = []
+        self._is_finished = False
         self._disk = disk
         self._group = group
         self._next_number = next_number
@@ -169,15 +170,20 @@ class SegmentBuilder:
         """All is written and fsynced, but for the directory."""
         self._write_gathered()
         self._seal()
+        self._is_finished = True
         return self.rows
 
     def close(self) -> None:
-        """Also after a failure: let go of what is not finished."""
+        """Also after a failure: let go of what is not finished. A full disk must not be filled further by each attempt."""
         if self._writer is not None:
             self._writer.close()
             with suppress(FileNotFoundError):
                 self._disk.delete(self._writer.name)
             self._writer = None
+        if not self._is_finished:
+            for row in self.rows:
+                with suppress(StorageError, FileNotFoundError):
+                    self._disk.delete(group_segment(self._group, row.number))
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from raft.jobs import Job, Jobs
+from raft.log_replay import files_of
 from storage.errors import DiskFailed
-from storage.names import group_segment
-from tests.sim.disk import Fault, fault_on
+from storage.names import RAFT_DIRECTORY, RAFT_GROUPS, group_segment
+from tests.sim.disk import Call, Fault, fault_on
 from tests.unit.raft.store_world import World
 
 Done = Callable[[None, Exception | None], None]
@@ -104,4 +105,34 @@ def test_a_segment_is_not_deleted_before_the_group_reads_another() -> None:
     after = [row.number for row in world.store.group(1).log.segments]
     gone = [row.number for row in before if row.number not in after]
     assert gone and not any(world.disk.exists(group_segment(1, number)) for number in gone)
+    world.check_now()
+
+
+def test_attempts_that_found_no_room_leave_nothing_behind() -> None:
+    """Each attempt to move entries out of the log left its segments, and so filled the disk that was full already."""
+    world = World().open()
+    world.create(1)
+    world.create(2)
+    full = True
+    made = 0
+
+    def no_room(call: Call) -> Fault | None:
+        nonlocal made
+        made += call.operation == "create" and ".seg" in call.name
+        return Fault.ENOSPC if full and call.operation == "create" and made % 3 == 2 else None
+
+    world.disk.faults = no_room
+    for index in range(1, 30):
+        world.append(1, index, 1, [b"%d " % index * 40])
+        world.append(2, index, 1, [b"%d " % index * 40])
+        world.settle()
+        world.store.tick(index * 10_000)
+    full = False
+    for turn in range(5):
+        world.store.tick(10**7 + turn * 10_000)
+        world.settle()
+    named = [name for store in world.store.stores.values() for name in files_of(store.log)]
+    lie = [f"{RAFT_DIRECTORY}/{name}" for name in world.disk.list(RAFT_DIRECTORY)]
+    assert made > 6
+    assert sorted([*named, *RAFT_GROUPS]) == lie
     world.check_now()

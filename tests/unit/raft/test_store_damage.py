@@ -178,6 +178,19 @@ def check_or_repair(world: World, opened: World, group: int) -> None:
         assert opened.disk.list(QUARANTINE_DIRECTORY), "what is given up lies in the quarantine"
 
 
+def test_a_segment_that_is_gone_makes_a_member_another_one_only_once() -> None:
+    """The log named it for ever, and so every start found the member damaged again."""
+    world = flushed_world()
+    segments = [name for name in world.disk.list(RAFT_DIRECTORY) if name.endswith(".seg")]
+    renumbered = 0
+    for name in segments:
+        disk = world.disk.copy()
+        disk.delete(f"{RAFT_DIRECTORY}/{name}")
+        disk.sync_dir(RAFT_DIRECTORY)
+        renumbered += judge(world, disk)
+    assert renumbered == len(segments)
+
+
 def test_a_missing_log_file_costs_what_stands_behind_it() -> None:
     world = small_log()
     for number in (1, 2):
