@@ -205,7 +205,9 @@ class World:
             case VoteRequest(pre=False):
                 self.ledger.voted(one.id, message.term, one.id)
                 assert message.last_index <= one.store.last_index(), f"{message} tells of what is not durable"
-                assert one.store.facts() >= (message.term, 0), f"{one.id} stands in a term that it may forget: {message}"
+                assert one.store.facts() >= (message.term, 0), (
+                    f"{one.id} stands in a term that it may forget: {message}"
+                )
             case AppendReply(accepted=True) | SnapshotReply(installed=True):
                 last = one.store.last_index()
                 assert message.index <= last, f"{one.id} acknowledges {message.index}, {last} are durable"
