@@ -28,6 +28,7 @@ from storage.names import LOG_DIRECTORY, log_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
 from storage.wal import Commit, Location, LogCore
 from storage.wal_facts import LogFacts
+from storage.wal_new_file import NewLogFile
 
 Job = Callable[[], None]
 
@@ -61,8 +62,9 @@ class LogWriter:
         self._inline_bytes_max = commit_inline_bytes_max
         self._files: dict[int, File] = {}
         self._last_written = core.file_number - 1  # the last file with a durable commit
-        self._ready_file = 0  # highest file that was created; the thread raises it when it prepares one ahead
+        self._ready_file = 0  # highest file that can be written to; the thread raises it when it prepares one ahead
         self._preparing = 0  # highest file whose preparation was asked for
+        self._new_file: NewLogFile | None = None  # being prepared; belongs to whoever makes files, see `_write`
         self._scheduled = False  # a commit starts at the end of this round of the loop
         self._wanted = False  # somebody waits for what gathers now
         self._broken = False  # set by whichever thread's write failed, before anybody is told
@@ -75,6 +77,7 @@ class LogWriter:
         if commit_inline_bytes_max is not None:
             self._thread = threading.Thread(target=self._run_jobs, name="leveret-log", daemon=True)
             self._thread.start()
+            self._prepare_ahead(core.file_number)
 
     # What callers use.
 
@@ -187,6 +190,7 @@ class LogWriter:
             self._jobs.put(None)
             self._thread.join()
             self._thread = None
+        self._abandon_new_file()
         self._collect()
         for file in self._files.values():
             file.close()
@@ -233,7 +237,8 @@ class LogWriter:
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
         waiting = self._scheduled
-        self._prepare_next_file()
+        if rolled is not None or self._core.position * 2 >= self._core.file_bytes_max:
+            self._prepare_ahead(commit.file_number + 1)
         self._core.commits.announce()
         if waiting:  # behind what others do now: what they send leaves before the loop blocks in the next fsync
             self._loop.call_soon(self._start_commit)
@@ -241,13 +246,11 @@ class LogWriter:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
 
-    def _prepare_next_file(self) -> None:
-        """Once a file is half full the next one is made, so that no commit waits for it."""
-        following = self._last_written + 1
-        half_full = self._core.file_number == following or self._core.position * 2 >= self._core.file_bytes_max
-        if half_full and self._preparing < following:
-            self._preparing = following
-            self._submit(lambda: self._prepare(following))
+    def _prepare_ahead(self, number: int) -> None:
+        """Make a file before it is needed, so that no commit waits for it."""
+        if self._preparing < number:
+            self._preparing = number
+            self._submit(lambda: self._prepare(number))
 
     def _fail(self, reason: str) -> None:
         self._broken = True
@@ -267,28 +270,39 @@ class LogWriter:
         file.sync()
 
     def _create(self, number: int) -> None:
-        """A new log file, itself and its name durable before anything is promised by it."""
-        name = log_file(number)
-        file = self._disk.create(name, self._core.file_bytes_max)
+        """The file is needed now: as far as it was prepared, itself and its name durable before anything is promised by it."""
         try:
-            file.sync()
-            self._disk.sync_dir(LOG_DIRECTORY)
+            self._files[number] = self._begin_file(number).finish()
         except StorageError:
-            file.close()
-            with suppress(StorageError):
-                self._disk.delete(name)
+            self._abandon_new_file()
             raise
-        self._files[number] = file
+        self._new_file = None
         self._ready_file = number
 
+    def _begin_file(self, number: int) -> NewLogFile:
+        if self._new_file is None:
+            self._new_file = NewLogFile(self._disk, number, self._core.file_bytes_max)
+        assert self._new_file.number == number, f"file {number} is needed, but {self._new_file.number} is being made"
+        return self._new_file
+
+    def _abandon_new_file(self) -> None:
+        if self._new_file is not None:
+            self._new_file.abandon()
+            self._new_file = None
+
     def _prepare(self, number: int) -> None:
+        """The next slice of a file that is not needed yet; commits that wait for the thread take their turn in between."""
         if self._broken or self._ready_file >= number:
             return
         try:
-            self._create(number)
+            if self._begin_file(number).fill():
+                self._submit(lambda: self._prepare(number))
+            else:
+                self._create(number)
         except DiskFull:
-            return  # not needed yet: the commit that needs it tries again, and that decides
+            self._abandon_new_file()  # not needed yet: the commit that needs it tries again, and that decides
         except StorageError as error:
+            self._abandon_new_file()
             self._report_failure(error)
 
     def _delete(self, facts: LogFacts, released: range) -> None:

@@ -1,4 +1,4 @@
-"""What one fdatasync costs here: appended files beside preallocated ones. `python -m tests.bench.fsync [DIR]`
+"""What one write and its fdatasync cost here, by size and by what lies below. `python -m tests.bench.fsync [DIR]`
 
 The conclusion stands in docs/decisions/0001-preallocated-log-files.md.
 """
@@ -9,22 +9,37 @@ import os
 import sys
 import tempfile
 import time
+from enum import Enum
 
-WRITES = 1500
-RECORD = b"x" * 200
-PREALLOCATED_BYTES = 64 << 20
+FILE_BYTES = 64 << 20
+COMMIT_BYTES = (200, 1 << 16, 1 << 20)
+WRITES_MAX = 1500
+ZEROS = bytes(1 << 20)
 
 
-def sync_times_us(directory: str, *, preallocated: bool) -> list[float]:
+class Below(Enum):
+    """What lies where a commit is written."""
+
+    NOTHING = "appended to"
+    RESERVED = "preallocated"
+    ZEROS = "filled"
+
+
+def sync_times_us(directory: str, below: Below, commit_bytes: int = COMMIT_BYTES[0]) -> list[float]:
+    """Sorted times of commits written one behind the other."""
     descriptor, path = tempfile.mkstemp(dir=directory)
     try:
-        if preallocated:
-            os.posix_fallocate(descriptor, 0, PREALLOCATED_BYTES)
-            os.fsync(descriptor)
+        if below is not Below.NOTHING:
+            os.posix_fallocate(descriptor, 0, FILE_BYTES)
+        if below is Below.ZEROS:
+            for offset in range(0, FILE_BYTES, len(ZEROS)):
+                os.pwrite(descriptor, ZEROS, offset)
+        os.fsync(descriptor)
         times = []
-        for number in range(WRITES):
+        commit = b"x" * commit_bytes
+        for number in range(min(WRITES_MAX, FILE_BYTES // commit_bytes)):
             begin = time.perf_counter()
-            os.pwrite(descriptor, RECORD, number * len(RECORD))
+            os.pwrite(descriptor, commit, number * commit_bytes)
             os.fdatasync(descriptor)
             times.append((time.perf_counter() - begin) * 1e6)
         return sorted(times)
@@ -35,10 +50,11 @@ def sync_times_us(directory: str, *, preallocated: bool) -> list[float]:
 
 def main() -> None:
     directory = sys.argv[1] if len(sys.argv) > 1 else "."
-    for preallocated in (False, True):
-        times = sync_times_us(directory, preallocated=preallocated)
-        kind = "preallocated" if preallocated else "appended to"
-        print(f"{kind:12}  median {times[WRITES // 2]:6.0f} µs   p99 {times[WRITES * 99 // 100]:6.0f} µs")
+    for commit_bytes in COMMIT_BYTES:
+        for below in Below:
+            times = sync_times_us(directory, below, commit_bytes)
+            median, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+            print(f"{commit_bytes:8} bytes  {below.value:12}  median {median:6.0f} µs   p99 {p99:6.0f} µs")
 
 
 if __name__ == "__main__":

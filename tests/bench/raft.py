@@ -27,7 +27,7 @@ from typing import Any
 
 import grpc
 
-from tests.bench.fsync import sync_times_us
+from tests.bench.fsync import Below, sync_times_us
 from tests.raft_node.cluster import Cluster, Process, eventually, free_ports, running_cluster
 from tests.running_node import read_line
 
@@ -142,7 +142,7 @@ def single(seconds: float) -> tuple[Figures, bool]:
             time.sleep(0.2)  # a ping each
             round_trips += node.call("node")["round_trip_s"]
         alone = load(node, [1], 1, seconds)
-        sync_us = statistics.median(sync_times_us(scratch, preallocated=True))
+        sync_us = statistics.median(sync_times_us(scratch, Below.ZEROS))
     round_trip_ms = statistics.median(round_trips) * 1000
     parts_ms = round_trip_ms + sync_us / 1000
     found = {

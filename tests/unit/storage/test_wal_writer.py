@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from storage.disk import File
 from storage.errors import Corrupt, DiskFailed
 from storage.names import log_file
 from storage.os_disk import OsDisk
 from storage.wal import LogCore, LogEnd
 from storage.wal_facts import load_or_create
+from storage.wal_new_file import SLICE_BYTES
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
@@ -264,3 +266,69 @@ def test_closing_twice_and_closing_an_unused_log_is_fine() -> None:
     log.writer.close()
     log.writer.close()
     assert log_files(log.disk) == []
+
+
+def test_the_next_file_is_filled_with_zeros_a_slice_at_a_time_before_it_is_needed() -> None:
+    log = open_log(file_bytes_max=5 << 19)  # two and a half slices
+    calls: list[str] = []
+    log.disk.faults = lambda call: calls.append(call.operation) if call.name == log_file(2) else None
+    log.append(1, bytes(1 << 20))
+    log.loop.run_soon()
+    assert calls == []
+    log.append(2, bytes(1 << 19))
+    log.loop.run_soon()
+    assert calls == ["create", *["write", "sync"] * 3, "sync"]
+    assert log.disk.content(log_file(2)) == bytes(5 << 19)
+
+
+class HeldDisk(OsDisk):
+    """A disk on which filling a file ahead gets no further than its first slice until it is told to."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.slice_begins = threading.Event()
+        self.go_on = threading.Event()
+
+    def create(self, name: str, preallocate: int = 0) -> File:
+        file = super().create(name, preallocate)
+        if name == log_file(1):
+            self.slice_begins.set()
+            assert self.go_on.wait(30)
+        return file
+
+
+def test_a_file_that_is_needed_before_it_is_filled_is_used_as_it_is(tmp_path: Path) -> None:
+    disk = HeldDisk(str(tmp_path))
+    facts = load_or_create(disk, LOG_ID)
+    file_bytes_max = 3 * SLICE_BYTES
+
+    async def run() -> None:
+        core = LogCore(facts.log_id, LogEnd(0, 0, 0), file_bytes_max)
+        writer = LogWriter(core, disk, asyncio.get_running_loop(), facts, on_failed=pytest.fail)
+        assert disk.slice_begins.wait(30)
+        durable = asyncio.Event()
+        writer.when_durable(lambda _: durable.set())
+        writer.append(KIND, 1, 1, [b"waits behind one slice"])
+        await asyncio.sleep(0)  # the commit is in the thread's queue before the slice is done
+        disk.go_on.set()
+        await durable.wait()
+        writer.append(KIND, 1, 2, [b"not overwritten by zeros"])
+        writer.close()
+
+    asyncio.run(run())
+    replay = Replay(disk, facts)
+    found = [chunk.buffer[start:end] for chunk in replay.chunks() for *_, start, end in chunk.records]
+    assert found == [b"waits behind one slice", b"not overwritten by zeros"]
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_disk_that_fails_while_a_file_is_filled_ends_the_log_and_leaves_no_file(operation: str) -> None:
+    log = open_log(file_bytes_max=1000)
+    log.append(1, bytes(200))
+    log.loop.run_soon()
+    log.disk.faults = lambda call: Fault.EIO if call.operation == operation and call.name == log_file(2) else None
+    log.append(2, bytes(300))
+    log.loop.run_soon()
+    assert len(log.failures) == 1 and log_files(log.disk) == [log_file(1)]
+    with pytest.raises(DiskFailed):
+        log.append(3, b"x")
