@@ -12,7 +12,8 @@
 
 While running, a `Fault` can be put on any single call, or on all of a kind (see `Faults`): EIO; ENOSPC, of which a part of
 the bytes may get through; an fsync that fails and drops the unwritten pages, so that the next one succeeds and means nothing;
-an fsync that lies. `capacity` makes room run out by itself. `flip_bit` and `overwrite` damage what is at rest.
+an fsync that lies; `settle` is the system that writes it back after all. `capacity` makes room run out by itself. `flip_bit`
+and `overwrite` damage what is at rest.
 
 It does not lose directories (`make_dir` is durable by contract), and does not reorder across `sync`.
 """
@@ -28,6 +29,7 @@ from storage.disk import Buffer
 from storage.errors import DiskFailed, DiskFull
 
 BLOCK = 512
+ENDLESS = 1 << 40  # bytes; room on such a disk is not counted
 
 
 class Fault(Enum):
@@ -258,12 +260,13 @@ def _change(names: dict[str, _Inode], old: str, new: str, inode: _Inode) -> None
 class SimDisk:
     """The data directory of one simulated node. `faults` may be replaced at any time."""
 
-    def __init__(self, capacity: int = 1 << 40) -> None:
+    def __init__(self, capacity: int = ENDLESS) -> None:
         self.capacity = capacity
         self.faults: Faults = no_faults
         self.calls = 0
         self.life = 0  # of the process; handles of an earlier one are dead
         self.on_sync: Callable[[str], None] | None = None
+        self.on_delete: Callable[[str], None] | None = None
         self._directories: dict[str, _Directory] = {"": _Directory()}
 
     # The world's side.
@@ -280,6 +283,21 @@ class SimDisk:
     def kill(self) -> None:
         """The process dies, the machine goes on."""
         self.life += 1
+
+    def settle(self) -> None:
+        """The system writes everything back, as it may at any time."""
+        for inode in self._all_inodes():
+            inode.sync()
+        for directory in self._directories.values():
+            directory.sync()
+
+    def files(self) -> list[str]:
+        """The names of all files that a reader finds now, without counting as a call."""
+        return sorted(
+            f"{path}/{name}" if path else name
+            for path, directory in self._directories.items()
+            for name in directory.current
+        )
 
     def flip_bit(self, name: str, bit: int) -> None:
         """Bit rot: one bit of a file at rest, counted from its begin."""
@@ -320,6 +338,8 @@ class SimDisk:
 
     def room_for(self, size: int, growth: int) -> int:
         """How many of `size` bytes fit when the file would grow by `growth`."""
+        if self.capacity == ENDLESS:
+            return size
         return size if growth <= self.free() else max(0, size - (growth - self.free()))
 
     def free(self) -> int:
@@ -334,7 +354,7 @@ class SimDisk:
             raise FileExistsError(name)
         if fault is Fault.EIO:
             raise DiskFailed(f"cannot create {name}: simulated EIO")
-        if fault is not None or self.free() < preallocate:
+        if fault is not None or (self.capacity != ENDLESS and self.free() < preallocate):
             raise DiskFull(f"cannot create {name}: simulated ENOSPC")
         inode = _Inode()
         directory.change("", base, inode)
@@ -360,7 +380,10 @@ class SimDisk:
     def delete(self, name: str) -> None:
         self._may_fail("delete", name)
         directory, base = self._split(name)
-        directory.change(base, "", self._inode(name))
+        inode = self._inode(name)
+        if self.on_delete is not None:
+            self.on_delete(name)
+        directory.change(base, "", inode)
 
     def sync_dir(self, name: str) -> None:
         fault = self.call("sync_dir", name)

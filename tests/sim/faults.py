@@ -1,0 +1,668 @@
+"""Everything that can go wrong, by the names that plans use. A fault that makes no sense at its moment does not happen, and is
+not counted: a node that is down cannot be paused, a disk may not lose what the atlas protects.
+
+What the numbers of a plan's Fault mean is told at each function. `span` is how long it lasts, or how long a process stays down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from raft.errors import RaftError
+from raft.groups import NoSuchGroup
+from raft.membership import AddLearner, Change, Promote, RemoveMember, members_of
+from raft.messages import Membership, member_id, node_of
+from raft.register import Register
+from storage import names
+from tests.sim import atlas
+from tests.sim.disk import BLOCK, ENDLESS, Call, no_faults
+from tests.sim.disk import Fault as DiskFault
+from tests.sim.disk import Faults as DiskFaults
+from tests.sim.network import Trouble
+from tests.sim.plan import Fault
+from tests.sim.process import Crash, Site
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+Happen = Callable[["Faults", Fault, Random], bool]
+HAPPENINGS: dict[str, Happen] = {}
+
+
+def kind(name: str) -> Callable[[Happen], Happen]:
+    """The function says whether it happened."""
+
+    def register(happen: Happen) -> Happen:
+        HAPPENINGS[name] = happen
+        return happen
+
+    return register
+
+
+class Faults:
+    """Those of one run. `happened` counts them by kind; `skipped` those that made no sense."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.happened: dict[str, int] = {}
+        self.skipped: dict[str, int] = {}
+        self._number = 0
+
+    def happen(self, fault: Fault) -> None:
+        if self.world.is_healed:
+            return
+        self._number += 1
+        random = Random(f"{self.world.plan.seed} {fault}")
+        self.world.trace.event(self.world.loop.time(), fault.node, fault.kind)
+        into = self.happened if HAPPENINGS[fault.kind](self, fault, random) else self.skipped
+        into[fault.kind] = into.get(fault.kind, 0) + 1
+
+    # Helpers
+
+    def site(self, fault: Fault) -> Site | None:
+        """The one that it is about."""
+        if fault.node:
+            return self.world.sites.get(fault.node)
+        found = self.world.leader(1)
+        return found[0] if found else None
+
+    def later(self, after_s: float, call: Callable[..., object], *args: object) -> None:
+        self.world.loop.call_later(after_s, call, *args)
+
+    def trouble(self, fault: Fault, trouble: Trouble) -> bool:
+        """For as long as the fault lasts."""
+        self.world.network.troubles.append(trouble)
+        self.later(fault.span, self.end_trouble, trouble)
+        return True
+
+    def end_trouble(self, trouble: Trouble) -> None:
+        if trouble in self.world.network.troubles:
+            self.world.network.troubles.remove(trouble)
+
+    def end(self, site: Site, fault: Fault, *, power: bool) -> bool:
+        """Down, and up again after the span."""
+        if site.process is None:
+            return False
+        site.down_until = self.world.loop.time() + fault.span
+        site.end(power=power)
+        self.world.start_later(site, fault.span)
+        return True
+
+    def break_calls(self, site: Site, fault: Fault, faults: DiskFaults, *, now: bool = True) -> bool:
+        """The disk misbehaves until it has once, or for a few seconds."""
+        if now and site.process is None:
+            return False
+        site.down_s = fault.span
+        site.disk.faults = faults
+        disk = site.disk
+        self.later(5.0, self._mend, disk, faults)
+        return True
+
+    @staticmethod
+    def _mend(disk: object, faults: DiskFaults) -> None:
+        if getattr(disk, "faults", None) is faults:
+            disk.faults = no_faults  # type: ignore[attr-defined]
+
+    def end_all(self) -> None:
+        """Everything is as it should be, but for processes that are down."""
+        self.world.network.heal()
+        for site in self.world.sites.values():
+            site.disk.faults = no_faults
+            site.disk.capacity = ENDLESS
+            site.slow_s = 0.0
+            site.clock.go_at(1.0)
+            if site.stopped:
+                site.go_on()
+
+
+# The network. `node` and `other` are ends of a link; value is how likely, or how long
+
+
+@kind("loss")
+def _loss(faults: Faults, fault: Fault, random: Random) -> bool:
+    return faults.trouble(fault, Trouble("loss", lambda a, b: True, loss=fault.value))
+
+
+@kind("duplication")
+def _duplication(faults: Faults, fault: Fault, random: Random) -> bool:
+    return faults.trouble(fault, Trouble("duplication", lambda a, b: True, loss=0.0, duplicate=fault.value))
+
+
+@kind("reorder")
+def _reorder(faults: Faults, fault: Fault, random: Random) -> bool:
+    return faults.trouble(fault, Trouble("reorder", lambda a, b: True, loss=0.0, reorder_s=fault.value))
+
+
+@kind("delay")
+def _delay(faults: Faults, fault: Fault, random: Random) -> bool:
+    """To and from one node."""
+    site = faults.site(fault)
+    number = site.number if site else fault.other
+    return faults.trouble(fault, Trouble("delay", lambda a, b: number in (a, b), loss=0.0, delay_s=fault.value))
+
+
+@kind("clog")
+def _clog(faults: Faults, fault: Fault, random: Random) -> bool:
+    """In one direction; then everything arrives at once."""
+    site = faults.site(fault)
+    if site is None or site.number == fault.other:
+        return False
+    faults.world.network.clog(site.number, fault.other, faults.world.loop.time() + fault.span)
+    return True
+
+
+@kind("one way cut")
+def _one_way_cut(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None or site.number == fault.other:
+        return False
+    number, other = site.number, fault.other
+    if random.random() < 0.5:
+        number, other = other, number
+    return faults.trouble(fault, Trouble("one way cut", lambda a, b: (a, b) == (number, other)))
+
+
+@kind("halves")
+def _halves(faults: Faults, fault: Fault, random: Random) -> bool:
+    numbers = list(faults.world.sites)
+    random.shuffle(numbers)
+    left = numbers[: random.randint(1, max(1, len(numbers) - 1))]
+    return len(numbers) > 1 and faults.trouble(fault, Trouble("halves", lambda a, b: (a in left) != (b in left)))
+
+
+@kind("ring")
+def _ring(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Each reaches only its two neighbours: everybody a majority, no two the same one."""
+    count = len(faults.world.sites)
+    return count > 3 and faults.trouble(fault, Trouble("ring", lambda a, b: (a - b) % count not in (1, count - 1)))
+
+
+@kind("bridge")
+def _bridge(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Two halves, and one node that reaches both."""
+    numbers = list(faults.world.sites)
+    random.shuffle(numbers)
+    bridge, left = numbers[0], numbers[1 : 1 + len(numbers) // 2]
+
+    def cut(a: int, b: int) -> bool:
+        return bridge not in (a, b) and (a in left) != (b in left)
+
+    return len(numbers) > 2 and faults.trouble(fault, Trouble("bridge", cut))
+
+
+@kind("isolate")
+@kind("isolate leader")
+def _isolate(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None:
+        return False
+    number = site.number
+    return faults.trouble(fault, Trouble(fault.kind, lambda a, b: number in (a, b)))
+
+
+@kind("flapping")
+def _flapping(faults: Faults, fault: Fault, random: Random) -> bool:
+    """One node comes and goes; value: how long each time, less than an election takes."""
+    site = faults.site(fault)
+    if site is None:
+        return False
+    number, loop, period = site.number, faults.world.loop, fault.value
+
+    def cut(a: int, b: int) -> bool:
+        return number in (a, b) and int(loop.time() / period) % 2 == 0
+
+    return faults.trouble(fault, Trouble("flapping", cut))
+
+
+@kind("swizzle")
+def _swizzle(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Nodes are cut off one by one, and come back in another order."""
+    numbers = list(faults.world.sites)
+    random.shuffle(numbers)
+    for position, number in enumerate(numbers[: len(numbers) // 2 + 1]):
+        trouble = Trouble("swizzle", lambda a, b, number=number: number in (a, b))  # type: ignore[misc]
+        faults.later(position * 0.3, faults.world.network.troubles.append, trouble)
+        faults.later(position * 0.3 + fault.span * (0.2 + random.random()), faults.end_trouble, trouble)
+    return True
+
+
+@kind("reset")
+def _reset(faults: Faults, fault: Fault, random: Random) -> bool:
+    """The connection of two nodes breaks, and is made again."""
+    site, network = faults.site(fault), faults.world.network
+    if site is None or not network.is_connected(site.number, fault.other):
+        return False
+    number, other = site.number, fault.other
+    network.reset(number, other)
+
+    def connect() -> None:
+        ends = (faults.world.sites[number], faults.world.sites[other])
+        if all(end.process is not None for end in ends) and not network.is_connected(number, other):
+            network.connect(number, other)
+
+    faults.later(0.05 + random.random(), connect)
+    return True
+
+
+# The disk
+
+
+@kind("power cut")
+@kind("kill")
+def _end(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    return site is not None and faults.end(site, fault, power=fault.kind == "power cut")
+
+
+@kind("power cut of all")
+def _power_cut_of_all(faults: Faults, fault: Fault, random: Random) -> bool:
+    for site in faults.world.sites.values():
+        faults.end(site, fault, power=True)
+    return True
+
+
+def _crash_at(nth: int, *, power: bool) -> DiskFaults:
+    left = nth
+
+    def faults(call: Call) -> DiskFault | None:
+        nonlocal left
+        if call.operation in ("read", "open", "list", "free_bytes"):
+            return None
+        left -= 1
+        if left == 0:
+            raise Crash(power=power)
+        return None
+
+    return faults
+
+
+@kind("power cut at a call")
+@kind("kill at a call")
+def _crash_at_a_call(faults: Faults, fault: Fault, random: Random) -> bool:
+    """value: at which of the next calls that change something."""
+    site = faults.site(fault)
+    power = fault.kind.startswith("power")
+    return site is not None and faults.break_calls(site, fault, _crash_at(int(fault.value), power=power))
+
+
+@kind("power cut at a start")
+def _power_cut_at_a_start(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A power cut, and another one while the node recovers from it."""
+    site = faults.site(fault)
+    if site is None or not faults.end(site, fault, power=True):
+        return False
+    return faults.break_calls(site, fault, _crash_at(int(fault.value), power=True), now=False)
+
+
+def _nth(operations: tuple[str, ...], nth: int, what: DiskFault) -> DiskFaults:
+    left = nth
+
+    def faults(call: Call) -> DiskFault | None:
+        nonlocal left
+        if call.operation not in operations:
+            return None
+        left -= 1
+        return what if left == 0 else None
+
+    return faults
+
+
+@kind("disk full")
+def _disk_full(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None or site.process is None:
+        return False
+    site.disk.capacity = ENDLESS + 1
+    site.disk.capacity -= site.disk.free() - random.randint(0, 20_000)
+    site.down_s = max(0.3, fault.span)
+    faults.later(fault.span, setattr, site.disk, "capacity", ENDLESS)
+    return True
+
+
+@kind("no room for a call")
+def _no_room(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Of the calls that need room, one finds none, or not enough."""
+    site = faults.site(fault)
+    what = random.choice((DiskFault.ENOSPC, DiskFault.ENOSPC_PARTIAL))
+    rule = _nth(("write", "create"), int(fault.value), what)
+    return site is not None and faults.break_calls(site, fault, rule)
+
+
+@kind("write fails")
+def _write_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    rule = _nth(("write", "create", "rename", "delete", "truncate"), int(fault.value), DiskFault.EIO)
+    return site is not None and faults.break_calls(site, fault, rule)
+
+
+@kind("read fails")
+def _read_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    return site is not None and faults.break_calls(site, fault, _nth(("read",), int(fault.value), DiskFault.EIO))
+
+
+@kind("fsync fails")
+def _fsync_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+    """And drops the pages: the next one says that all is well."""
+    site = faults.site(fault)
+    rule = _nth(("sync", "sync_dir"), int(fault.value), DiskFault.EIO)
+    return site is not None and faults.break_calls(site, fault, rule)
+
+
+@kind("slow fsync")
+def _slow_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
+    """value: seconds that each takes longer, at most."""
+    site = faults.site(fault)
+    if site is None:
+        return False
+    site.slow_s = fault.value
+    faults.later(fault.span, setattr, site, "slow_s", 0.0)
+    return True
+
+
+@kind("lying fsync")
+def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None or site.process is None:
+        return False
+
+    def lie(call: Call) -> DiskFault | None:
+        if call.operation not in ("sync", "sync_dir"):
+            return None
+        site.lied = True
+        return DiskFault.LIE
+
+    disk = site.disk
+    disk.faults = lie
+
+    def stop() -> None:
+        if disk.faults is lie:
+            disk.faults = no_faults
+        if site.disk is disk and random.random() < 0.7:  # the power goes before the cache is written
+            faults.end(site, fault, power=True)
+
+    faults.later(fault.span, stop)
+    return True
+
+
+def _damage(faults: Faults, fault: Fault, random: Random, change: Callable[[bytes, int], bytes]) -> bool:
+    """At rest: the node is down, its disk is found changed. value: at how many places."""
+    site = faults.site(fault)
+    if site is None:
+        return False
+    if site.process is not None:
+        faults.end(site, fault, power=False)
+        site.disk.settle()
+    if not atlas.may_lose(faults.world, site):
+        return False
+    found = [name for name in site.disk.files() if site.disk.content(name)]
+    if not found:
+        return False
+    raft = [name for name in found if name.startswith(names.RAFT_DIRECTORY)]
+    for _ in range(int(fault.value)):
+        name = random.choice(raft if raft and random.random() < 0.5 else found)
+        content = site.disk.content(name)
+        used = len(content.rstrip(b"\0")) or 1
+        site.disk.overwrite(name, change(content, random.randrange(used)))
+    site.damaged = True
+    return True
+
+
+@kind("bit rot")
+def _bit_rot(faults: Faults, fault: Fault, random: Random) -> bool:
+    def flip(content: bytes, at: int) -> bytes:
+        return content[:at] + bytes([content[at] ^ 1 << random.randrange(8)]) + content[at + 1 :]
+
+    return _damage(faults, fault, random, flip)
+
+
+@kind("stale block")
+def _stale_block(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A write never reached its block: what was there before is zeros."""
+
+    def forget(content: bytes, at: int) -> bytes:
+        start = at - at % BLOCK
+        end = min(len(content), start + BLOCK)
+        return content[:start] + bytes(end - start) + content[end:]
+
+    done = _damage(faults, fault, random, forget)
+    _may_look_torn(faults, fault, done)
+    return done
+
+
+@kind("misdirected block")
+def _misdirected_block(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A block holds what was written for another place of the file."""
+
+    def swap(content: bytes, at: int) -> bytes:
+        start = at - at % BLOCK
+        other = random.randrange(len(content)) // BLOCK * BLOCK
+        block = content[other : other + BLOCK][: len(content) - start]
+        return content[:start] + block + content[start + len(block) :]
+
+    done = _damage(faults, fault, random, swap)
+    _may_look_torn(faults, fault, done)
+    return done
+
+
+def _may_look_torn(faults: Faults, fault: Fault, done: bool) -> None:
+    """With the end of the log its marks are gone, which would have told that it was fsynced."""
+    site = faults.site(fault)
+    if done and site is not None:
+        site.rolled_back = True
+
+
+@kind("wiped disk")
+def _wiped_disk(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None:
+        return False
+    faults.end(site, fault, power=True)
+    faults.world.replace_disk(site)
+    return True
+
+
+@kind("old disk")
+def _old_disk(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A copy is made, as backups are; value: seconds later the node stands on it."""
+    site = faults.site(fault)
+    if site is None or site.process is None or site.lied or site.damaged:
+        return False
+    site.disk.settle()
+    copy, disk = site.disk.copy(), site.disk
+
+    def take() -> None:
+        if site.disk is not disk or faults.world.is_healed:
+            return
+        faults.end(site, fault, power=False)
+        if atlas.may_lose(faults.world, site):
+            faults.world.watch.count("node stands on an old disk")
+            site.disk = copy
+            site.equip()
+            site.rolled_back = True
+
+    faults.later(fault.value, take)
+    return True
+
+
+# Processes
+
+
+@kind("crash loop")
+def _crash_loop(faults: Faults, fault: Fault, random: Random) -> bool:
+    """value: seconds that it lives each time, at most."""
+    site = faults.site(fault)
+    if site is None or site.process is None:
+        return False
+    until = faults.world.loop.time() + fault.span
+
+    def crash() -> None:
+        if faults.world.loop.time() < until and not faults.world.is_healed:
+            if site.process is not None:
+                site.end(power=random.random() < 0.5)
+                faults.world.start_later(site, 0.02)
+            faults.later(0.05 + random.random() * fault.value, crash)
+
+    crash()
+    return True
+
+
+@kind("clean stop")
+def _clean_stop(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    process = site.process if site is not None else None
+    if site is None or process is None or site.stopped or not process.may_close:
+        return False
+    faults.world.event(site, process.close, ())
+    faults.end(site, fault, power=False)
+    return True
+
+
+@kind("pause")
+def _pause(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None or site.process is None or site.stopped:
+        return False
+    site.stop()
+    life = site.life
+
+    def go_on() -> None:
+        if site.life == life and site.stopped:
+            site.go_on()
+
+    faults.later(fault.span, go_on)
+    return True
+
+
+@kind("wall clock jump")
+def _wall_clock_jump(faults: Faults, fault: Fault, random: Random) -> bool:
+    """value: seconds, either way."""
+    site = faults.site(fault)
+    if site is None:
+        return False
+    site.clock.wall_offset_ms += int(fault.value * 1000)
+    return True
+
+
+@kind("clock rate")
+def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool:
+    """value: seconds of the node in one of the world."""
+    site = faults.site(fault)
+    if site is None:
+        return False
+    site.clock.go_at(fault.value)
+    faults.later(fault.span, site.clock.go_at, 1.0)
+    return True
+
+
+# What operators do: all of it to every group
+
+
+def _change(faults: Faults, group: int, change: Change) -> bool:
+    found = faults.world.leader(group)
+    if found is None or found[0].process is None:
+        return False
+    site, driver = found
+    name = f"{type(change).__name__} asked"
+
+    def hand_over() -> None:
+        def told(results: object, error: RaftError | None) -> None:
+            faults.world.watch.count(f"{name}: {type(error).__name__ if error else 'done'}")
+
+        driver.change(change, told)
+
+    site.run(site.life, hand_over, ())
+    return True
+
+
+@kind("transfer")
+def _transfer(faults: Faults, fault: Fault, random: Random) -> bool:
+    asked = False
+    for group in faults.world.watch.books:
+        found = faults.world.leader(group)
+        if found is None:
+            continue
+        site, driver = found
+        voters = [one for one in driver.core._s.membership.voters if node_of(one) != site.number]
+        if not voters:
+            continue
+
+        def hand_over(group: int = group, site: Site = site, to: int = random.choice(voters)) -> None:
+            assert site.process is not None, f"node {site.number} is down"
+            try:
+                site.process.groups.transfer(group, to)
+            except RaftError:
+                faults.world.watch.count("transfer refused")
+
+        site.run(site.life, hand_over, ())
+        asked = True
+    return asked
+
+
+@kind("add member")
+@kind("add learner")
+def _add(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A node that belongs to a group no more, or not yet, is taken in."""
+    world = faults.world
+    asked = False
+    for group in world.watch.books:
+        found = world.leader(group)
+        if found is None:
+            continue
+        nodes = [node_of(one) for one in members_of(found[1].core._s.membership)]
+        free = [site for site in world.sites.values() if site.number not in nodes and site.process is not None]
+        if not free:
+            continue
+        site = random.choice(free)
+        if group not in site.groups and not site.stopped:
+            site.groups[group] = True
+            site.run(site.life, world.create_missing, (site,))
+        driver = world.driver(site, group)
+        if driver is not None:
+            asked = _change(faults, group, AddLearner(driver.me, promote=fault.kind == "add member")) or asked
+    return asked
+
+
+@kind("promote")
+def _promote(faults: Faults, fault: Fault, random: Random) -> bool:
+    asked = False
+    for group in faults.world.watch.books:
+        found = faults.world.leader(group)
+        learners = found[1].core._s.membership.learners if found else ()
+        if learners:
+            asked = _change(faults, group, Promote(random.choice(learners))) or asked
+    return asked
+
+
+@kind("remove member")
+def _remove(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Never so many that are not frail that these are no majority any more."""
+    world = faults.world
+    site = faults.site(fault)
+    asked = False
+    for group in world.watch.books:
+        found = world.leader(group)
+        if found is None or site is None:
+            continue
+        membership: Membership = found[1].core._s.membership
+        gone = [one for one in members_of(membership) if node_of(one) == site.number]
+        left = [one for one in membership.voters if one not in gone]
+        sound = [one for one in left if not world.is_frail(node_of(one))]
+        if gone and len(sound) * 2 > len(left) and len(sound) * 2 > len(membership.voters):
+            asked = _change(faults, group, RemoveMember(gone[0])) or asked
+    return asked
+
+
+@kind("snapshot now")
+def _snapshot_now(faults: Faults, fault: Fault, random: Random) -> bool:
+    site = faults.site(fault)
+    if site is None or site.process is None:
+        return False
+    for driver in site.process.groups.drivers():
+        site.run(site.life, driver.take_snapshot, ())
+    return True
+
+
+__all__ = ["HAPPENINGS", "Faults", "NoSuchGroup", "Register", "member_id"]

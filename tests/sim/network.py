@@ -1,0 +1,134 @@
+"""The way between nodes: letters as bytes, over one connection for each pair, with everything that can happen to them.
+
+Letters of a connection arrive in order, unless a trouble of the link reorders. A letter is lost with its connection, or by the
+link's troubles, which are given for each direction. A *cut* swallows letters and tells nobody; a *reset* tells both ends at
+once and is followed by a new connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Protocol
+
+from raft.messages import Message
+from tests.sim.clock import SimLoop
+
+Pair = tuple[int, int]  # sender, receiver
+
+
+class End(Protocol):
+    """Where letters go."""
+
+    def receive(self, sender: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None: ...
+
+    def connected(self, node: int) -> None: ...
+
+    def disconnected(self, node: int) -> None: ...
+
+
+class Trouble:
+    """What is wrong with some links for a while. The plan's faults put these on and take them off."""
+
+    __slots__ = ("cut", "delay_s", "duplicate", "kind", "loss", "reorder_s")
+
+    def __init__(
+        self,
+        kind: str,
+        cut: Callable[[int, int], bool],
+        *,
+        loss: float = 1.0,
+        duplicate: float = 0.0,
+        delay_s: float = 0.0,
+        reorder_s: float = 0.0,
+    ) -> None:
+        """`cut` says which directions it is about."""
+        self.kind = kind
+        self.cut = cut
+        self.loss = loss
+        self.duplicate = duplicate
+        self.delay_s = delay_s
+        self.reorder_s = reorder_s
+
+
+class Network:
+    """Everything on its way."""
+
+    def __init__(self, loop: SimLoop, random: Random, delay_s: float, ends: dict[int, End]) -> None:
+        self.troubles: list[Trouble] = []
+        self.letters = 0
+        self.lost = 0
+        self._loop = loop
+        self._random = random
+        self._delay_s = delay_s
+        self._ends = ends
+        self._connections: dict[Pair, int] = {}  # number of the connection that each end uses; both directions have one
+        self._made = 0
+        self._arrival: dict[Pair, float] = {}  # of the newest letter of a connection
+        self._clogged: dict[Pair, float] = {}
+
+    def connect(self, a: int, b: int) -> None:
+        """A new connection between two nodes that run. Letters of an earlier one are lost."""
+        self._made += 1
+        for pair in ((a, b), (b, a)):
+            self._connections[pair] = self._made
+            self._arrival.pop(pair, None)
+        self._ends[a].connected(b)
+        self._ends[b].connected(a)
+
+    def reset(self, a: int, b: int) -> None:
+        """The connection breaks, and both know."""
+        if (a, b) in self._connections:
+            self.forget(a, b)
+            self._ends[a].disconnected(b)
+            self._ends[b].disconnected(a)
+
+    def forget(self, a: int, b: int) -> None:
+        """There is no connection any more."""
+        self._connections.pop((a, b), None)
+        self._connections.pop((b, a), None)
+
+    def is_connected(self, a: int, b: int) -> bool:
+        return (a, b) in self._connections
+
+    def clog(self, sender: int, receiver: int, until: float) -> None:
+        """Nothing arrives before; then everything at once, in order."""
+        self._clogged[sender, receiver] = until
+
+    def heal(self) -> None:
+        self.troubles.clear()
+        self._clogged.clear()
+
+    def send(self, sender: int, receiver: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
+        """`messages`, each with its group, are for those who watch; what arrives is bytes."""
+        pair = (sender, receiver)
+        connection = self._connections.get(pair)
+        if connection is None:
+            return
+        random = self._random
+        delay = self._delay_s * (0.5 + random.random())
+        reorder = False
+        again = 0.0
+        for trouble in self.troubles:
+            if trouble.cut(sender, receiver):
+                if trouble.loss and random.random() < trouble.loss:
+                    self.lost += 1
+                    return
+                delay += trouble.delay_s
+                again = max(again, trouble.duplicate)
+                if trouble.reorder_s:
+                    reorder = True
+                    delay += trouble.reorder_s * random.random()
+        now = self._loop.time()
+        at = max(now + delay, self._clogged.get(pair, 0.0))
+        if not reorder:
+            at = max(at, self._arrival.get(pair, 0.0))
+            self._arrival[pair] = at
+        self._loop.call_at(at, self._arrive, pair, connection, letter, messages)
+        if again and random.random() < again:
+            self._loop.call_at(at + random.random() * 0.5, self._arrive, pair, connection, letter, messages)
+
+    def _arrive(self, pair: Pair, connection: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
+        if self._connections.get(pair) == connection:
+            self.letters += 1
+            self._ends[pair[1]].receive(pair[0], letter, messages)

@@ -1,0 +1,30 @@
+"""What happened, as one number: two runs of a seed must come to the same."""
+
+from __future__ import annotations
+
+import hashlib
+from struct import Struct
+
+_HEAD = Struct("<dI")
+
+
+class Trace:
+    """Every event of every node, with its time and, if it is a letter, its bytes."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._hash = hashlib.blake2b(digest_size=8)
+        self.log: list[str] | None = None  # set to [] to read what happened
+
+    def event(self, now: float, node: int, what: str) -> None:
+        self.events += 1
+        self._hash.update(_HEAD.pack(now, node) + what.encode())
+        if self.log is not None:
+            self.log.append(f"{now:.6f} {node} {what}")
+
+    def letter(self, letter: bytes) -> None:
+        self._hash.update(letter)
+
+    @property
+    def hash(self) -> str:
+        return self._hash.hexdigest()

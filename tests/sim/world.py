@@ -1,0 +1,402 @@
+"""A whole cluster in one thread: the sites of its nodes, the network between them, clients, and what a plan does to them.
+
+A run has two phases. First anything may happen, and nobody may ever see a promise broken. Then everything is healed, or a
+majority and the rest is left dead: what is healed must agree, answer, and come to rest within bounded time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from raft.driver import Driver
+from raft.errors import Damaged, RaftError
+from raft.membership import members_of
+from raft.messages import Membership, member_id, node_of
+from raft.ready import Role
+from storage.errors import Corrupt, StorageError
+from tests.sim import atlas
+from tests.sim.clients import Client
+from tests.sim.clock import SimLoop
+from tests.sim.disk import SimDisk
+from tests.sim.faults import Faults
+from tests.sim.invariants import Violation
+from tests.sim.linearizability import Call, Inconclusive, explain
+from tests.sim.network import Network
+from tests.sim.plan import END_S, Plan
+from tests.sim.process import Crash, Process, Site
+from tests.sim.trace import Trace
+from tests.sim.watch import Watch, model_of
+
+HEAL_AT_S = 46.0
+CONVERGE_WITHIN_S = 30.0  # after END_S
+STEP_S = 0.5
+
+
+class World:
+    """One run of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.shape = plan.shape
+        self.loop = SimLoop()
+        self.random = Random(f"{plan.seed} world")
+        self.trace = Trace()
+        self.watch = Watch()
+        self.sites: dict[int, Site] = {number: Site(self, number) for number in range(1, self.shape.nodes + 1)}
+        self.network = Network(
+            self.loop, Random(f"{plan.seed} network"), self.shape.net_delay_s, dict(self.sites.items())
+        )
+        self.history: dict[tuple[int, str], list[Call]] = {}
+        self.clients = [Client(self, number, self.history) for number in range(1, self.shape.clients + 1)]
+        self.is_healed = False
+        self._is_in_event = False
+        self.away: list[int] = []  # sites that are left dead at the end
+        self.faults = Faults(self)
+
+    # The run
+
+    def run(self) -> None:
+        """Raises Violation."""
+        self._form()
+        for fault in self.plan.faults:
+            self.loop.call_at(fault.at, self.faults.happen, fault)
+        for ask in self.plan.asks:
+            self.loop.call_at(ask.at, self.clients[(ask.client - 1) % len(self.clients)].ask, ask)
+        self.loop.run_for(HEAL_AT_S)
+        self.heal()
+        self.loop.run_for(END_S - self.loop.time())
+        self._converge()
+        self._judge_histories()
+
+    def _form(self) -> None:
+        first = Membership(tuple(member_id(number, 0) for number in range(1, self.shape.voters + 1)))
+        for site in self.sites.values():
+            self.start(site)
+        for number in range(1, self.shape.voters + 1):
+            site = self.sites[number]
+            for group in range(1, self.shape.groups + 1):
+                site.groups[group] = True
+                assert site.process is not None, f"node {number} did not start"
+                site.process.create(group, 0, first)
+
+    # Events of nodes
+
+    def event(self, site: Site, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        """One call of a process, and a look at what it has changed."""
+        assert not self._is_in_event, "an event within another one, whose process may end with it"
+        self._is_in_event = True
+        self.watch.moment += 1
+        process = site.process
+        assert process is not None, f"node {site.number} is down"
+        self.trace.event(self.loop.time(), site.number, getattr(callback, "__name__", "call"))
+        try:
+            callback(*args)
+        except Crash as crash:
+            self.watch.count("crash within a call of the disk")
+            self._end(site, power=crash.power)
+        except Violation:
+            raise
+        except (Damaged, Corrupt) as error:
+            self._damaged(site, error)
+        except Exception as error:
+            if process.failed is None or not isinstance(error, StorageError):
+                raise Violation("no_fault_of_its_own", f"node {site.number}: {error!r}") from error
+            self._failed(site)
+        else:
+            self._look(site, process)
+        finally:
+            self._is_in_event = False
+
+    def _look(self, site: Site, process: Process) -> None:
+        if process.failed is not None:
+            self._failed(site)
+            return
+        self.watch.look(process)
+        if process.store.failed is not None and not process.is_given_up:
+            process.is_given_up = True
+            self.watch.count("store stopped its jobs")
+            self.loop.call_later(1.0 + self.random.random() * 5, self._restart, site, site.life)
+
+    def _failed(self, site: Site) -> None:
+        self.watch.count("process failed by its disk")
+        self._end(site, power=False)
+
+    def _end(self, site: Site, *, power: bool) -> None:
+        """Of its own; whatever watches over processes starts it again."""
+        site.end(power=power)
+        self.start_later(site, site.down_s)
+
+    def _restart(self, site: Site, life: int) -> None:
+        """What operators do when a node says that its disk has failed it."""
+        if site.life == life and site.process is not None:
+            site.end(power=False)
+            self.start(site)
+
+    def _damaged(self, site: Site, error: Exception) -> None:
+        """A process found while it ran, or started, that what is stored is not what was written."""
+        if not site.unsure:
+            raise Violation(
+                "no_fault_of_its_own", f"node {site.number}: {error!r}, and nothing damaged its disk"
+            ) from error
+        self.watch.count("damage ends a process")
+        if site.process is not None:
+            site.end(power=False)
+        self.replace_disk(site)
+        self.start_later(site, site.down_s)
+
+    def replace_disk(self, site: Site) -> None:
+        """What operators do when a node does not start any more."""
+        self.watch.count("disk replaced")
+        site.disk = SimDisk()
+        site.equip()
+        site.rolled_back = True
+
+    def start_later(self, site: Site, after_s: float) -> None:
+        self.loop.call_later(after_s, self.start, site)
+
+    def start(self, site: Site) -> None:
+        """Unless it runs, or must stay down."""
+        if site.process is not None or site.number in self.away or self.loop.time() < site.down_until:
+            return
+        site.life += 1
+        self.trace.event(self.loop.time(), site.number, "start")
+        try:
+            process = Process(site)
+            self.watch.recovered(process)
+            if self.random.random() < 0.15:
+                process = self._start_again(site, process)
+            site.process = process
+            site.rolled_back = False
+            process.begin()
+            self.create_missing(site)
+        except Crash as crash:
+            self.watch.count("crash within a start")
+            self._end(site, power=crash.power)
+            return
+        except Damaged as error:
+            self._damaged(site, error)
+            return
+        except StorageError as error:
+            self.watch.count("start failed")
+            site.end(power=False)
+            if isinstance(error, Corrupt):
+                self._damaged(site, error)
+            else:
+                self.start_later(site, max(site.down_s, 0.5))
+            return
+        for other in self.sites.values():
+            if other.process is not None and other is not site:
+                self.network.connect(site.number, other.number)
+
+    def _start_again(self, site: Site, process: Process) -> Process:
+        """It is killed right after it has recovered, and the next start finds the same."""
+        first = {}
+        faults, site.disk.faults = site.disk.faults, site.no_faults
+        for group, store in process.store.stores.items():
+            first[group] = model_of(store, self.watch.book(group), may_be_damaged=site.unsure)
+        site.disk.kill()
+        site.life += 1
+        process = Process(site)
+        self.watch.must_be_equal(process, first)
+        site.disk.faults = faults
+        return process
+
+    def create_missing(self, site: Site) -> None:
+        """What lived here was lost, or is to be from now on: an empty member begins, to be taken in by the others."""
+        process = site.process
+        assert process is not None, f"node {site.number} is down"
+        for group in site.groups:
+            if group not in process.store.stores:
+                self.watch.count("empty member begins")
+                process.create(group, site.new_replica(), Membership(()))
+
+    def cut_power(self, site: Site) -> None:
+        if site.lied:
+            if atlas.may_lose(self, site):
+                self.watch.count("lies were found out")
+                site.rolled_back = site.damaged = True
+            else:
+                site.disk.settle()
+        site.lied = False
+        site.disk.crash(self.random)
+
+    def process_ended(self, site: Site, process: Process, *, power: bool) -> None:
+        self.watch.ended(site.number)
+        for other in self.sites.values():
+            if other is not site and self.network.is_connected(site.number, other.number):
+                self.network.forget(site.number, other.number)
+                if not power:
+                    self.loop.call_later(self.shape.net_delay_s, other.disconnected, site.number)
+        for client in self.clients:
+            client.process_ended(process)
+
+    # Questions
+
+    def is_frail(self, node: int) -> bool:
+        return node <= self.shape.frail
+
+    def leader(self, group: int) -> tuple[Site, Driver] | None:
+        """The site that leads in the highest term."""
+        found: tuple[int, Site, Driver] | None = None
+        for site in self.sites.values():
+            if site.process is not None and not site.stopped:
+                for driver in site.process.groups.drivers():
+                    if driver.group == group and driver.leads and (found is None or driver.standing.term > found[0]):
+                        found = (driver.standing.term, site, driver)
+        return (found[1], found[2]) if found else None
+
+    def memberships(self, group: int) -> list[Membership]:
+        """All that are in force somewhere, or would be after a start."""
+        found: dict[Membership, None] = {}
+        for site in self.sites.values():
+            if site.process is not None:
+                for driver in site.process.groups.drivers():
+                    if driver.group == group and driver.core._s.membership.voters:
+                        found[driver.core._s.membership] = None
+                        committed = driver.core._s.members.committed(driver.core._s.commit)
+                        if committed.voters:
+                            found[committed] = None
+        return list(found)
+
+    # The end
+
+    def heal(self) -> None:
+        """No more faults; and whoever is to be there is."""
+        self.is_healed = True
+        self.faults.end_all()
+        if not self.shape.all_must_heal:
+            self.away = self._who_stays_away()
+            for number in self.away:
+                self.watch.count("node left dead")
+                if self.sites[number].process is not None:
+                    self.sites[number].end(power=True)
+        for site in self.sites.values():
+            if site.number not in self.away:
+                if site.process is not None and self.watch.counted.get("acknowledged entries lost by a minority"):
+                    site.end(
+                        power=False
+                    )  # leaders that remember what was lost without a word would never send it again
+                site.down_until = 0.0
+                site.down_s = 0.1
+                self.start(site)
+        present = [site for site in self.sites.values() if site.process is not None]
+        for site in present:
+            for other in present:
+                if site.number < other.number and not self.network.is_connected(site.number, other.number):
+                    self.network.connect(site.number, other.number)
+
+    def _who_stays_away(self) -> list[int]:
+        """Some of those without which every group has a majority that never lost anything."""
+        away: list[int] = []
+        for site in self.sites.values():
+            if self.random.random() < 0.5 and self._can_spare([*away, site.number]):
+                away.append(site.number)
+        return away
+
+    def _can_spare(self, away: list[int]) -> bool:
+        for group in self.watch.books:
+            for membership in [*self.memberships(group), *self._stored_memberships(group)]:
+                sound = [
+                    voter for voter in membership.voters if node_of(voter) not in away and self._is_alive(group, voter)
+                ]
+                if len(sound) * 2 <= len(membership.voters):
+                    return False
+        return True
+
+    def _is_alive(self, group: int, member: int) -> bool:
+        twin = self.watch.twin(node_of(member), group)
+        site = self.sites[node_of(member)]
+        return twin is not None and twin.durable.member == member and not (site.damaged or site.rolled_back)
+
+    def _stored_memberships(self, group: int) -> list[Membership]:
+        """Those of members that are down, in force or not."""
+        return self.watch.memberships_in_logs(group)
+
+    def _converge(self) -> None:
+        until = END_S + CONVERGE_WITHIN_S
+        while True:
+            why = self._unsettled()
+            if not why:
+                break
+            if self.loop.time() >= until:
+                raise Violation("healed_cluster_converges", why)
+            self.loop.run_for(STEP_S)
+        self._come_to_rest()
+        self._judge_agreement()
+        for site in self.sites.values():
+            if site.process is not None and not site.damaged:
+                self.watch.judge_end(site.process)
+
+    def _come_to_rest(self) -> None:
+        """Until all jobs are done, and what nobody needs is deleted."""
+        until = self.loop.time() + CONVERGE_WITHIN_S
+        stores = [site.process.store for site in self.sites.values() if site.process is not None]
+        while self.loop.time() < until:
+            self.loop.run_for(self.shape.compaction_interval_ms / 1000 + 2 * self.shape.tick_s)
+            if all(store.idle and not store.dead_files for store in stores):
+                return
+
+    def _unsettled(self) -> str:
+        """Why the cluster is not at rest yet."""
+        for client in self.clients:
+            if not client.is_idle:
+                return f"client {client.number} waits for an answer"
+        for group in self.watch.books:
+            found = self.leader(group)
+            if found is None:
+                return f"group {group} has no leader"
+            leader = found[1].core._s
+            if leader.commit != leader.log.last:
+                return f"group {group}: {leader.me} leads, {leader.commit} of {leader.log.last} are committed"
+            for member in members_of(leader.membership):
+                site = self.sites[node_of(member)]
+                if site.number in self.away:
+                    continue
+                driver = self.driver(site, group)
+                if driver is None:
+                    return f"group {group} has no member on node {site.number}"
+                s = driver.core._s
+                if s.me != member:
+                    return f"group {group}: {s.me} lives on node {site.number}, and {member} is a member"
+                if s.applied != leader.commit or s.leader != leader.me:
+                    return f"group {group}: {member} has applied {s.applied} of {leader.commit}, and follows {s.leader}"
+                if member in leader.membership.promotable:
+                    return f"group {group}: {member} was not promoted"
+        return ""
+
+    def driver(self, site: Site, group: int) -> Driver | None:
+        if site.process is None:
+            return None
+        for driver in site.process.groups.drivers():
+            if driver.group == group:
+                return driver
+        return None
+
+    def _judge_agreement(self) -> None:
+        for group, book in self.watch.books.items():
+            found = self.leader(group)
+            if found is None or found[1].core.status().role is not Role.LEADER:
+                raise Violation("healed_cluster_converges", f"group {group} has lost its leader while at rest")
+            if found[1].applied != len(book.committed):
+                raise Violation(
+                    "healed_cluster_converges", f"group {group}: {found[1].applied} of {len(book.committed)}"
+                )
+
+    def _judge_histories(self) -> None:
+        for (group, key), calls in self.history.items():
+            places = self.watch.book(group).places
+            for call in calls:
+                if call.command in places:
+                    call.place = 2 * places[call.command]
+            try:
+                order = explain(calls)
+            except Inconclusive as error:
+                raise Violation("histories_are_linearizable", f"group {group}, {key}: {error}") from None
+            if order is None:
+                told = "\n".join(map(str, calls))
+                raise Violation("histories_are_linearizable", f"group {group}, {key}: nothing explains\n{told}")
+
+
+__all__ = ["RaftError", "World"]
