@@ -1,181 +1,158 @@
-"""Three real processes of the register machine, whose leader is killed or paused again and again while clients work.
+"""Three real processes of the register machine, whose leader is killed, paused or cut off again and again while clients work.
 
 python -m tests.crash.raft_failover --fault kill --times 100
-python -m tests.crash.raft_failover --fault pause --times 20
+python -m tests.crash.raft_failover --fault pause --times 50
+python -m tests.crash.raft_failover --fault partition --times 50       (as root; see tests/crash/silence.py)
 
-Prints the time from the fault to the next commit (p50, p99, max; of an operation that began after the fault), and what is wrong
-with the history that all clients have seen, which must be nothing.
+Prints the time from the fault to the next commit (p50, p99, max; of an operation that began when the fault was complete), and
+what is wrong with the history that all clients have seen, which must be nothing. Some clients stay with the leader that was cut
+off or paused, and go on asking it: what it says then is part of the history, so a stale read would be found. The leader is cut
+off in one of three ways, in turn: it is not heard and hears nobody; it is not heard; it hears nobody.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import contextlib
 import json
 import random
 import signal
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from raft import register
 from tests.crash.history import Operation, judge
-from tests.raft_node import wire
-from tests.raft_node.client import Client
-from tests.raft_node.cluster import Cluster, Process, eventually, running_cluster
-from tests.raft_node.wire import Said
+from tests.crash.register_clients import GROUP, Loyal, Worker, agreed, all_well, next_commit
+from tests.crash.silence import SilentNetwork, available, silent_network
+from tests.raft_node.cluster import Cluster, eventually, running_cluster
 
 CLIENTS = 4
-KEYS = [b"key %d" % number for number in range(3)]
-GROUP = 1
-TRY_S = 0.5
-COMMIT_WITHIN_S = 20.0
+LOYAL_CLIENTS = 4
 QUIET_S = 0.2  # between two faults, so that each hits a working group
-PAUSE_S = 3.0  # how long a paused leader stands still after the next commit
-RETRY_S = 0.005
-LAG_ENTRIES = 1_000  # members that lack no more than this have caught up: the others go on meanwhile
+HOLD_S = 3.0  # how long a fault lasts after the next commit, for those who still ask the old leader
+WELL_WITHIN_S = 60.0
+UNAVAILABLE = 69
 
 
-class Worker(threading.Thread):
-    """One client: puts and reads, one at a time, all of them remembered."""
+@dataclass
+class Rig:
+    """What a fault needs. Each returns the seconds until the next commit."""
 
-    values = itertools.count(1)
+    cluster: Cluster
+    workers: list[Worker]
+    loyal: list[Loyal]
+    network: SilentNetwork | None
+    told_by_old_leaders: int = 0  # answers that count, of questions that began while the leader was cut off or paused
+    faults: int = 0
+    took: list[float] = field(default_factory=list)
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
-        super().__init__(daemon=True)
-        self.operations: list[Operation] = []
-        self.last_commit_began = 0.0  # when the newest put that was done had begun
-        self.avoid: Process | None = None
-        self._random = random.Random(seed)
-        self._client = Client(cluster)
-        self._told_to_stop = threading.Event()
-
-    def stop(self) -> None:
-        self._told_to_stop.set()
-        self.join(COMMIT_WITHIN_S)
-        self._client.close()
-
-    def run(self) -> None:
-        while not self._told_to_stop.is_set():
-            key = self._random.choice(KEYS)
-            said = self._put(key) if self._random.random() < 0.6 else self._read(key)
-            if said is not Said.OK:
-                time.sleep(RETRY_S)
-
-    def _put(self, key: bytes) -> Said:
-        one = Operation(key, time.monotonic(), written=b"%d" % next(self.values))
-        self.operations.append(one)
-        assert one.written is not None
-        said, detail = self._client.once(GROUP, wire.COMMAND, register.put(key, one.written), TRY_S, self.avoid)
-        if said is Said.OK:
-            one.version, one.ended = detail[1], time.monotonic()
-            self.last_commit_began = one.began
-        one.refused = said not in (Said.OK, Said.UNKNOWN)
-        return said
-
-    def _read(self, key: bytes) -> Said:
-        one = Operation(key, time.monotonic())
-        said, detail = self._client.once(GROUP, wire.READ, key, TRY_S, self.avoid)
-        if said is Said.OK:
-            one.ended = time.monotonic()
-            one.version, one.found = detail or (0, None)
-            self.operations.append(one)
-        return said
+    def hold(self, began: float, end: Callable[[], None]) -> float:
+        """A fault is complete now: wait for the next commit, hold it a while, end it. The time until that commit."""
+        since = time.monotonic()
+        took = next_commit(self.workers, since) - began
+        time.sleep(HOLD_S)
+        until = time.monotonic()
+        end()
+        for one in self.loyal:
+            one.to = None
+        operations = [operation for one in self.loyal for operation in one.operations]
+        self.told_by_old_leaders += sum(since <= one.began < until and bool(one.version) for one in operations)
+        return took
 
 
-def next_commit(workers: list[Worker], since: float) -> float:
-    """Seconds from the fault until a put is done that began after it."""
-
-    def committed() -> bool:
-        return any(worker.last_commit_began > since for worker in workers)
-
-    eventually(committed, "the next commit", COMMIT_WITHIN_S)
-    ends = [
-        one.ended
-        for worker in workers
-        for one in worker.operations[-200:]
-        if one.version and one.is_put and one.began > since
-    ]
-    return min(ends) - since
-
-
-def kill(cluster: Cluster, workers: list[Worker]) -> float:
-    leader = cluster.leader(GROUP)
+def kill(rig: Rig) -> float:
+    leader = rig.cluster.leader(GROUP)
     began = time.monotonic()
     leader.kill()
-    took = next_commit(workers, began)
+    committed = next_commit(rig.workers, began)
     leader.start()
-    return took
+    return committed - began
 
 
-def pause(cluster: Cluster, workers: list[Worker]) -> float:
-    leader = cluster.leader(GROUP)
+def pause(rig: Rig) -> float:
+    leader = rig.cluster.leader(GROUP)
+    for one in rig.loyal:
+        one.to = leader
     began = time.monotonic()
     leader.signal(signal.SIGSTOP)
-    took = next_commit(workers, began)
-    time.sleep(
-        PAUSE_S
-    )  # its clients' requests wait in its sockets until it goes on, and must not be answered wrongly then
-    leader.signal(signal.SIGCONT)
-    return took
+    return rig.hold(began, lambda: leader.signal(signal.SIGCONT))
 
 
-def all_well(cluster: Cluster) -> bool:
-    """All nodes reach each other, and all members stand at about the same entry."""
-    if any(len(node.call("node")["trusted"]) < len(cluster.nodes) - 1 for node in cluster.nodes.values()):
-        return False
-    applied = [node.call("status", group=GROUP)["applied"] for node in cluster.nodes.values()]
-    return bool(max(applied) - min(applied) < LAG_ENTRIES)
+def partition(rig: Rig) -> float:
+    leader, network = rig.cluster.leader(GROUP), rig.network
+    assert network is not None, "made for this fault"
+    others = [node.number for node in rig.cluster.others(leader)]
+    for one in rig.loyal:
+        one.to = leader
+    way = rig.faults % 3
+    began = time.monotonic()
+    if way != 1:
+        network.silence(leader.number, others)
+    if way != 2:
+        for other in others:
+            network.silence(other, [leader.number])
+    return rig.hold(began, network.heal)
+
+
+FAULTS: dict[str, Callable[[Rig], float]] = {"kill": kill, "pause": pause, "partition": partition}
 
 
 def run(fault: str, times: int, seed: int) -> dict[str, object]:
-    with tempfile.TemporaryDirectory(prefix="leveret-failover-") as scratch, running_cluster(Path(scratch)) as cluster:
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leveret-failover-")))
+        network = stack.enter_context(silent_network()) if fault == "partition" else None
+        places = network.places(scratch) if network is not None else None
+        cluster = stack.enter_context(running_cluster(scratch, places=places))
         workers = [Worker(cluster, seed + number) for number in range(CLIENTS)]
-        for worker in workers:
+        loyal = [Loyal(cluster, seed - number) for number in range(1, 1 + LOYAL_CLIENTS)]
+        for worker in [*workers, *loyal]:
             worker.start()
-        took = []
+        rig = Rig(cluster, workers, loyal, network)
         for number in range(times):
-            eventually(lambda: all_well(cluster), "a cluster in which all is well")
+            eventually(lambda: all_well(cluster), "a cluster in which all is well", WELL_WITHIN_S)
             time.sleep(QUIET_S)
-            took.append((kill if fault == "kill" else pause)(cluster, workers))
-            print(f"{number + 1} of {times}: {took[-1] * 1000:.0f} ms", file=sys.stderr)
-        for worker in workers:
+            rig.took.append(FAULTS[fault](rig))
+            rig.faults += 1
+            print(f"{number + 1} of {times}: {rig.took[-1] * 1000:.0f} ms", file=sys.stderr)
+        for worker in [*workers, *loyal]:
             worker.stop()
-        operations = [one for worker in workers for one in worker.operations]
-        digests = eventually(lambda: agreed(cluster), "agreement of all members")
-        took.sort()
-        return {
-            "fault": fault,
-            "times": times,
-            "p50_ms": round(took[len(took) // 2] * 1000),
-            "p99_ms": round(took[len(took) * 99 // 100] * 1000),
-            "max_ms": round(took[-1] * 1000),
-            "operations": len(operations),
-            "unknown": sum(one.is_put and not one.version and not one.refused for one in operations),
-            "digest": digests,
-            "wrong": judge(operations),
-        }
+        digest = eventually(lambda: agreed(cluster), "agreement of all members", WELL_WITHIN_S)
+        return verdict(fault, seed, rig) | {"digest": digest}
 
 
-def agreed(cluster: Cluster) -> str | None:
-    said = {
-        (status["applied"], status["digest"])
-        for status in (node.call("status", group=GROUP) for node in cluster.alive())
+def verdict(fault: str, seed: int, rig: Rig) -> dict[str, object]:
+    operations: list[Operation] = [one for worker in [*rig.workers, *rig.loyal] for one in worker.operations]
+    took = sorted(rig.took)
+    return {
+        "fault": fault,
+        "seed": seed,
+        "times": len(took),
+        "p50_ms": round(took[len(took) // 2] * 1000),
+        "p99_ms": round(took[len(took) * 99 // 100] * 1000),
+        "max_ms": round(took[-1] * 1000),
+        "operations": len(operations),
+        "unknown": sum(one.is_put and not one.version and not one.refused for one in operations),
+        "old_leaders_asked": sum(one.asked for one in rig.loyal),
+        "old_leaders_told": rig.told_by_old_leaders,
+        "wrong": judge(operations),
     }
-    return str(next(iter(said))[1]) if len(said) == 1 else None
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fault", choices=["kill", "pause"], default="kill")
+    parser.add_argument("--fault", choices=FAULTS, default="kill")
     parser.add_argument("--times", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     given = parser.parse_args()
-    verdict = run(given.fault, given.times, given.seed)
-    print(json.dumps(verdict))
-    return 1 if verdict["wrong"] else 0
+    if given.fault == "partition" and (why_not := available()):
+        print(f"nobody can be cut off: {why_not}", file=sys.stderr)
+        return UNAVAILABLE
+    found = run(given.fault, given.times, given.seed)
+    print(json.dumps(found))
+    return 1 if found["wrong"] else 0
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +25,36 @@ CALL_TIMEOUT_S = 60.0
 POLL_S = 0.02
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a node lives."""
+
+    data_dir: Path
+    listen: str  # for the other nodes
+    service: str
+    enter: tuple[str, ...] = ()  # a command that runs another one there, such as in a network of its own
+
+
 class Process:
     """One node, over its lives."""
 
-    def __init__(self, number: int, scratch: Path, ports: dict[int, tuple[int, int]], options: tuple[str, ...]) -> None:
+    def __init__(self, number: int, places: Mapping[int, Place], log: Path, options: tuple[str, ...]) -> None:
         self.number = number
-        self.data_dir = scratch / f"n{number}"
-        self.log = scratch / f"n{number}.log"
-        self.service = f"127.0.0.1:{ports[number][1]}"
+        self.place = places[number]
+        self.data_dir = self.place.data_dir
+        self.service = self.place.service
+        self.log = log
         self.secret = "a secret of these tests alone"
-        self._ports = ports
+        self._peers = ",".join(f"{other}={place.listen}" for other, place in places.items() if other != number)
         self._options = options
         self._process: subprocess.Popen[str] | None = None
         self._channel: grpc.Channel | None = None
 
     def begin(self, *more: str) -> None:
-        peers = ",".join(
-            f"{number}=127.0.0.1:{ports[0]}" for number, ports in self._ports.items() if number != self.number
-        )
         command = [
-            sys.executable, "-m", "tests.raft_node", "--number", str(self.number), "--data-dir", str(self.data_dir),
-            "--listen", f"127.0.0.1:{self._ports[self.number][0]}", "--service", self.service, "--peers", peers,
-            *self._options, *more,
+            *self.place.enter, sys.executable, "-m", "tests.raft_node", "--number", str(self.number),
+            "--data-dir", str(self.data_dir), "--listen", self.place.listen, "--service", self.service,
+            "--peers", self._peers, *self._options, *more,
         ]  # fmt: skip
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(
@@ -117,11 +126,8 @@ class Process:
 class Cluster:
     """The processes by their number."""
 
-    def __init__(self, scratch: Path, count: int, options: tuple[str, ...]) -> None:
-        scratch.mkdir(exist_ok=True)
-        ports = free_ports(2 * count)
-        by_number = {number: (ports[2 * number - 2], ports[2 * number - 1]) for number in range(1, count + 1)}
-        self.nodes = {number: Process(number, scratch, by_number, options) for number in by_number}
+    def __init__(self, scratch: Path, places: Mapping[int, Place], options: tuple[str, ...]) -> None:
+        self.nodes = {number: Process(number, places, scratch / f"n{number}.log", options) for number in places}
         for node in self.nodes.values():
             node.begin("--form")
         for node in self.nodes.values():
@@ -168,10 +174,22 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
+def places_here(scratch: Path, count: int = 3) -> dict[int, Place]:
+    """On this machine's loopback, with directories side by side."""
+    ports = free_ports(2 * count)
+    return {
+        number: Place(
+            scratch / f"n{number}", f"127.0.0.1:{ports[2 * number - 2]}", f"127.0.0.1:{ports[2 * number - 1]}"
+        )
+        for number in range(1, count + 1)
+    }
+
+
 @contextlib.contextmanager
-def running_cluster(scratch: Path, *options: str, count: int = 3) -> Iterator[Cluster]:
+def running_cluster(scratch: Path, *options: str, places: Mapping[int, Place] | None = None) -> Iterator[Cluster]:
     """Nodes that have formed their groups together, and are ended with the block."""
-    cluster = Cluster(scratch, count, options)
+    scratch.mkdir(exist_ok=True)
+    cluster = Cluster(scratch, places or places_here(scratch), options)
     try:
         yield cluster
     finally:

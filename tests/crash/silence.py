@@ -1,0 +1,104 @@
+"""A network that goes silent: packets between nodes are dropped, and nobody is told. No reset, no refusal, no error.
+
+Each node runs in a network namespace of its own; a bridge joins them all with this machine, where the clients are. What a node
+drops are packets that arrive from nodes on its list (nftables, hook input), so that whoever sends does not even see its own
+kernel complain. A client still reaches a node that no other node reaches. Needs root, `ip` and `nft`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.crash.power import run
+from tests.raft_node.cluster import Place
+
+PEER_PORT, SERVICE_PORT = 7001, 7002
+RULES = """
+add table inet silence
+add set inet silence silenced { type ipv4_addr; }
+add chain inet silence heard { type filter hook input priority 0; }
+add rule inet silence heard ip saddr @silenced drop
+"""
+
+
+def available() -> str | None:
+    """Why nodes cannot be cut off here, or None when they can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    missing = [name for name in ("ip", "nft", "nsenter") if shutil.which(name) is None]
+    return f"{' and '.join(missing)} must be installed (iproute2, nftables, util-linux)" if missing else None
+
+
+class SilentNetwork:
+    """Nodes 1 to `count`, which hear each other until they are told not to."""
+
+    def __init__(self, count: int) -> None:
+        self._tag = f"lv{os.getpid()}"
+        self._subnet = f"198.18.{os.getpid() % 256}"  # of those that RFC 2544 sets aside for tests
+        self._numbers = range(1, count + 1)
+
+    def set_up(self) -> None:
+        run("ip", "link", "add", self._tag, "type", "bridge")
+        run("ip", "addr", "add", f"{self._subnet}.254/24", "dev", self._tag)
+        run("ip", "link", "set", self._tag, "up")
+        for number in self._numbers:
+            name, cable = self._namespace(number), f"{self._tag}-{number}"
+            run("ip", "netns", "add", name)
+            run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+            run("ip", "link", "set", cable, "master", self._tag, "up")
+            run("ip", "-n", name, "addr", "add", f"{self.host(number)}/24", "dev", "eth0")
+            run("ip", "-n", name, "link", "set", "eth0", "up")
+            run("ip", "-n", name, "link", "set", "lo", "up")
+            run(*self.enter(number), "nft", RULES)
+
+    def tear_down(self) -> None:
+        """Also after half a set_up."""
+        with contextlib.suppress(RuntimeError):
+            run("ip", "link", "del", self._tag)
+        for number in self._numbers:
+            with contextlib.suppress(RuntimeError):
+                run("ip", "netns", "del", self._namespace(number))
+
+    def host(self, number: int) -> str:
+        return f"{self._subnet}.{number}"
+
+    def enter(self, number: int) -> tuple[str, ...]:
+        """The beginning of a command that runs in the node's namespace."""
+        return ("nsenter", f"--net=/run/netns/{self._namespace(number)}")
+
+    def places(self, scratch: Path) -> dict[int, Place]:
+        return {
+            number: Place(
+                scratch / f"n{number}",
+                f"{self.host(number)}:{PEER_PORT}",
+                f"{self.host(number)}:{SERVICE_PORT}",
+                self.enter(number),
+            )
+            for number in self._numbers
+        }
+
+    def silence(self, receiver: int, senders: Iterable[int]) -> None:
+        """From now on `receiver` hears nothing of `senders`."""
+        hosts = ", ".join(self.host(sender) for sender in senders)
+        run(*self.enter(receiver), "nft", f"add element inet silence silenced {{ {hosts} }}")
+
+    def heal(self) -> None:
+        for number in self._numbers:
+            run(*self.enter(number), "nft", "flush set inet silence silenced")
+
+    def _namespace(self, number: int) -> str:
+        return f"{self._tag}-node{number}"
+
+
+@contextlib.contextmanager
+def silent_network(count: int = 3) -> Iterator[SilentNetwork]:
+    network = SilentNetwork(count)
+    try:
+        network.set_up()
+        yield network
+    finally:
+        network.tear_down()
