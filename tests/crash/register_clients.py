@@ -104,6 +104,7 @@ def next_commit(workers: list[Worker], since: float) -> float:
     """When the first put was done that began after a fault was complete."""
 
     def committed() -> bool:
+        assert all(worker.is_alive() for worker in workers), "a client has ended"
         return any(worker.last_commit_began > since for worker in workers)
 
     eventually(committed, "the next commit", COMMIT_WITHIN_S)

@@ -96,6 +96,8 @@ class Client:
     def once(self, group: int, kind: int, payload: bytes, timeout_s: float, avoid: Process | None = None) -> Reply:
         """Ask whoever is believed to lead; UNKNOWN when there is no answer in time."""
         alive = [node for node in self._cluster.alive() if node is not avoid]
+        if not alive:
+            return Said.NOT_LEADER, 0
         node = next((one for one in alive if one.number == self._leaders.get(group)), None) or alive[0]
         try:
             said, detail = self.connection(node).ask(group, kind, payload).result(timeout_s)

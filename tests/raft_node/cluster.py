@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ class Place:
     listen: str  # for the other nodes
     service: str
     enter: tuple[str, ...] = ()  # a command that runs another one there, such as in a network of its own
+
+    def moved(self, data_dir: Path) -> Place:
+        return replace(self, data_dir=data_dir)
 
 
 class Process:
