@@ -40,8 +40,10 @@ def forget_leader(s: State, now: float) -> None:
 def step_append(s: State, message: Append, now: float) -> None:
     """Of this term."""
     _follow(s, message.sender, now)
-    if s.installing is not None:  # what lies in the log now is about to be replaced
-        _refuse(s, message, s.commit)
+    if s.installing is not None:
+        # What lies in the log is about to be replaced, or was replaced already and is not durable yet. Ask it nothing: what is
+        # committed is in the leader's log, whatever its term.
+        _refuse(s, message, s.commit, s.term)
         return
     entries, prev_index, prev_term = message.entries, message.prev_index, message.prev_term
     if entries and (entries[0].index != prev_index + 1 or entries[-1].index != prev_index + len(entries)):
@@ -55,7 +57,8 @@ def step_append(s: State, message: Append, now: float) -> None:
     if prev_index < s.commit:
         entries = entries[s.commit - prev_index :]
     elif not s.log.matches(prev_index, prev_term):
-        _refuse(s, message, _may_agree(s, prev_index, prev_term))
+        agrees = _may_agree(s, prev_index, prev_term)
+        _refuse(s, message, agrees, s.log.term(agrees))
         return
     if entries:
         _write(s, entries, now)
@@ -112,8 +115,7 @@ def _accept(s: State, message: Append, index: int) -> None:
     )
 
 
-def _refuse(s: State, message: Append, agrees: int) -> None:
-    hint_term = s.log.term(agrees)
+def _refuse(s: State, message: Append, agrees: int, hint_term: int) -> None:
     s.messages_after.append(
         AppendReply(
             message.sender, s.me, s.term, False, agrees, s.commit, message.prev_index, hint_term, message.read_round

@@ -218,6 +218,23 @@ def test_a_snapshot_that_nobody_waits_for_cannot_be_installed() -> None:
         core.install_failed()
 
 
+def test_an_append_while_a_snapshot_is_installed_is_refused_without_a_look_at_the_log() -> None:
+    """Found by the simulator: the store had replaced the log already, of which the core asked for a term that was gone."""
+    core, store = core_of(THREE)
+    entries = tuple(Entry(index, 1, EntryKind.COMMAND, b"a") for index in (1, 2, 3, 4))
+    core.step(Append(ME, YOU, 1, 0, 0, 3, entries), 0.0)
+    persist(core, store)
+    meta = SnapshotMeta(9, 1, THREE, 1)
+    core.step(SnapshotChunk(ME, YOU, 1, meta, 0, b"state", last=True), 0.0)
+    ready = core.ready(0.0)
+    assert ready is not None
+    assert ready.install == meta
+    store.install(meta, b"state")
+    core.step(Append(ME, YOU, 1, 4, 1, 4, (Entry(5, 1, EntryKind.COMMAND, b"b"),)), 0.0)
+    replies = [message for ready in persist(core, store) for message in ready.messages_after]
+    assert replies == [AppendReply(YOU, ME, 1, False, 3, 3, rejected=4, hint_term=1)]
+
+
 def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:
     core, _ = leader()
     core.suspect(3, 0.0)
