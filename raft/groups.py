@@ -267,8 +267,11 @@ class Groups:
                         continue
                     if message.to == driver.me or isinstance(message, Replaced):
                         driver.core.step(message, now)
-                    else:
+                    elif message.to < driver.me:
                         self._answer_for_another(driver, message)
+                    else:
+                        self._give_up(driver, _old_disk(driver.me, message.to))
+                        driver = None
                 if driver is not None:
                     self.wake(driver)
 
@@ -407,7 +410,7 @@ class Groups:
 
     def _answer_for_another(self, driver: Driver, message: Message) -> None:
         """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
-        if isinstance(message, Append | SnapshotChunk | VoteRequest | TransferNow) and message.to < driver.me:
+        if isinstance(message, Append | SnapshotChunk | VoteRequest | TransferNow):
             self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
 
     # Time.
@@ -485,3 +488,8 @@ def preferred_node(group: GroupId, nodes: Sequence[NodeId]) -> NodeId:
     """The node whose member should lead: all nodes lead about as many groups, whatever numbers the groups have."""
     mixed = (group * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     return nodes[(mixed >> 32) % len(nodes)]
+
+
+def _old_disk(me: MemberId, later: MemberId) -> Damaged:
+    """A member that this node had later is known to others: what is stored here was written before."""
+    return Damaged(f"member {me} is spoken to as {later}, a later one of its node: the disk is an old copy")

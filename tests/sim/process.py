@@ -255,7 +255,7 @@ class Process:
 
     def _damaged(self, group: int, error: Damaged) -> None:
         """What a member reads is not what was written: it becomes another one."""
-        if not self.site.damaged:
+        if not (self.site.damaged or self.site.was_rolled_back):
             raise AssertionError(f"nothing damaged the disk of node {self.site.number}: {error}") from error
         self.site.world.watch.count("damage found while running")
         self.store.renumber(group, max(0, error.index - 1), lambda member: self.take_part(group))
@@ -316,7 +316,8 @@ class Site:
         self.slow_s = 0.0  # that an fsync takes longer at the moment
         self.lied = False  # an fsync said yes and did nothing since the last power cut
         self.damaged = False  # something at rest may be not what was written, and was not found yet
-        self.rolled_back = False  # the disk is an old one: nothing tells the process
+        self.rolled_back = False  # the disk is an old one, which nobody tells the next process
+        self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
         self._replica = 0
         self.equip()
 

@@ -168,6 +168,7 @@ class World:
             if self.random.random() < 0.15:
                 process = self._start_again(site, process)
             site.process = process
+            site.was_rolled_back |= site.rolled_back
             site.rolled_back = False
             process.begin()
             self.create_missing(site)

@@ -281,3 +281,27 @@ def test_a_removed_group_answers_nobody_and_closes_who_waits() -> None:
     world.run(1.0)
     with pytest.raises(NoSuchGroup):
         leader.propose(put(b"a", b"1"), group=2)
+
+
+def test_a_node_on_an_old_copy_of_its_disk_gives_up_the_member_that_was_replaced_since() -> None:
+    """Found by the simulator (seed 329): the leader fed a member that the copy knew nothing of, and nobody answered."""
+    world = World(limits=SMALL)
+    leader = world.leader()
+    leader.propose(put(b"k", b"1"))
+    world.run(0.5)
+    victim = world.others(leader.number)[0]
+    copy = victim.disk.copy()
+    victim.kill()
+    world.restart(victim.number, SimDisk()).create(1, 5, Membership(()))
+    world.run(3.0)
+    later = world.nodes[victim.number].driver().me
+    assert later in leader.driver().core.status().membership.voters
+    world.nodes[victim.number].kill()
+    back = world.restart(victim.number, copy)
+    assert back.driver().me < later, "the copy has what lived here before"
+    world.run(6.0)
+    voters = leader.driver().core.status().membership.voters
+    assert len(voters) == 3
+    assert back.driver().me in voters
+    assert back.driver().me > later
+    assert len(digests(world)) == 1
