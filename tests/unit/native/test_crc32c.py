@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,12 @@ class TestCrc32c:
     def test_a_large_buffer(self, form: Any) -> None:
         data = bytes(range(256)) * 300
         assert form.crc32c(data) == crc32c_plain(data)
+
+    @pytest.mark.parametrize("size", [3071, 3072, 3073, 4096, 6143, 6144, 6151, 65_536])
+    def test_blocks_that_are_summed_side_by_side(self, form: Any, size: int) -> None:
+        data = Random(size).randbytes(size + 1)
+        assert form.crc32c(data[1:]) == crc32c_plain(data[1:])
+        assert form.crc32c(data[1:], form.crc32c(data[:1])) == crc32c_plain(data)
 
     @pytest.mark.parametrize("value", [-1, 2**32])
     def test_a_value_beyond_32_bits_is_refused(self, form: Any, value: int) -> None:
