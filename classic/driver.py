@@ -20,7 +20,7 @@ from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from classic import clean_stop
 from classic.backing import QueueBacking
-from classic.housekeeping import AtOnce, Background, Housekeeping
+from classic.housekeeping import Housekeeping
 from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
 from classic.manifest import Manifest
 from classic.queue import ClassicQueue
@@ -30,6 +30,7 @@ from classic.stored_run import StoredRun
 from classic.turns import next_in_turn
 from classic.variable_queue import VariableQueue
 from native.content import body_bytes, skip
+from storage.beside_loop import AtOnce, Background
 from storage.disk import Disk
 from storage.errors import DiskFailed, DiskFull
 from storage.log_users import LogShare, LogUsers

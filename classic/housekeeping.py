@@ -16,12 +16,13 @@ pieces, of a store file (`_compact`) at once. When the disk fails at any of it, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
 from classic.shelf import Shelf
 from classic.turns import next_in_turn
+from storage.beside_loop import Background
 from storage.errors import Corrupt, DiskFailed, DiskFull
 
 if TYPE_CHECKING:
@@ -29,29 +30,6 @@ if TYPE_CHECKING:
 
 STEP_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
 RETRY_MS = 5_000  # after the disk was full
-
-
-class Background(Protocol):
-    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        """Do `work` without holding up the event loop, then call `done` on the loop, with what was raised."""
-
-    def close(self) -> None:
-        """Wait for the work that has begun. Nothing more is asked for. Closing twice does no harm."""
-
-
-class AtOnce:
-    """Work is done where it is asked for."""
-
-    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            done(None, error)
-        else:
-            done(None, None)
-
-    def close(self) -> None:
-        pass
 
 
 class Housekeeping:

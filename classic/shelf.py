@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from broker.errors import ResourceExhausted
 from classic.log_records import encode_settled
 from classic.open_files import OpenFiles
-from classic.quarantine import put_aside
 from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.salvage import Damage
 from classic.store import FILE_BYTES_MAX, MessageStore
@@ -24,6 +23,7 @@ from classic.stored_run import InStore
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
+from storage.aside import put_aside
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, DiskFull
 from storage.log_users import LogShare

@@ -11,16 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from storage.beside_loop import Background
 from storage.errors import DiskFull
 
 RETRY_MS = 5_000  # after the disk was full
-
-
-class Background(Protocol):
-    """A thread that does one thing at a time, or none at all."""
-
-    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        """Do `work` without holding up the event loop, then call `done` on the loop, with what was raised."""
 
 
 class Job(Protocol):
@@ -37,7 +31,8 @@ class Job(Protocol):
         """It worked."""
 
     def full(self) -> bool:
-        """There was no room, or no job is done any more. Returns whether to try again later, from the plan on."""
+        """There was no room, or it failed, or no job is done any more. Returns whether to try again later, from the plan on,
+        when there may be room."""
 
 
 class Jobs:
@@ -107,17 +102,7 @@ class Jobs:
             else:
                 self._waiting.popleft()
         else:
+            self._waiting.popleft()
+            job.full()
             self._failed(job, error)
         self.go_on()
-
-
-class AtOnce:
-    """Work is done where it is asked for: for simulations."""
-
-    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            done(None, error)
-        else:
-            done(None, None)

@@ -34,7 +34,7 @@ from raft.group_records import (
     encode_snapshot,
 )
 from raft.groups_file import GroupsFile
-from raft.jobs import Background, Job, Jobs
+from raft.jobs import Job, Jobs
 from raft.live_entries import LiveEntries
 from raft.log_replay import LogFilesByName, LogReplay, NewReplica, files_of
 from raft.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, member_id, node_of
@@ -43,6 +43,7 @@ from raft.ready import Facts
 from raft.segments import OpenSegments
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage import names
+from storage.beside_loop import Background
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, StorageError
 from storage.log_users import LogShare

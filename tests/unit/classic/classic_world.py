@@ -15,10 +15,10 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
-from classic.housekeeping import AtOnce, Background
 from classic.queue import ClassicQueue
 from classic.shelf import ClassicLimits
 from native.content import encode, messages
+from storage.beside_loop import AtOnce, Background
 from storage.wal import LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay

@@ -10,11 +10,11 @@ from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged, RaftError
 from raft.group_records import Identity
 from raft.groups import Groups
-from raft.jobs import AtOnce
 from raft.messages import Membership, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
 from raft.register import Register
 from raft.settings import Settings
+from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
 from storage.wal import LogCore
 from storage.wal_facts import load_or_create

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from raft.group_records import Identity
-from raft.jobs import AtOnce
 from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits
 from raft.ready import Facts
 from raft.wal_log_store import WalLogStore
+from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
 from storage.wal import LogCore
 from storage.wal_facts import load_or_create

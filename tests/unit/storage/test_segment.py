@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
-from storage.errors import Corrupt, StorageError, TornTail
+from storage.errors import Corrupt, TornTail
 from storage.segment import Segment, SegmentWriter
-from storage.segment_flush import flush
 from storage.segment_index import SegmentIndex
-from storage.wal_replay import Replay
-from tests.sim.disk import Fault, SimDisk, fault_at
-from tests.unit.storage.log_world import KIND, open_log
+from tests.sim.disk import SimDisk
+from tests.unit.storage.log_world import KIND
 
 NAME = "00000000000000000001.seg"
 
@@ -100,59 +96,3 @@ def test_an_index_answers_exactly_and_from_below() -> None:
 def test_what_is_not_an_index_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="index"):
         SegmentIndex.decode(data)
-
-
-def segment_of(record: tuple[int, ...]) -> str | None:
-    """Two writers live, one record in three is dead."""
-    return None if record[4] % 3 == 0 else f"segments/{record[3]:020d}.seg"
-
-
-def rolled_log() -> tuple[SimDisk, Replay]:
-    log = open_log()
-    log.disk.make_dir("segments")
-    for index in range(30):
-        log.append(index, bytes([index]) * 20, writer=1 + index % 2)
-    log.writer.close()
-    log.disk.kill()
-    return log.disk, Replay(log.disk, log.recovered.facts)
-
-
-def test_what_lives_in_the_log_is_found_in_its_writers_segments() -> None:
-    disk, replay = rolled_log()
-    names = flush(disk, replay.chunks(), segment_of)
-    assert sorted(names) == [f"segments/{writer:020d}.seg" for writer in (1, 2)] == disk.list("segments") or names
-    disk.crash(Random(3))
-    for writer in (1, 2):
-        segment = Segment(disk, f"segments/{writer:020d}.seg")
-        assert segment.sealed
-        for index in range(30):
-            lives = index % 3 and 1 + index % 2 == writer
-            assert payload(segment.read(index)) == (bytes([index]) * 20 if lives else None)
-
-
-@pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])
-def test_a_fault_at_every_call_of_a_flush_leaves_no_gap_and_it_can_be_done_again(fault: Fault) -> None:
-    """Ra's holes after ENOSPC: a segment is whole under its name or not there."""
-    for number in range(1, 40):
-        disk, replay = rolled_log()
-        facts = open_log(disk.copy()).recovered.facts
-        disk.calls = 0
-        disk.faults = fault_at(number, fault)
-        done = True
-        try:
-            flush(disk, replay.chunks(), segment_of)
-        except StorageError:
-            done = False
-        calls = disk.calls
-        disk.faults = lambda call: None
-        disk.crash(Random(number))
-        present = [name for name in disk.list("segments") if name.endswith(".seg")]
-        assert len(present) == 2 or not done
-        for name in present:
-            segment = Segment(disk, f"segments/{name}")
-            assert segment.sealed and len(segment.index) == 10
-        flush(disk, Replay(disk, facts).chunks(), segment_of)
-        assert disk.list("segments") == [f"{writer:020d}.seg" for writer in (1, 2)]
-        if number > calls:
-            return
-    raise AssertionError("the loop ended before the calls of a flush did")
