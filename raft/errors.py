@@ -48,6 +48,15 @@ class Damaged(RaftError):
         self.index = index
 
 
+class Superseded(Damaged):
+    """Returned when others speak of a later member of this node than the one that is stored here: the disk is an old copy.
+    `later`: that member."""
+
+    def __init__(self, text: str, later: MemberId) -> None:
+        super().__init__(text)
+        self.later = later
+
+
 class NotCommitted(RaftError):
     """Told to who waits for a proposal when another leader's entry took its place: it was never and will never be applied."""
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from raft.core import Core, Settings
 from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
-from raft.errors import BadBytes, Damaged, RaftError
+from raft.errors import BadBytes, Damaged, RaftError, Superseded
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.machine import Machine
 from raft.membership import Change
@@ -35,8 +35,9 @@ from raft.messages import (
     VoteRequest,
     member_id,
     node_of,
+    shown,
 )
-from raft.ready import Ready
+from raft.ready import Ready, Role
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
 
@@ -82,9 +83,10 @@ class NoSuchGroup(RaftError):
 class Groups:
     """The members of groups that live on this node. Everything belongs to the event loop's thread.
 
-    `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. `incarnation` is
-    a number that this process alone has and that is above those of the node's earlier ones. `on_leading` is told when a
-    group's leadership comes to this node or leaves it.
+    `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. Who is told has the
+    store repair it and adds the new member, and `on_repaired` is told when that votes again. `incarnation` is a number that
+    this process alone has and that is above those of the node's earlier ones. `on_leading` is told when a group's leadership
+    comes to this node or leaves it.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Groups:
         detector: DetectorSettings | None = None,
         on_leading: Callable[[Driver], None] | None = None,
         on_damaged: Callable[[Driver, Damaged], None] | None = None,
+        on_repaired: Callable[[Driver], None] | None = None,
     ) -> None:
         self.node = node
         self.failed: str | None = None
@@ -112,6 +115,7 @@ class Groups:
         self._on_failed = on_failed
         self._on_leading = on_leading
         self._on_damaged = on_damaged
+        self._on_repaired = on_repaired
         self._detector = FailureDetector(incarnation, detector or DetectorSettings(), clock.monotonic())
         self._drivers: dict[GroupId, Driver] = {}
         self._round: list[Driver] = []  # who has a turn in this round
@@ -180,6 +184,13 @@ class Groups:
     def change(self, group: GroupId, change: Change, on_results: OnResults) -> None:
         """Change a group's membership. Raises NoSuchGroup."""
         self.driver(group).change(change, on_results)
+
+    def damaged(self, group: GroupId, error: Damaged) -> None:
+        """Somebody else than the group's driver found that its member here cannot read what it had stored: who reads entries
+        for the machine's clients, or the store's work beside the loop. The member is given up as soon as the loop is free."""
+        driver = self._drivers.get(group)
+        if driver is not None:
+            self._loop.call_soon(self._found_damaged, driver, error)
 
     def transfer(self, group: GroupId, to: MemberId) -> None:
         """Hand a group's leadership over. Raises NoSuchGroup, NotLeader and BadChange."""
@@ -386,16 +397,25 @@ class Groups:
             self._given_up[driver.group] = driver.me
             self._on_damaged(driver, error)
 
-    def _announce_new_members(self) -> None:
-        """Where a member was given up, others may follow it for ever: its node answers. Tell them until one of them leads."""
+    def _found_damaged(self, driver: Driver, error: Damaged) -> None:
+        if self.failed is None and not self._closed:
+            with self._stop_on_fault():
+                self._give_up(driver, error)
+
+    def _look_after_given_up(self) -> None:
+        """Where a member was given up, others may follow it for ever: its node answers. Tell them until one of them leads; then
+        wait until the new member is one of those who vote."""
         for group, old in list(self._given_up.items()):
             driver = self._drivers.get(group)
-            if driver is not None and driver.me != old:
-                if driver.leader:
-                    del self._given_up[group]
-                    continue
+            if driver is None or driver.me == old:
+                continue
+            if not driver.leader:
                 for node in self._detector.nodes():
                     self.send(group, Replaced(member_id(node, 0), driver.me, driver.standing.term, old))
+            elif driver.standing.role is not Role.LEARNER:
+                del self._given_up[group]
+                if self._on_repaired is not None:
+                    self._on_repaired(driver)
         self._send_letters()
 
     def fail(self, reason: str) -> None:
@@ -454,7 +474,7 @@ class Groups:
             if deadline is not None and deadline <= now:
                 self._detector.tick(now)
                 self._after_detector()
-                self._announce_new_members()
+                self._look_after_given_up()
         self._set_timer()
 
     def _take_due(self, now: float) -> list[Driver]:
@@ -490,6 +510,7 @@ def preferred_node(group: GroupId, nodes: Sequence[NodeId]) -> NodeId:
     return nodes[(mixed >> 32) % len(nodes)]
 
 
-def _old_disk(me: MemberId, later: MemberId) -> Damaged:
+def _old_disk(me: MemberId, later: MemberId) -> Superseded:
     """A member that this node had later is known to others: what is stored here was written before."""
-    return Damaged(f"member {me} is spoken to as {later}, a later one of its node: the disk is an old copy")
+    text = f"member {shown(me)} is spoken to as {shown(later)}, a later one of its node: the disk is an old copy"
+    return Superseded(text, later)

@@ -23,9 +23,10 @@ from raft.errors import BadBytes, Damaged
 from raft.group_log import GroupLog, Rows
 from raft.group_records import INSTALLED, SegmentRow, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.live_entries import NONE_LIVE
-from raft.messages import EntryKind, member_id, node_of
+from raft.messages import EntryKind, shown
 from raft.ready import Facts
-from raft.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, wanted_of
+from raft.replicas import NewReplica, successor
+from raft.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, unreadable, wanted_of
 from storage import names
 from storage.aside import put_aside
 from storage.disk import Disk, File
@@ -38,7 +39,6 @@ from storage.wal_replay import Replay
 
 RAFT_KINDS = range(Kind.RAFT_ENTRIES, Kind.RAFT_SNAPSHOT + 1)
 
-NewReplica = Callable[[], int]  # a number of 32 bits that this node never gave to a member before: drawn at random
 Found = Callable[[str], None]
 
 
@@ -270,14 +270,13 @@ class LogReplay:
             log.truncate(kept + 1)
         log.segments = tuple(row for row in log.segments if self._opens(group, row, open_segments))
         old = log.identity.member
-        member = old
-        while member == old:
-            member = member_id(node_of(old), self._new_replica())
+        member = successor(old, self._new_replica())
         log.identity = log.identity._replace(member=member)
         log.facts = Facts(log.facts.term, 0)
         self._found(
             f"group {group} ('{log.identity.name}') had entries up to {lost} and keeps snapshot {index} and entries up to "
-            f"{log.last}: {reason}. Its member {old} is {member} from now on, and will be repaired from the others"
+            f"{log.last}: {reason}. Its member {shown(old)} is {shown(member)} from now on, and will be repaired from the "
+            "others"
         )
 
     def _opens(self, group: int, row: SegmentRow, open_segments: OpenSegments) -> bool:
@@ -405,7 +404,7 @@ def rows_to_move(log: GroupLog, file_number: int) -> RowsToMove | None:
 
 
 def add_rows(builder: SegmentBuilder, moved: RowsToMove, log_files: LogFilesByName) -> None:
-    """Their entries that count, to segments. Raises Corrupt."""
+    """Their entries that count, to segments. Raises Damaged."""
     wanted, rows, end = moved
     for at in range(len(rows)):
         first = rows.first[at]
@@ -413,8 +412,11 @@ def add_rows(builder: SegmentBuilder, moved: RowsToMove, log_files: LogFilesByNa
         if not ranges:
             continue
         location = rows.location(at)
-        data = log_files.read(location)
-        record = (int(Kind.RAFT_ENTRIES), rows.kind[at], rows.term[at], wanted.group, first, 0, len(data))
-        entries = entries_of(names.log_file(location.file_number), wanted.group, record, data)
+        try:
+            data = log_files.read(location)
+            record = (int(Kind.RAFT_ENTRIES), rows.kind[at], rows.term[at], wanted.group, first, 0, len(data))
+            entries = entries_of(names.log_file(location.file_number), wanted.group, record, data)
+        except Corrupt as error:
+            raise unreadable(wanted.group, ranges[0][0], error) from error
         for start, stop in ranges:
             builder.add(entries[start - first : stop - first])

@@ -1,7 +1,7 @@
 """What members of a group say to each other, and the entries that they keep.
 
 A *member* is one replica of one group. Its number is made once, when its log is created, and never used again: the upper
-half is the node it lives on, the lower half counts its replicas there. A replica that lost what it had promised to keep
+half is the node it lives on, the lower half grows with each replica there. A replica that lost what it had promised to keep
 (a wiped disk, a damaged log) comes back under a new number, so that nothing it said before binds it and nothing it says
 now counts for the old one: the leader takes the old member out and the new one in as a learner.
 
@@ -23,7 +23,7 @@ NODE_ID_MAX = 2**32 - 1
 
 
 def member_id(node: NodeId, replica: int) -> MemberId:
-    """The number of a node's nth replica of a group."""
+    """The number of a node's replica of a group; see raft/replicas.py."""
     assert 0 < node <= NODE_ID_MAX, f"node {node} does not fit {_REPLICA_BITS} bits"
     assert 0 <= replica < 1 << _REPLICA_BITS, f"replica {replica} does not fit {_REPLICA_BITS} bits"
     return node << _REPLICA_BITS | replica
@@ -32,6 +32,16 @@ def member_id(node: NodeId, replica: int) -> MemberId:
 def node_of(member: MemberId) -> NodeId:
     """The node that a member lives on."""
     return member >> _REPLICA_BITS
+
+
+def replica_of(member: MemberId) -> int:
+    """Which of its node's members it is."""
+    return member & ((1 << _REPLICA_BITS) - 1)
+
+
+def shown(member: MemberId) -> str:
+    """As people read it: node, point, replica."""
+    return f"{node_of(member)}.{replica_of(member)}"
 
 
 class EntryKind(IntEnum):

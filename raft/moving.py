@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft import snapshots
+from raft.errors import Damaged, RaftError
 from raft.group_records import SegmentRow, StoredSnapshot
 from raft.live_entries import LiveEntries
 from raft.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
@@ -29,6 +30,15 @@ Segments = dict[int, tuple[SegmentRow, ...]]
 
 def segments_of_all(node: RaftStore) -> Segments:
     return {group: store.log.segments for group, store in node.stores.items() if store.log.segments}
+
+
+class GroupDamaged(RaftError):
+    """Raised by a job that met an entry of a group which is not what was written."""
+
+    def __init__(self, group: int, damage: Damaged) -> None:
+        super().__init__(str(damage))
+        self.group = group
+        self.damage = damage
 
 
 class Flush:
@@ -71,6 +81,8 @@ class Flush:
                 try:
                     add_rows(builder, moved, log_files)
                     self._rows.append(tuple(builder.finish()))
+                except Damaged as error:
+                    raise GroupDamaged(group, error) from error
                 finally:
                     builder.close()
                 self._segments[group] = (*self._segments.get(group, ()), *self._rows[-1])
@@ -156,6 +168,8 @@ class Compact:
             try:
                 rewrite(disk, wanted, victims, builder)
                 self._rows.append(tuple(builder.finish()))
+            except Damaged as error:
+                raise GroupDamaged(wanted.group, error) from error
             finally:
                 builder.close()
             self._segments[wanted.group] = without(wanted.segments, victims) + self._rows[-1]
@@ -296,13 +310,21 @@ class Install:
         return False
 
 
+class Loss(NamedTuple):
+    """What a member lost."""
+
+    last_good: int  # entries up to this one are kept; below the snapshot: nothing is
+    why: str
+    heard: MemberId = 0  # a later member of this node than its own, that others know
+
+
 class Renumber:
     """A member that lost something becomes another one. What it gives up is copied aside."""
 
-    def __init__(self, node: RaftStore, store: WalLogStore, last_good: int, done: Callable[[MemberId], None]) -> None:
+    def __init__(self, node: RaftStore, store: WalLogStore, loss: Loss, done: Callable[[MemberId], None]) -> None:
         self._node = node
         self._store = store
-        self._last_good = last_good
+        self._loss = loss
         self._done = done
         self._names: list[str] = []
         self.aside: list[str] = []
@@ -312,9 +334,11 @@ class Renumber:
             return None
         log = self._store.log
         self._names = [
-            names.group_segment(log.identity.group, row.number) for row in log.segments if row.last > self._last_good
+            names.group_segment(log.identity.group, row.number)
+            for row in log.segments
+            if row.last > self._loss.last_good
         ]
-        if self._last_good < log.snapshot.meta.index:
+        if self._loss.last_good < log.snapshot.meta.index:
             self._names = files_of(log)
         return self._node.last_ticket
 
@@ -325,7 +349,7 @@ class Renumber:
                 self.aside.append(put_aside(self._node.disk, name))
 
     def end(self) -> None:
-        self._node.renumber_now(self._store, self._last_good, self.aside, self._done)
+        self._node.renumber_now(self._store, self._loss, self.aside, self._done)
 
     def full(self) -> bool:
         return True

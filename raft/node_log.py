@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from raft import membership, packs, snapshots
-from raft.errors import RaftError
+from raft.errors import Damaged, RaftError, Superseded
 from raft.group_log import GroupLog
 from raft.group_records import (
     INSTALLED,
@@ -36,10 +36,11 @@ from raft.group_records import (
 from raft.groups_file import GroupsFile
 from raft.jobs import Job, Jobs
 from raft.live_entries import LiveEntries
-from raft.log_replay import LogFilesByName, LogReplay, NewReplica, files_of
-from raft.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, member_id, node_of
-from raft.moving import Compact, Delete, Flush, Install, Renumber, SaveSnapshot
+from raft.log_replay import LogFilesByName, LogReplay, files_of
+from raft.messages import Entry, EntryKind, MemberId, SnapshotChunk, SnapshotMeta, shown
+from raft.moving import Compact, Delete, Flush, GroupDamaged, Install, Loss, Renumber, SaveSnapshot
 from raft.ready import Facts
+from raft.replicas import NewReplica, successor
 from raft.segments import OpenSegments
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage import names
@@ -86,6 +87,7 @@ class RaftStore:
         self.stores: dict[int, WalLogStore] = {}
         self.renumbered: list[int] = []  # groups that were found broken at this start
         self.failed: str | None = None  # why log files are no more let go
+        self.on_damaged: Callable[[int, Damaged], None] | None = None  # told of damage that work beside the loop met
         self._found = found
         self._new_replica = new_replica
         self._replay: LogReplay | None = LogReplay(disk, new_replica, found, limits.segment_entries_max)
@@ -178,31 +180,39 @@ class RaftStore:
         self.dead_files += files_of(store.log)
         return ticket
 
+    def repair(self, group: int, damage: Damaged, done: Callable[[MemberId], None]) -> None:
+        """A member, which takes part no more, could not read what it had stored. It becomes another one, that keeps what
+        stands before the damage and that the others repair. `done` is told the new member when it is durable."""
+        heard = damage.later if isinstance(damage, Superseded) else 0
+        self._jobs.add(Renumber(self, self.stores[group], Loss(max(0, damage.index - 1), str(damage), heard), done))
+
     def renumber(self, group: int, last_good: int, done: Callable[[MemberId], None]) -> None:
-        """Something of this group cannot be read. Its member becomes another one, that keeps entries up to `last_good`; none,
-        and no snapshot, when that is below the snapshot. `done` is told the new member when it is durable."""
-        self._jobs.add(Renumber(self, self.stores[group], last_good, done))
+        """As `repair`, where it is known up to which entry all is well."""
+        loss = Loss(last_good, f"something behind entry {last_good} cannot be read")
+        self._jobs.add(Renumber(self, self.stores[group], loss, done))
 
     def renumber_now(
-        self, store: WalLogStore, last_good: int, aside: Sequence[str], done: Callable[[MemberId], None]
+        self, store: WalLogStore, loss: Loss, aside: Sequence[str], done: Callable[[MemberId], None]
     ) -> None:
         group, old = store.identity.group, store.member
         if self.stores.get(group) is not store:
             return
-        member = old
-        while member == old:
-            member = member_id(node_of(old), self._new_replica())
+        member = successor(old, self._new_replica(), loss.heard)
         before = files_of(store.log)
-        ticket = self._append(Kind.RAFT_RENUMBERED, group, last_good, encode_member(member))
-        store.log.renumbered(member, last_good)
+        ticket = self._append(Kind.RAFT_RENUMBERED, group, loss.last_good, encode_member(member))
+        store.log.renumbered(member, loss.last_good)
         store.forget_all()
         self._drop_incoming(store)
         self.dead_files += sorted(set(before) - set(files_of(store.log)))
+        copies = (
+            f"Copies of what it gives up are {', '.join(aside)}" if aside else "There is no copy of what it gives up"
+        )
         self._found(
-            f"group {group} ('{store.identity.name}') keeps entries up to {store.log.last}: something behind them cannot be "
-            f"read. Its member {old} is {member} from now on. Copies of its files are {', '.join(aside) or 'not possible'}"
+            f"group {group} ('{store.identity.name}') keeps entries up to {store.log.last}: {loss.why}. "
+            f"Its member {shown(old)} is {shown(member)} from now on, and will be repaired from the others. {copies}"
         )
         self._when_durable(ticket, partial(done, member))
+        self._jobs.add(Flush(self))  # the damage may have kept log files from being let go
 
     # what groups append
 
@@ -401,7 +411,11 @@ class RaftStore:
             self._found(f"{name} cannot be deleted: {error}")
 
     def _job_failed(self, job: Job, error: Exception) -> None:
-        """Nothing is released or deleted any more: the log keeps what could not be made durable elsewhere."""
+        """Where an entry of a group is damaged, that group is repaired. Otherwise nothing is released or deleted any more: the
+        log keeps what could not be made durable elsewhere."""
+        if isinstance(error, GroupDamaged) and self.on_damaged is not None:
+            self.on_damaged(error.group, error.damage)
+            return
         if not isinstance(error, StorageError | RaftError):
             raise error
         self.failed = f"{type(job).__name__}: {error}"

@@ -127,6 +127,11 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: 
     raise Damaged(f"entry {index} of group {wanted.group} is in none of {len(wanted.segments)} segments", index)
 
 
+def unreadable(group: int, index: int, error: Exception) -> Damaged:
+    """What to raise for `error`: the entry at this index, at least, is lost here."""
+    return Damaged(f"entry {index} of group {group} cannot be read: {error}", index)
+
+
 def entries_of(name: str, group: int, record: Record, data: bytes) -> list[Entry]:
     """The entries of a RAFT_ENTRIES record. Raises Corrupt when it is none, or another group's."""
     kind, flags, term, writer, index, start, end = record
@@ -219,7 +224,7 @@ class SegmentBuilder:
 
 
 def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: SegmentBuilder) -> None:
-    """What still counts of these segments, and is not hidden by newer ones, goes to new segments. Raises Corrupt, Damaged."""
+    """What still counts of these segments, and is not hidden by newer ones, goes to new segments. Raises Damaged."""
     open_segments = OpenSegments(disk)
     numbers = {row.number for row in victims}
     stop = min(wanted.log_first, wanted.last + 1)
@@ -229,7 +234,10 @@ def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: 
             for first, end in wanted.ranges(max(at, row.first), min(row.last + 1, stop)):
                 at = first
                 while at < end:
-                    entries, number = read_segments(open_segments, wanted, at, end)
+                    try:
+                        entries, number = read_segments(open_segments, wanted, at, end)
+                    except Corrupt as error:
+                        raise unreadable(wanted.group, at, error) from error
                     if number in numbers:
                         builder.add(entries)
                     at += len(entries)

@@ -15,7 +15,7 @@ from raft.group_records import Identity
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, MemberId, Membership, SnapshotChunk, SnapshotMeta
 from raft.ready import Facts
-from raft.segments import OpenSegments, read_segments, wanted_of
+from raft.segments import OpenSegments, read_segments, unreadable, wanted_of
 from raft.snapshots import Incoming, Stream, load_state
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt
@@ -106,6 +106,8 @@ class WalLogStore:
         if self.log.snapshot.meta.index != index or self.log.snapshot.file == 0:
             return None
         try:
+            if not offset:  # who receives a damaged one refuses it, and would be sent the same again for ever
+                load_state(self._node.disk, self.identity.group, self.log.snapshot)
             return self._sent().read(offset, size)
         except Corrupt as error:
             raise Damaged(str(error)) from error
@@ -175,7 +177,7 @@ class WalLogStore:
             entries = self._node.entries_at(rows.location(at), first, rows.term[at], rows.kind[at])
             return entries[index - first : stop - first]
         except (Corrupt, BadBytes) as error:
-            raise Damaged(f"entry {index} of group {self.identity.group} cannot be read: {error}", index) from error
+            raise unreadable(self.identity.group, index, error) from error
 
     def _sent(self) -> Stream:
         """The newest snapshot, as it is sent."""

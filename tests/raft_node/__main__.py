@@ -36,6 +36,7 @@ def options() -> tuple[Options, str]:
     )
     parser.add_argument("--snapshot-entries", type=int, default=50_000)
     parser.add_argument("--log-file-bytes", type=int, default=64 << 20)
+    parser.add_argument("--compaction-interval-ms", type=int, default=15_000)
     given = parser.parse_args()
     peers = dict(peer.split("=", 1) for peer in given.peers.split(",") if peer)
     return Options(
@@ -49,6 +50,7 @@ def options() -> tuple[Options, str]:
         secret=os.environ["RAFT_NODE_SECRET"],
         snapshot_entries=given.snapshot_entries,
         log_file_bytes=given.log_file_bytes,
+        compaction_interval_ms=given.compaction_interval_ms,
     ), given.service
 
 

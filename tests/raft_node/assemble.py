@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import random
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -21,9 +20,10 @@ from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged
 from raft.group_records import Identity as GroupIdentity
 from raft.groups import Groups, preferred_node
-from raft.messages import Membership, NodeId, member_id
+from raft.messages import Membership, NodeId, member_id, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.register import Register
+from raft.replicas import FOUNDER, replica_at
 from raft.settings import Settings
 from storage import fact_file, names
 from storage.log_users import LogUsers
@@ -55,6 +55,7 @@ class Options:
     secret: str
     snapshot_entries: int = 50_000
     log_file_bytes: int = 64 << 20
+    compaction_interval_ms: int = 15_000
 
 
 class RaftNode:
@@ -65,7 +66,6 @@ class RaftNode:
         self._stop = stop
         self._clock = SystemClock()
         self._undo = contextlib.AsyncExitStack()
-        self._replica = 0
         self.groups: Groups
         self.store: RaftStore
         self.log: LogWriter
@@ -89,8 +89,10 @@ class RaftNode:
             random=random.random,
             on_failed=self._stop,
             on_leading=lambda driver: logger.debug("group %d: %s", driver.group, driver.standing),
-            on_damaged=self._damaged,
+            on_damaged=lambda driver, damage: self._repair(driver.group, damage),
+            on_repaired=self._repaired,
         )
+        self.store.on_damaged = self.groups.damaged
         self._undo.callback(self.groups.close)
         self._begin_groups()
 
@@ -124,16 +126,12 @@ class RaftNode:
         fact_file.save(disk, names.NODE_FACTS, {"incarnation": incarnation})
         return incarnation
 
-    def _new_replica(self) -> int:
-        """Above every number that a member here ever had: a second holds fewer than one of a group."""
-        self._replica = max(self._replica + 1, int(time.time()))
-        return self._replica
-
     def _open_log(self, disk: OsDisk, loop: asyncio.AbstractEventLoop) -> None:
         thread = Threads(loop, 1, "leveret-raft")
         facts = load_or_create(disk, os.urandom(LOG_ID_BYTES))
         replay = Replay(disk, facts, salvage=True)
-        self.store = RaftStore(disk, StoreLimits(), thread, self._new_replica, lambda found: logger.error("%s", found))
+        limits = StoreLimits(compaction_interval_ms=self._options.compaction_interval_ms)
+        self.store = RaftStore(disk, limits, thread, self._new_replica, lambda found: logger.error("%s", found))
         for _ in self.store.recover(replay, facts.first_file):
             pass
         end = replay.finish()
@@ -149,7 +147,7 @@ class RaftNode:
         options = self._options
         nodes = sorted((options.number, *options.peers))
         if options.form:
-            replica, membership = 0, Membership(tuple(member_id(node, 0) for node in nodes))
+            replica, membership = FOUNDER, Membership(tuple(member_id(node, FOUNDER) for node in nodes))
         else:
             replica, membership = self._new_replica(), Membership(())
         for group in range(1, options.groups + 1):
@@ -163,11 +161,20 @@ class RaftNode:
         eager = EAGER if preferred_node(group, nodes) == self._options.number else 1.0
         store = self.store.group(group)
         rules = SnapshotRules(entries_max=self._options.snapshot_entries)
-        self.groups.add(group, store.member, store, Register(store.read_entry), Settings(eagerness=eager), rules)
+        try:
+            self.groups.add(group, store.member, store, Register(store.read_entry), Settings(eagerness=eager), rules)
+        except Damaged as damage:  # its snapshot
+            self._repair(group, damage)
 
-    def _damaged(self, driver: Driver, error: Damaged) -> None:
-        logger.error("%s", error)
-        self.store.renumber(driver.group, max(0, error.index - 1), lambda member: self._take_part(driver.group))
+    def _repair(self, group: int, damage: Damaged) -> None:
+        logger.error("group %d takes no part on this node for now: %s", group, damage)
+        self.store.repair(group, damage, lambda member: self._take_part(group))
+
+    def _repaired(self, driver: Driver) -> None:
+        logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
+
+    def _new_replica(self) -> int:
+        return replica_at(self._clock.wall_ms())
 
     def _run(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]

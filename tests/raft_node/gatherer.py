@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from raft.errors import Busy, NotCommitted, NotLeader, RaftError
+from raft.errors import Busy, Damaged, NotCommitted, NotLeader, RaftError
 from raft.groups import Groups, NoSuchGroup
 from raft.messages import node_of
 from raft.register import Register
@@ -41,7 +41,13 @@ class Gatherer:
                 return
             machine = self._groups.driver(group).machine
             assert isinstance(machine, Register)
-            told(Said.OK, machine.get(key))
+            try:
+                found = machine.get(key)
+            except Damaged as damage:  # another member can read it
+                self._groups.damaged(group, damage)
+                told(Said.NOT_LEADER, 0)
+            else:
+                told(Said.OK, found)
 
         try:
             self._groups.read(group, answer)

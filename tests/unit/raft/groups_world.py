@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count as count_from
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged, RaftError
 from raft.group_records import Identity
 from raft.groups import Groups
-from raft.messages import Membership, NodeId, member_id
+from raft.messages import MemberId, Membership, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
 from raft.register import Register
 from raft.settings import Settings
@@ -76,8 +77,10 @@ class Node:
             log=self.log,
             random=world.random.random,
             on_failed=self._stop,
-            on_damaged=self._damaged,
+            on_damaged=lambda driver, error: self._repair(driver.group, error),
+            on_repaired=lambda driver: world.repaired.append((number, driver.me)),
         )
+        self.store.on_damaged = self.groups.damaged
         for group in sorted(self.store.stores):
             self._take_part(group)
 
@@ -121,11 +124,14 @@ class Node:
     def _take_part(self, group: int) -> None:
         store = self.store.group(group)
         machine = Register(store.read_entry)
-        self.groups.add(group, store.member, store, machine, self.world.settings, self.world.rules)
+        try:
+            self.groups.add(group, store.member, store, machine, self.world.settings, self.world.rules)
+        except Damaged as error:
+            self._repair(group, error)
 
-    def _damaged(self, driver: Driver, error: Damaged) -> None:
+    def _repair(self, group: int, error: Damaged) -> None:
         self.world.damaged.append(error)
-        self.store.renumber(driver.group, max(0, error.index - 1), lambda member: self._take_part(driver.group))
+        self.store.repair(group, error, lambda member: self._take_part(group))
 
     def _stop(self, reason: str) -> None:
         self.failures.append(reason)
@@ -145,7 +151,8 @@ class World:
         self.letters = 0
         self.findings: list[str] = []
         self.damaged: list[Damaged] = []
-        self._replica = 1000
+        self.repaired: list[tuple[NodeId, MemberId]] = []
+        self.replicas: Iterator[int] = count_from(1000)  # what the nodes' clocks say
         self.nodes: dict[NodeId, Node] = {}
         first = Membership(tuple(member_id(number, 0) for number in range(1, count + 1)))
         for number in range(1, count + 1):
@@ -155,8 +162,7 @@ class World:
         self.connect_all()
 
     def new_replica(self) -> int:
-        self._replica += 1
-        return self._replica
+        return next(self.replicas)
 
     def start(self, number: NodeId, disk: SimDisk) -> Node:
         before = self.nodes.get(number)

@@ -69,6 +69,22 @@ def test_after_a_failed_job_nobody_waits_for_another() -> None:
     assert jobs.idle
 
 
+def test_a_job_that_failed_alone_is_told_and_the_others_go_on() -> None:
+    held = Held()
+    failures: list[str] = []
+    jobs = Jobs(held, lambda: 0, lambda job, error: failures.append(str(error)))
+    first, second = Noted(), Noted()
+    jobs.add(first)
+    jobs.add(second)
+    held.end(DiskFailed("EIO"))
+    held.work()
+    held.work()
+    held.end()
+    assert failures == ["EIO"]
+    assert (first.told, second.told) == (["full", "work"], ["work", "end"])
+    assert jobs.idle
+
+
 def test_a_snapshot_after_the_disk_has_failed_a_job_is_answered() -> None:
     world = World().open()
     world.create(1)
