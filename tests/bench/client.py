@@ -181,4 +181,5 @@ class Client:
                 if item[0] == FRAME and item[1] == 1 and item[3][:4] == DELIVER:
                     times.append(now - sent_at[len(times)])
             self.acknowledge(len(times))
+        self._socket.settimeout(TIMEOUT_S)
         return sorted(times)
