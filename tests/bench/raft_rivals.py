@@ -1,8 +1,10 @@
 """One member of a rival library's cluster, as a process.
 
-    python -m tests.bench.raft_rivals LIBRARY NUMBER PORT,PORT,PORT DIRECTORY
+    python -m tests.bench.raft_rivals LIBRARY NUMBER PORT,PORT,PORT[/PORT,PORT,PORT...] DIRECTORY
 
-Reads lines `IN_FLIGHT SECONDS` from standard input. The leader answers with its figures as JSON, the others with `null`.
+Reads lines `IN_FLIGHT SECONDS` from standard input. Answers with the latencies of what it led as JSON, `null` if it led
+nothing. More ports are more groups, each an object of the library; what is in flight is spread over them, and each member
+loads those that it leads.
 The work is the same as in tests/raft_node/load.py: commands of 100 bytes that set one key, so many in flight, each noted by
 its callback.
 
@@ -21,11 +23,10 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from tests.raft_node.load import figures
 
 COMMAND_BYTES = 100
 KEY = "key"
@@ -33,14 +34,16 @@ VALUE = "x" * (COMMAND_BYTES - len(KEY))
 ANSWER_TIMEOUT_S = 20.0
 POLL_S = 0.05
 COMMAND_TIMEOUT_S = 1.0  # some of raftos are never answered
+Answer = dict[str, Any]
+
 PYSYNCOBJ = {"pysyncobj": {}, "pysyncobj-10ms": {"appendEntriesPeriod": 0.01, "autoTickPeriod": 0.01}}
 
 
-def run_pysyncobj(number: int, addresses: list[str], settings: dict[str, Any]) -> None:
+def run_pysyncobj(number: int, groups: list[list[str]], settings: dict[str, Any]) -> None:
     from pysyncobj import SyncObj, SyncObjConf, replicated
 
     class Register(SyncObj):  # type: ignore[misc]
-        def __init__(self) -> None:
+        def __init__(self, addresses: list[str]) -> None:
             others = [address for address in addresses if address != addresses[number]]
             super().__init__(addresses[number], others, SyncObjConf(appendEntriesUseBatch=True, **settings))
             self.values: dict[str, str] = {}
@@ -49,50 +52,57 @@ def run_pysyncobj(number: int, addresses: list[str], settings: dict[str, Any]) -
         def put(self, key: str, value: str) -> None:
             self.values[key] = value
 
-    register = Register()
-    register.waitReady()
-    while register._getLeader() is None:
-        time.sleep(POLL_S)
+    registers = [Register(addresses) for addresses in groups]
+    for register in registers:
+        register.waitReady()
+        while register._getLeader() is None:
+            time.sleep(POLL_S)
     say("ready")
     for in_flight, seconds in asked():
-        if not register._isLeader():
-            say(None)
-            continue
-        say(_load_pysyncobj(register, in_flight, seconds))
+        loaded = registers[:in_flight]
+        led = [register for register in loaded if register._isLeader()]
+        say(PysyncobjLoad(led, in_flight // len(loaded), seconds).run() if led else None)
 
 
-def _load_pysyncobj(register: Any, in_flight: int, seconds: float) -> dict[str, Any]:
-    latencies: list[float] = []
-    refused = 0
-    waiting = 0
-    ended = threading.Event()
-    began = time.perf_counter()
-    until = began + seconds
+class PysyncobjLoad:
+    """Keeps so many commands in flight in each of these registers."""
 
-    def begin() -> None:
-        nonlocal waiting
-        waiting += 1
+    def __init__(self, registers: list[Any], in_flight_each: int, seconds: float) -> None:
+        self._registers = registers
+        self._in_flight_each = in_flight_each
+        self._seconds = seconds
+        self._latencies: list[float] = []
+        self._refused = 0
+        self._waiting: Counter[int] = Counter()  # by register, each in a thread of its own
+        self._ended = threading.Semaphore(0)
+
+    def run(self) -> Answer:
+        began = time.perf_counter()
+        self._until = began + self._seconds
+        for at in range(len(self._registers)):
+            for _ in range(self._in_flight_each):
+                self._begin(at)
+        for _ in self._registers:
+            self._ended.acquire(timeout=self._seconds + ANSWER_TIMEOUT_S)
+        return answer(self._latencies, time.perf_counter() - began, self._refused)
+
+    def _begin(self, at: int) -> None:
+        self._waiting[at] += 1
         put_at = time.perf_counter()
 
         def told(_: Any, error: int) -> None:
-            nonlocal waiting, refused
             now = time.perf_counter()
-            waiting -= 1
+            self._waiting[at] -= 1
             if error:
-                refused += 1
+                self._refused += 1
             else:
-                latencies.append(now - put_at)
-            if now < until and not error:
-                begin()
-            elif not waiting:
-                ended.set()
+                self._latencies.append(now - put_at)
+            if now < self._until and not error:
+                self._begin(at)
+            elif not self._waiting[at]:
+                self._ended.release()
 
-        register.put(KEY, VALUE, callback=told)
-
-    for _ in range(in_flight):
-        begin()
-    ended.wait(seconds + ANSWER_TIMEOUT_S)
-    return figures(latencies, time.perf_counter() - began, refused)
+        self._registers[at].put(KEY, VALUE, callback=told)
 
 
 async def run_raftos(number: int, addresses: list[str], directory: Path) -> None:
@@ -144,7 +154,7 @@ async def run_raftos(number: int, addresses: list[str], directory: Path) -> None
                 refused += 1
             else:
                 latencies.append(time.perf_counter() - put_at)
-        say(figures(latencies, time.perf_counter() - began, refused))
+        say(answer(latencies, time.perf_counter() - began, refused))
 
 
 def asked() -> Any:
@@ -153,17 +163,21 @@ def asked() -> Any:
         yield int(in_flight), float(seconds)
 
 
+def answer(latencies: list[float], took: float, refused: int) -> Answer:
+    return {"latencies": latencies, "seconds": took, "refused": refused}
+
+
 def say(what: Any) -> None:
     print(json.dumps(what), flush=True)
 
 
 def main() -> None:
     library, number, ports, directory = sys.argv[1:]
-    addresses = [f"127.0.0.1:{port}" for port in ports.split(",")]
+    groups = [[f"127.0.0.1:{port}" for port in group.split(",")] for group in ports.split("/")]
     if library in PYSYNCOBJ:
-        run_pysyncobj(int(number), addresses, PYSYNCOBJ[library])
+        run_pysyncobj(int(number), groups, PYSYNCOBJ[library])
     else:
-        asyncio.run(run_raftos(int(number), addresses, Path(directory)))
+        asyncio.run(run_raftos(int(number), groups[0], Path(directory)))
 
 
 if __name__ == "__main__":
