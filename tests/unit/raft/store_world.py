@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from raft.errors import Compacted, Damaged
 from raft.group_records import Identity
 from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
@@ -13,6 +15,7 @@ from raft.node_log import RaftStore, StoreLimits
 from raft.ready import Facts
 from raft.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
+from storage.errors import Corrupt
 from storage.log_users import LogUsers
 from storage.wal import LogCore
 from storage.wal_facts import load_or_create
@@ -150,6 +153,10 @@ class World:
 
     def snapshot(self, group: int, index: int, live: list[int], state: bytes) -> bool:
         """`live` are among the entries from first to index and those that were live."""
+        with nothing_is_lost(group):
+            return self._snapshot(group, index, live, state)
+
+    def _snapshot(self, group: int, index: int, live: list[int], state: bytes) -> bool:
         store, before = self.store.group(group), self.now(group)
         membership = [one for since, one in before.memberships if since <= index][-1]
         meta = SnapshotMeta(index, store.term(index), membership, 3)
@@ -202,12 +209,14 @@ class World:
     def check_now(self) -> None:
         for group, states in self.history.items():
             if states[-1][1] is not None:
-                assert digest_of(self.store.group(group)) == states[-1][1]
+                with nothing_is_lost(group):
+                    assert digest_of(self.store.group(group)) == states[-1][1]
 
     def check_recovered(self, durable: int, opened: World) -> None:
         """Every group is what it was at some moment not before the last durable commit; that is its state from now on."""
         for group, states in list(self.history.items()):
-            found = digest_of(opened.store.group(group)) if group in opened.store.stores else None
+            with nothing_is_lost(group):
+                found = digest_of(opened.store.group(group)) if group in opened.store.stores else None
             if found is not None and found.snapshot == SnapshotMeta(0, 0, FIRST, 0):
                 found.state = None
             settled = max((at for at, (ticket, _) in enumerate(states) if ticket <= durable), default=-1)
@@ -215,6 +224,15 @@ class World:
             assert found in allowed, f"group {group} is {found}, and was one of {allowed}"
             opened.history[group] = [(0, found)]
         assert opened.store.renumbered == []
+
+
+@contextmanager
+def nothing_is_lost(group: int) -> Iterator[None]:
+    """Whatever counts can be read, on a disk that has damaged nothing."""
+    try:
+        yield
+    except (Compacted, Corrupt, Damaged) as error:
+        raise AssertionError(f"group {group} has lost what counts: {error}") from error
 
 
 class PowerCut(Exception):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from random import Random
 
 import pytest
 
 from storage.errors import DiskFailed, StorageError
-from tests.sim.disk import Fault, SimDisk, fault_at, no_faults
-from tests.unit.raft.store_world import World
+from tests.sim.disk import Call, Fault, SimDisk, fault_at, no_faults
+from tests.unit.raft.store_world import PowerCut, World
 
 GROUPS = (7, 8)
 
@@ -81,6 +83,32 @@ def test_a_fault_at_every_call_of_a_busy_life_loses_nothing(fault: Fault) -> Non
         else:
             world.disk.kill()
         world.check_recovered(durable, world.reopened())
+
+
+def test_power_may_be_lost_at_every_call_of_a_busy_life() -> None:
+    """Names that were not fsynced are lost one by one, so a file may be gone, and another one that names it be there."""
+    source = donor()
+    for number in count(1):
+        world = World().open()
+        world.disk.faults = partial(no_power, world.disk, world.disk.calls + number)
+        try:
+            busy_life(world, source)
+        except PowerCut:
+            through = False
+        else:
+            through = True
+        world.disk.faults = no_faults
+        world.disk.crash(Random(number))
+        world.check_recovered(world.log.durable, world.reopened())
+        if through:
+            break
+    assert number > 150
+
+
+def no_power(disk: SimDisk, since: int, call: Call) -> Fault | None:
+    if disk.calls >= since:
+        raise PowerCut
+    return None
 
 
 @pytest.mark.parametrize("fault", [Fault.EIO, Fault.ENOSPC, Fault.ENOSPC_PARTIAL])

@@ -82,6 +82,27 @@ def test_a_snapshot_is_received_in_chunks_of_any_size() -> None:
         assert digest_of(world.reopened().store.group(7)) == world.now(7)
 
 
+def test_an_installed_snapshot_leaves_nothing_of_the_log_before_it_in_memory() -> None:
+    """Ra 85cfe271 (B4): entries that were discarded with the log were read again."""
+    donor = world_with(30, World(node=2).open())
+    donor.snapshot(7, 22, [], b"state")
+    world = world_with(20, World(limits=replace(TINY, memory_bytes_max=100_000)).open())
+    assert world.install(7, donor)
+    world.append(7, 23, 2, [b"one", b"two", b"three", b"four"])
+    world.check_now()
+
+
+def test_entries_that_overwrite_others_are_read_in_their_place() -> None:
+    world = world_with(20, World(limits=replace(TINY, memory_bytes_max=100_000)).open())
+    for first in (20, 18, 12, 3):
+        world.append(7, first, 30 - first, [b"%d instead" % first] * (21 - first))
+        world.check_now()
+    world.append(7, 5, 40, [b"the last one"])
+    world.check_now()
+    world.settle()
+    world.check_recovered(world.log.durable, world.reopened())
+
+
 def test_what_was_damaged_on_its_way_is_not_installed() -> None:
     donor = world_with(30, World(node=2).open())
     donor.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
