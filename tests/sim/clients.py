@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raft.errors import NotLeader, RaftError, Unknown
+from raft.errors import Damaged, NotLeader, RaftError, Unknown
 from raft.groups import NoSuchGroup
 from raft.messages import node_of
 from raft.register import DELETE, Outcome, Register, compare_and_set, encode, put
@@ -144,7 +144,12 @@ class Client:
         machine = process.groups.driver(group).machine
         assert isinstance(machine, Register)
         self._world.watch.read_answered(process, group, attempt.asked_at, attempt.committed)
-        found = machine.get(attempt.ask.key.encode())
+        try:
+            found = machine.get(attempt.ask.key.encode())
+        except Damaged as damage:
+            process.groups.damaged(group, damage)
+            self._refused(attempt, damage)
+            return
         attempt.call.place = 2 * process.groups.driver(group).applied + 1
         self._end(attempt, (found.version, found.value) if found is not None else NOTHING)
 

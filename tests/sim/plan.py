@@ -8,7 +8,7 @@ after it was made smaller (tests/scenarios/found).
     # why this is kept
     seed 17
     shape voters=3 spare=1 ...
-    fault 12.250 halves node=0 other=0 span=3.100 value=0.000
+    fault 12.250 halves node=0 other=0 span=3.1 value=0.0
     ask 12.400 client=1 group=1 kind=put key=k2 size=20
 """
 
@@ -22,8 +22,9 @@ from typing import Any
 from raft.node_log import StoreLimits
 from raft.settings import Settings
 
-FAULTS_UNTIL_S = 44.0
-END_S = 60.0
+SECONDS = 60.0
+HEALED_BEFORE_END_S = 14.0
+FAULTS_BEFORE_END_S = 16.0
 CLIENT_KINDS = ("put", "put", "put", "cas", "cas", "delete", "read", "read", "read", "big")
 
 
@@ -31,6 +32,7 @@ CLIENT_KINDS = ("put", "put", "put", "cas", "cas", "delete", "read", "read", "re
 class Shape:
     """The cluster, and every limit in it."""
 
+    seconds: float = SECONDS  # of the run
     voters: int = 3
     spare: int = 0  # nodes that belong to no group at first
     groups: int = 1
@@ -59,6 +61,9 @@ class Shape:
     append_bytes_max: int = 1000
     window_bytes_max: int = 4000
     window_messages_max: int = 8
+    catch_up_bytes_max: int = 1000
+    catch_up_messages_max: int = 4
+    commit_news_s: float = 0.01
     uncommitted_bytes_max: int = 8000
     apply_bytes_max: int = 2000
     snapshot_chunk_bytes: int = 300
@@ -130,7 +135,7 @@ def _without(values: dict[str, object], *names: str) -> dict[str, object]:
 
 def _pairs(values: dict[str, object]) -> str:
     return " ".join(
-        f"{name}={value:.5g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
+        f"{name}={value!r}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     )
 
 
@@ -227,18 +232,18 @@ RECIPES: tuple[Recipe, ...] = (
     # what operators do
     Recipe("transfer", leader=0.0, weight=1.5),
     Recipe("add member", weight=2.0, leader=0.0),
-    Recipe("add learner", leader=0.0),
+    Recipe("add learner", weight=2.0, leader=0.0),
     Recipe("promote", leader=0.0),
-    Recipe("remove member", weight=1.5),
+    Recipe("remove member", weight=2.0),
     Recipe("snapshot now"),
 )
 KINDS: tuple[str, ...] = tuple(recipe.kind for recipe in RECIPES)
 
 
-def draw(seed: int) -> Plan:
+def draw(seed: int, seconds: float = SECONDS) -> Plan:
     """The world of a seed."""
     random = Random(f"plan of {seed}")
-    shape = _draw_shape(random)
+    shape = replace(_draw_shape(random), seconds=seconds)
     return Plan(seed, shape, tuple(_draw_faults(random, shape)), tuple(_draw_asks(random, shape)))
 
 
@@ -248,7 +253,7 @@ def _draw_shape(random: Random) -> Shape:
     election_min_s = random.choice((0.05, 0.1, 0.3))
     shape = Shape(
         voters=voters,
-        spare=random.choice((0, 0, 1, 2)) if voters < 7 else 0,
+        spare=random.choice((0, 1, 1, 2)) if voters < 7 else 0,
         groups=random.choice((1, 1, 2, 3)) if voters < 5 else 1,
         clients=random.randint(2, 5),
         keys=random.randint(1, 4),
@@ -281,6 +286,9 @@ def _draw_limits(random: Random) -> dict[str, Any]:
         "append_bytes_max": random.choice((100, 400, 2000)),
         "window_bytes_max": random.choice((300, 2000, 20_000)),
         "window_messages_max": random.choice((1, 2, 8)),
+        "catch_up_bytes_max": random.choice((100, 400, 2000)),
+        "catch_up_messages_max": random.choice((1, 4)),
+        "commit_news_s": random.choice((0.0, 0.01, 0.1)),
         "uncommitted_bytes_max": random.choice((600, 4000, 50_000)),
         "apply_bytes_max": random.choice((100, 500, 5000)),
         "snapshot_chunk_bytes": random.choice((50, 200, 1000)),
@@ -295,7 +303,7 @@ def _draw_faults(random: Random, shape: Shape) -> Iterator[Fault]:
     weights = [recipe.weight for recipe in recipes]
     gap_s = random.choice((1.0, 2.0, 2.0, 4.0))
     at = 1.0 + random.random()
-    while at < FAULTS_UNTIL_S and recipes:
+    while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
         recipe = random.choices(recipes, weights)[0]
         most = shape.frail if recipe.frail else shape.nodes
         node = 0 if not recipe.frail and random.random() < recipe.leader else random.randint(1, most)
@@ -308,7 +316,7 @@ def _draw_faults(random: Random, shape: Shape) -> Iterator[Fault]:
 def _draw_asks(random: Random, shape: Shape) -> Iterator[Ask]:
     gap_s = random.choice((0.1, 0.2, 0.4))
     at = 0.5
-    while at < END_S - 2:
+    while at < shape.seconds - 2:
         burst = random.choice((1, 1, 1, 1, 5, 20))
         for _ in range(burst):
             kind = random.choice(CLIENT_KINDS)

@@ -24,6 +24,7 @@ from raft.messages import Entry, MemberId, Membership, Message, SnapshotMeta, me
 from raft.node_log import RaftStore
 from raft.ready import Facts
 from raft.register import Register
+from raft.replicas import replica_at
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
 from storage.errors import StorageError
@@ -125,6 +126,9 @@ class SlowWork:
     def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
         self._loop.call_after(self._delay_s(), self._work, work, done)
 
+    def close(self) -> None:
+        """There is no thread that would have to end."""
+
     def _work(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
         failure: Exception | None = None
         try:
@@ -160,8 +164,15 @@ class WatchedStore:
     def save_snapshot(
         self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Done
     ) -> None:
-        self._process.site.world.watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
-        self.store.save_snapshot(meta, state, live, done)
+        watch = self._process.site.world.watch
+        watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
+
+        def ended(kept: bool) -> None:
+            if not kept and self.store.snapshot().index >= meta.index:
+                watch.count("compaction race")  # a newer one was installed while this one was written
+            done(kept)
+
+        self.store.save_snapshot(meta, state, live, ended)
 
     def install(self, meta: SnapshotMeta, done: Installed) -> None:
         self._process.site.world.watch.count("snapshot install")
@@ -227,8 +238,10 @@ class Process:
             random=site.random.random,
             on_failed=self._fail,
             detector=DetectorSettings(shape.ping_interval_s, shape.ping_interval_s * shape.pings_missed),
-            on_damaged=lambda driver, error: self._damaged(driver.group, error),
+            on_damaged=lambda driver, damage: self._repair(driver.group, damage),
+            on_repaired=lambda driver: world.watch.count("repaired member votes again"),
         )
+        self.store.on_damaged = self.groups.damaged
         self.groups.process = self
 
     def begin(self) -> None:
@@ -250,15 +263,15 @@ class Process:
         watched = WatchedStore(self, store)
         try:
             self.groups.add(group, store.member, watched, WatchedRegister(self, store), shape.settings(), rules)
-        except Damaged as error:
-            self._damaged(group, error)
+        except Damaged as damage:  # its snapshot
+            self._repair(group, damage)
 
-    def _damaged(self, group: int, error: Damaged) -> None:
+    def _repair(self, group: int, damage: Damaged) -> None:
         """What a member reads is not what was written: it becomes another one."""
         if not (self.site.damaged or self.site.was_rolled_back):
-            raise AssertionError(f"nothing damaged the disk of node {self.site.number}: {error}") from error
+            raise AssertionError(f"nothing damaged the disk of node {self.site.number}: {damage}") from damage
         self.site.world.watch.count("damage found while running")
-        self.store.renumber(group, max(0, error.index - 1), lambda member: self.take_part(group))
+        self.store.repair(group, damage, lambda member: self.take_part(group))
 
     def leave(self, group: int) -> None:
         """The group has taken this node out, for ever."""
@@ -318,7 +331,7 @@ class Site:
         self.damaged = False  # something at rest may be not what was written, and was not found yet
         self.rolled_back = False  # the disk is an old one, which nobody tells the next process
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
-        self._replica = 0
+        self._replicas: set[int] = set()  # that members here have had
         self.equip()
 
     def equip(self) -> None:
@@ -342,8 +355,12 @@ class Site:
     # What the process asks for
 
     def new_replica(self) -> int:
-        self._replica += 1
-        return self._replica
+        """By its clock, as on a real node; there it takes longer than a second until a node has lost its disk again."""
+        replica = replica_at(self.clock.wall_ms())
+        while replica in self._replicas:
+            replica += 1
+        self._replicas.add(replica)
+        return replica
 
     def fsync_delay_s(self) -> float:
         return self.world.shape.fsync_s * self.random.random() * 2 + self.slow_s * self.random.random()

@@ -24,13 +24,12 @@ from tests.sim.faults import Faults
 from tests.sim.invariants import Violation
 from tests.sim.linearizability import Call, Inconclusive, explain
 from tests.sim.network import Network
-from tests.sim.plan import END_S, Plan
+from tests.sim.plan import HEALED_BEFORE_END_S, Plan
 from tests.sim.process import Crash, Process, Site
 from tests.sim.trace import Trace
 from tests.sim.watch import Watch, model_of
 
-HEAL_AT_S = 46.0
-CONVERGE_WITHIN_S = 30.0  # after END_S
+CONVERGE_WITHIN_S = 30.0  # after the last question of a client
 STEP_S = 0.5
 
 
@@ -64,9 +63,9 @@ class World:
             self.loop.call_at(fault.at, self.faults.happen, fault)
         for ask in self.plan.asks:
             self.loop.call_at(ask.at, self.clients[(ask.client - 1) % len(self.clients)].ask, ask)
-        self.loop.run_for(HEAL_AT_S)
+        self.loop.run_for(self.shape.seconds - HEALED_BEFORE_END_S)
         self.heal()
-        self.loop.run_for(END_S - self.loop.time())
+        self.loop.run_for(HEALED_BEFORE_END_S)
         self._converge()
         self._judge_histories()
 
@@ -316,7 +315,7 @@ class World:
         return self.watch.memberships_in_logs(group)
 
     def _converge(self) -> None:
-        until = END_S + CONVERGE_WITHIN_S
+        until = self.loop.time() + CONVERGE_WITHIN_S
         while True:
             why = self._unsettled()
             if not why:
