@@ -16,6 +16,7 @@ import grpc.aio
 import uvloop
 
 from node.run import Ending, collect_garbage_rarely, keep_freed_memory
+from raft.node_log import StoreLimits
 from tests.raft_node.assemble import Options, RaftNode
 from tests.raft_node.service import Service
 
@@ -36,22 +37,25 @@ def options() -> tuple[Options, str]:
     )
     parser.add_argument("--snapshot-entries", type=int, default=50_000)
     parser.add_argument("--log-file-bytes", type=int, default=64 << 20)
-    parser.add_argument("--compaction-interval-ms", type=int, default=15_000)
+    parser.add_argument("--store", default="", help="limits of raft/node_log.py: NAME=NUMBER, with commas between them")
     given = parser.parse_args()
-    peers = dict(peer.split("=", 1) for peer in given.peers.split(",") if peer)
     return Options(
         number=given.number,
         data_dir=given.data_dir,
         listen=given.listen,
-        peers={int(number): address for number, address in peers.items()},
+        peers={int(number): address for number, address in pairs(given.peers)},
         groups=given.groups,
         form=given.form,
         keep_leaders=given.keep_leaders,
         secret=os.environ["RAFT_NODE_SECRET"],
         snapshot_entries=given.snapshot_entries,
         log_file_bytes=given.log_file_bytes,
-        compaction_interval_ms=given.compaction_interval_ms,
+        store=StoreLimits(**{name: int(number) for name, number in pairs(given.store)}),
     ), given.service
+
+
+def pairs(text: str) -> list[list[str]]:
+    return [pair.split("=", 1) for pair in text.split(",") if pair]
 
 
 async def serve(given: Options, address: str) -> int:

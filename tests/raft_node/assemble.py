@@ -8,7 +8,7 @@ import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from node.background import Threads
 from node.clock import SystemClock
@@ -55,7 +55,7 @@ class Options:
     secret: str
     snapshot_entries: int = 50_000
     log_file_bytes: int = 64 << 20
-    compaction_interval_ms: int = 15_000
+    store: StoreLimits = field(default_factory=StoreLimits)
 
 
 class RaftNode:
@@ -130,7 +130,7 @@ class RaftNode:
         thread = Threads(loop, 1, "leveret-raft")
         facts = load_or_create(disk, os.urandom(LOG_ID_BYTES))
         replay = Replay(disk, facts, salvage=True)
-        limits = StoreLimits(compaction_interval_ms=self._options.compaction_interval_ms)
+        limits = self._options.store
         self.store = RaftStore(disk, limits, thread, self._new_replica, lambda found: logger.error("%s", found))
         for _ in self.store.recover(replay, facts.first_file):
             pass

@@ -81,9 +81,19 @@ class Client:
         self._connections: dict[int, tuple[int, Connection]] = {}  # by node: its process, and the stream to it
         self._leaders: dict[int, int] = {}  # by group, as far as we were told
 
-    def put(self, group: int, key: bytes, value: bytes, within_s: float, avoid: Process | None = None) -> int:
+    def put(
+        self,
+        group: int,
+        key: bytes,
+        value: bytes,
+        within_s: float,
+        avoid: Process | None = None,
+        *,
+        in_log: bool = False,
+    ) -> int:
         """The version. Tries again after UNKNOWN too: a put done twice does no harm here."""
-        _, version = self._until_done(group, wire.COMMAND, register.put(key, value), within_s, avoid)
+        command = register.put(key, value, in_log=in_log)
+        _, version = self._until_done(group, wire.COMMAND, command, within_s, avoid)
         return int(version)
 
     def get(self, group: int, key: bytes, within_s: float) -> bytes | None:
