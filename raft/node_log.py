@@ -204,12 +204,11 @@ class RaftStore:
         store.forget_all()
         self._drop_incoming(store)
         self.dead_files += sorted(set(before) - set(files_of(store.log)))
-        copies = (
-            f"Copies of what it gives up are {', '.join(aside)}" if aside else "There is no copy of what it gives up"
-        )
+        kept = f"entries up to {store.log.last}" if store.log.last else "nothing"
+        copies = f"are {', '.join(aside)}" if aside else "were not possible"
         self._found(
-            f"group {group} ('{store.identity.name}') keeps entries up to {store.log.last}: {loss.why}. "
-            f"Its member {shown(old)} is {shown(member)} from now on, and will be repaired from the others. {copies}"
+            f"group {group} ('{store.identity.name}') keeps {kept}: {loss.why}. Its member {shown(old)} is {shown(member)} "
+            f"from now on, and will be repaired from the others. Copies of what it gives up {copies}"
         )
         self._when_durable(ticket, partial(done, member))
         self._jobs.add(Flush(self))  # the damage may have kept log files from being let go
