@@ -254,7 +254,7 @@ class Core:
             or s.install is not None
             or s.reads
             or s.lost_reads
-            or s.standing() != s.shown
+            or s.stands_otherwise()
         )
 
     def ready(self, now: float) -> Ready | None:
@@ -270,10 +270,12 @@ class Core:
         if facts is not None:
             s.facts_changed = False
             s.facts_number = self._number
-        standing = s.standing()
+        standing = s.standing() if s.stands_otherwise() else None
+        if standing is not None:
+            s.shown = standing
         ready = Ready(
             number=self._number,
-            standing=standing if standing != s.shown else None,
+            standing=standing,
             messages=s.messages,
             facts=facts,
             entries=s.log.hand_out(self._number),
@@ -284,7 +286,6 @@ class Core:
             reads=s.reads,
             lost_reads=s.lost_reads,
         )
-        s.shown = standing
         s.messages, s.messages_after, s.chunks, s.reads, s.lost_reads = [], [], [], [], []
         s.install = None
         return ready

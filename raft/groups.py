@@ -43,6 +43,9 @@ from storage.errors import StorageError
 
 HEIR_LAG_ENTRIES = 64  # what a member may lack to be handed a leadership
 DEADLINES_MAX = 32  # in one go
+# More groups wait for the next round, while what these have said is on its way. Commits a second of 100 groups, each with 10
+# commands in flight: 51,000 without a bound, 54,000 with 50, 66,000 with 25, 52,000 with 12.
+ROUND_GROUPS_MAX = 25
 TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
 
 
@@ -327,8 +330,10 @@ class Groups:
         if self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
-        drivers = [driver for driver in self._round if self._drivers.get(driver.group) is driver]
-        self._round = []
+        due, self._round = self._round[:ROUND_GROUPS_MAX], self._round[ROUND_GROUPS_MAX:]
+        if self._round:
+            self._ask_for_round()
+        drivers = [driver for driver in due if self._drivers.get(driver.group) is driver]
         with self._stop_on_fault():
             work: list[tuple[Driver, Ready]] = []
             for driver in drivers:

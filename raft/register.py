@@ -71,6 +71,9 @@ class _Register(NamedTuple):
     size: int = 0
 
 
+_NEVER_SET = _Register(0, b"")
+
+
 def put(key: bytes, value: bytes, *, in_log: bool = False) -> bytes:
     return encode(PUT, key, value, in_log=in_log)
 
@@ -165,22 +168,24 @@ class Register:
             if position > end:
                 break  # not made by us; every member breaks off at the same place
             key = data[value_at - key_len : value_at]
-            if operation == PUT or (operation == COMPARE_AND_SET and self._version_of(key) == expected):
+            before = self._registers.get(key, _NEVER_SET)
+            if operation == PUT or (operation == COMPARE_AND_SET and before.version == expected):
+                version = self._next_version(before)
                 if flags & IN_LOG:
-                    register = _Register(self._next_version(key), b"", index, value_at, value_len)
+                    self._set(key, before, _Register(version, b"", index, value_at, value_len))
+                elif before.entry:
+                    self._set(key, before, _Register(version, data[value_at:position]))
                 else:
-                    register = _Register(self._next_version(key), data[value_at:position])
-                self._set(key, register)
-                outcomes.append(Outcome(True, register.version))
+                    self._registers[key] = _Register(version, data[value_at:position])
+                outcomes.append(Outcome(True, version))
             else:
-                outcomes.append(self._apply_rare(operation, key, expected))
+                outcomes.append(self._apply_rare(operation, key, before, expected))
         return outcomes
 
-    def _apply_rare(self, operation: int, key: bytes, expected: int) -> Outcome:
+    def _apply_rare(self, operation: int, key: bytes, before: _Register, expected: int) -> Outcome:
         if operation == DELETE:
-            found = key in self._registers
-            self._set(key, None)
-            return Outcome(found, 0)
+            self._set(key, before, None)
+            return Outcome(before is not _NEVER_SET, 0)
         if operation == UPGRADE:
             if expected > VERSION_NEWEST:
                 raise ValueError(
@@ -188,23 +193,17 @@ class Register:
                 )
             self.version = max(self.version, expected)
             return Outcome(self.version == expected, self.version)
-        return Outcome(False, self._version_of(key))  # compare and set that found another; an operation unknown to all
+        return Outcome(False, before.version)  # compare and set that found another; an operation unknown to all
 
-    def _version_of(self, key: bytes) -> int:
-        register = self._registers.get(key)
-        return register.version if register is not None else 0
-
-    def _next_version(self, key: bytes) -> int:
+    def _next_version(self, before: _Register) -> int:
         if self.version == 1:
-            version = self._version_of(key) + 1
-            self._counter = max(self._counter, version)
-            return version
+            self._counter = max(self._counter, before.version + 1)
+            return before.version + 1
         self._counter += 1
         return self._counter
 
-    def _set(self, key: bytes, register: _Register | None) -> None:
-        before = self._registers.get(key)
-        if before is not None and before.entry:
+    def _set(self, key: bytes, before: _Register, register: _Register | None) -> None:
+        if before.entry:
             self._live[before.entry] -= 1
             if not self._live[before.entry]:
                 del self._live[before.entry]

@@ -6,7 +6,7 @@ import pytest
 
 from raft.driver import SnapshotRules
 from raft.errors import BadBytes, NotLeader, Unknown
-from raft.groups import NoSuchGroup
+from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
 from raft.messages import Membership, member_id
 from raft.node_log import StoreLimits
@@ -305,3 +305,18 @@ def test_a_node_on_an_old_copy_of_its_disk_gives_up_the_member_that_was_replaced
     assert back.driver().me in voters
     assert back.driver().me > later
     assert len(digests(world)) == 1
+
+
+def test_what_many_groups_say_leaves_in_portions_so_that_others_work_meanwhile() -> None:
+    world = World(groups=4 * ROUND_GROUPS_MAX)
+    world.run(1.0)
+    node = world.leader(1)
+    led = [driver.group for driver in node.groups.drivers() if driver.leads]
+    answers = [node.propose(put(b"key", b"value"), group=group) for group in led]
+    sent_before = world.letters
+    world.loop.run_soon()
+    portions = -(-len(led) // ROUND_GROUPS_MAX)
+    assert portions > 1, f"only {len(led)} groups are led by one node"
+    assert world.letters - sent_before >= 2 * portions, f"{len(led)} groups spoke in fewer than {portions} portions"
+    world.run(0.1)
+    assert all(answer.results for answer in answers)
