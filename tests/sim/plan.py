@@ -123,7 +123,9 @@ class Plan:
         lines = [*(f"# {line}" for line in why.splitlines()), f"seed {self.seed}"]
         lines.append(f"shape {_pairs(asdict(self.shape))}")
         for fault in self.faults:
-            lines.append(f"fault {fault.at:.3f} {fault.kind} {_pairs(_without(asdict(fault), 'at', 'kind'))}")
+            lines.append(
+                f"fault {fault.at:.3f} {fault.kind.replace(' ', '_')} {_pairs(_without(asdict(fault), 'at', 'kind'))}"
+            )
         for ask in self.asks:
             lines.append(f"ask {ask.at:.3f} {_pairs(_without(asdict(ask), 'at'))}")
         return "\n".join(lines) + "\n"
@@ -156,7 +158,9 @@ def read(text: str) -> Plan:
                 case "shape":
                     shape = Shape(**_typed(Shape, given))
                 case "fault":
-                    faults.append(Fault(at=float(words[1]), kind=words[2], **_typed(Fault, given)))
+                    faults.append(
+                        Fault(at=float(words[1]), kind=_known(words[2].replace("_", " ")), **_typed(Fault, given))
+                    )
                 case "ask":
                     asks.append(Ask(at=float(words[1]), **_typed(Ask, given)))
                 case word:
@@ -164,6 +168,12 @@ def read(text: str) -> Plan:
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise ValueError(f"line {number}, '{line}': {error}") from error
     return Plan(seed, shape, tuple(faults), tuple(asks))
+
+
+def _known(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"'{kind}' is no kind of fault")
+    return kind
 
 
 def _typed(kind: type, given: dict[str, str]) -> dict[str, Any]:

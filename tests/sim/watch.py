@@ -442,7 +442,9 @@ class Watch:
             named += files_of(store.log)
         if process.store.failed is None:
             waits = [names.group_incoming(group) for group in process.store.stores]
-            waiting = [*process.store.dead_files, *waits]
+            # Of these it has said that the next start will delete them.
+            undeletable = [said.split(" ")[0] for said in process.found if " cannot be deleted: " in said]
+            waiting = [*process.store.dead_files, *waits, *undeletable]
             lie = [
                 name
                 for name in site.disk.files()
