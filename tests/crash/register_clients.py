@@ -29,6 +29,7 @@ class Worker(threading.Thread):
     """One client: puts and reads, one at a time, from whoever leads."""
 
     values = itertools.count(1)
+    put_share = 0.6
 
     def __init__(self, cluster: Cluster, seed: int, value_bytes_max: int = 0) -> None:
         super().__init__(daemon=True)
@@ -49,7 +50,7 @@ class Worker(threading.Thread):
     def run(self) -> None:
         while not self._told_to_stop.is_set():
             key = self._random.choice(KEYS)
-            said = self._put(key) if self._random.random() < 0.6 else self._read(key)
+            said = self._put(key) if self._random.random() < self.put_share else self._read(key)
             if said is not Said.OK:
                 time.sleep(RETRY_S)
 
@@ -84,8 +85,10 @@ class Loyal(Worker):
     """Asks one node alone while it is told to, and waits long for each answer: it hears what a leader says that was cut off,
     or was paused with the question in its socket."""
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
+    def __init__(self, cluster: Cluster, seed: int, put_share: float) -> None:
+        """A leader that was cut off answers a put late, so one that is to ask it many questions should only read."""
         super().__init__(cluster, seed)
+        self.put_share = put_share
         self.to: Process | None = None
         self.asked = 0
 
