@@ -110,6 +110,9 @@ class Faults:
         self.world.network.heal()
         for site in self.world.sites.values():
             site.disk.faults = no_faults
+            if site.lied:
+                site.disk.settle()
+                site.lied = False
             site.disk.capacity = ENDLESS
             site.slow_s = 0.0
             site.clock.go_at(1.0)
@@ -380,7 +383,9 @@ def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
     def stop() -> None:
         if disk.faults is lie:
             disk.faults = no_faults
-        if site.disk is disk and random.random() < 0.7:  # the power goes before the cache is written
+        if (
+            site.disk is disk and not faults.world.is_healed and random.random() < 0.7
+        ):  # the power goes before the cache is written
             faults.end(site, fault, power=True)
 
     faults.later(fault.span, stop)

@@ -50,6 +50,9 @@ class Book:
         default_factory=dict
     )  # index, term: kind, data, term before
     committed: list[Row] = field(default_factory=list)
+    committed_in: list[int] = field(
+        default_factory=list
+    )  # the term in which it was known first, which rises with the index
     places: dict[bytes, int] = field(default_factory=dict)  # of committed commands
     digests: list[str] = field(default_factory=list)  # of the machine at each index
     twins: dict[MemberId, Twin] = field(default_factory=dict)
@@ -59,9 +62,10 @@ class Book:
         self.machine = Register(lambda index: self.committed[index - 1][2])
         self.digests.append(self.machine.digest())
 
-    def commit(self, row: Row) -> None:
+    def commit(self, row: Row, in_term: int) -> None:
         """The next entry that everybody will ever have."""
         self.committed.append(row)
+        self.committed_in.append(max(in_term, self.committed_in[-1]) if self.committed_in else in_term)
         term, kind, data = row
         if kind == EntryKind.COMMAND:
             self.places[data] = len(self.committed)
@@ -149,7 +153,7 @@ def leader_is_complete(
 ) -> None:
     """Whoever is elected has everything that was committed in an earlier term."""
     index = len(book.committed)
-    while index and book.committed[index - 1][0] > term:
+    while index and book.committed_in[index - 1] >= term:
         index -= 1
     if index:
         committed_term = book.committed[index - 1][0]

@@ -281,15 +281,15 @@ class Watch:
         for index in range(max(checked + 1, now.first), until + 1):
             row = now.rows[index]
             if index == len(book.committed) + 1:
-                book.commit(row)
-                self._leaders_must_have_it(book, row)
+                book.commit(row, s.term)
+                self._leaders_must_have_it(book)
             invariants.commit_is_agreed(book, s.me, index, row)
         return max(checked, until)
 
-    def _leaders_must_have_it(self, book: Book, row: Row) -> None:
-        """Leaders of later terms, if there are any already."""
+    def _leaders_must_have_it(self, book: Book) -> None:
+        """Leaders of later terms than that in which it was committed, if there are any already."""
         for (node, group), view in self._views.items():
-            if group == book.group and view.role is Role.LEADER and view.term > row[0]:
+            if group == book.group and view.role is Role.LEADER and view.term > book.committed_in[-1]:
                 now = self._twins[node, group].now
                 invariants.leader_is_complete(book, now.member, view.term, now.last, now.term)
 
