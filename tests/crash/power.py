@@ -11,8 +11,10 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +62,11 @@ class PowerDisk:
         """Mount again after a cut, once every process that used the disk has ended."""
         self.unmount()
         self.mount()
+
+
+def end_by_exception() -> None:
+    """SIGTERM is to unwind this process, so that its mounts, namespaces and children do not outlive it."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def run(*command: str) -> None:

@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.crash.history import Operation, judge
+from tests.crash.power import end_by_exception
 from tests.crash.register_clients import GROUP, Loyal, Worker, agreed, all_well, next_commit
 from tests.crash.silence import SilentNetwork, available, silent_network
 from tests.raft_node.cluster import Cluster, eventually, running_cluster
@@ -169,6 +170,7 @@ def main() -> int:
     if given.fault == "partition" and (why_not := available()):
         print(f"nobody can be cut off: {why_not}", file=sys.stderr)
         return UNAVAILABLE
+    end_by_exception()
     found = run(given.fault, given.times, given.seed)
     print(json.dumps(found))
     return 1 if found["wrong"] else 0

@@ -38,7 +38,9 @@ class SilentNetwork:
 
     def __init__(self, count: int) -> None:
         self._tag = f"lv{os.getpid()}"
-        self._subnet = f"198.18.{os.getpid() % 256}"  # of those that RFC 2544 sets aside for tests
+        self._subnet = (
+            f"198.{18 + os.getpid() // 256 % 2}.{os.getpid() % 256}"  # RFC 2544 sets 198.18.0.0/15 aside for tests
+        )
         self._numbers = range(1, count + 1)
 
     def set_up(self) -> None:
