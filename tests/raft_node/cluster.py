@@ -131,6 +131,9 @@ class Cluster:
 
     def __init__(self, scratch: Path, places: Mapping[int, Place], options: tuple[str, ...]) -> None:
         self.nodes = {number: Process(number, places, scratch / f"n{number}.log", options) for number in places}
+
+    def form(self) -> None:
+        """Start all of them with empty disks."""
         for node in self.nodes.values():
             node.begin("--form")
         for node in self.nodes.values():
@@ -194,6 +197,7 @@ def running_cluster(scratch: Path, *options: str, places: Mapping[int, Place] | 
     scratch.mkdir(exist_ok=True)
     cluster = Cluster(scratch, places or places_here(scratch), options)
     try:
+        cluster.form()
         yield cluster
     finally:
         cluster.stop()
