@@ -59,8 +59,10 @@ def digest_of(store: WalLogStore) -> Digest:
     log = store.log
     first, last = store.first_index(), store.last_index()
     found: list[Entry] = []
-    while first + len(found) <= last:
-        found += store.entries(first + len(found), last + 1, 100)
+    while (index := first + len(found)) <= last:
+        more = store.entries(index, last + 1, 100)
+        assert more[0].index == index, f"entry {more[0].index} was read where {index} is"
+        found += more
     assert [entry.index for entry in found] == list(range(first, last + 1)), "a gap"
     assert [store.term(entry.index) for entry in found] == [entry.term for entry in found]
     assert store.term(store.snapshot().index) == store.snapshot().term

@@ -146,6 +146,22 @@ def test_writes_on_their_way_say_nothing_about_a_log_behind_a_snapshot() -> None
     assert not log.matches(8, 2)
 
 
+def test_a_write_that_went_beyond_the_snapshot_says_nothing_about_the_log_behind_it() -> None:
+    """B4: what was on its way when the log was reset is about entries that were discarded."""
+    store, log = stored([1, 1])
+    log.append(entries(3, [1, 1, 1]))
+    log.hand_out(1)
+    store.install(SnapshotMeta(3, 2, ALONE, 1), b"state")
+    log.reset(3)
+    log.append(entries(4, [2, 2]))
+    log.hand_out(2)
+    log.persisted(1)
+    assert (log.durable, log.last) == (3, 5), "of the entries behind the snapshot none is fsynced"
+    store.write(None, entries(4, [2, 2]))
+    log.persisted(2)
+    assert log.durable == 5
+
+
 def test_entries_follow_each_other() -> None:
     _, log = stored([1, 2])
     with pytest.raises(AssertionError, match="entry 4 cannot follow 2"):

@@ -178,6 +178,20 @@ def test_log_files_are_let_go_once_what_counts_is_elsewhere() -> None:
     world.check_now()
 
 
+def test_a_removed_group_stays_away_when_the_log_has_forgotten_its_removal() -> None:
+    """LavinMQ (C15): a deleted queue came back."""
+    world = world_with(100)
+    world.create(8)
+    world.settle()
+    assert 7 in world.store.groups_file.states
+    world.remove(7)
+    removed_in = world.log.files().stop
+    while world.log.files().start <= removed_in:
+        world.append(8, world.now(8).last + 1, 1, [b"x" * 300])
+        world.settle()
+    world.check_recovered(world.log.durable, world.reopened())
+
+
 def test_entries_that_do_not_follow_are_a_mistake_of_ours() -> None:
     store = world_with(5).store.group(7)
     with pytest.raises(AssertionError, match="entry 9 follows 5"):
