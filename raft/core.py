@@ -76,6 +76,11 @@ class Core:
     def standing(self) -> Standing:
         return self._s.standing()
 
+    def sends_snapshot(self) -> bool:
+        """Whether a follower is receiving the newest one now."""
+        lead = self._s.leadership
+        return lead is not None and any(one.snapshot is not None for one in lead.progress.values())
+
     # Events
 
     def tick(self, now: float) -> None:

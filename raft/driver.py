@@ -37,6 +37,9 @@ from raft.messages import (
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 from storage.disk import Buffer
 
+# How much longer the log may grow than the rules say while a follower receives a snapshot.
+SNAPSHOT_HELD_BACK_TIMES = 8
+
 GroupId = int
 OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
 """Called with the results of the commands, in their order, or with None and why there are none."""
@@ -399,8 +402,12 @@ class Driver:
 
     @property
     def _snapshot_is_due(self) -> bool:
-        behind = self.applied - self._snapshot_index
-        return behind >= self._rules.entries_max or self._bytes_since_snapshot >= self._rules.bytes_max
+        entries, size, rules = self.applied - self._snapshot_index, self._bytes_since_snapshot, self._rules
+        if entries < rules.entries_max and size < rules.bytes_max:
+            return False
+        # A newer snapshot would send whoever receives the last one back to its begin; under load it might never end.
+        times = SNAPSHOT_HELD_BACK_TIMES if self.core.sends_snapshot() else 1
+        return entries >= rules.entries_max * times or size >= rules.bytes_max * times
 
     def take_snapshot(self) -> None:
         """Keep the machine's state as it is now, so that the log before it can go. One at a time."""

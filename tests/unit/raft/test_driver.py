@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raft.driver import Driver, GroupStore, SnapshotRules
+from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRules
 from raft.errors import Busy, NotCommitted, NotLeader, RaftError, Unknown
 from raft.membership import AddLearner, Change
 from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
@@ -30,6 +30,7 @@ class ScriptedCore:
         self.last = 0
         self.refusal: RaftError | None = None
         self.numbers = 0
+        self.sending_snapshot = False
 
     def _index(self, count: int) -> int:
         if self.refusal is not None:
@@ -56,6 +57,9 @@ class ScriptedCore:
 
     def persisted(self, number: int, now: float) -> None:
         self.calls.append(f"persisted {number}")
+
+    def sends_snapshot(self) -> bool:
+        return self.sending_snapshot
 
     def applied(self, index: int) -> None:
         self.calls.append(f"applied {index}")
@@ -274,6 +278,18 @@ def test_a_snapshot_is_taken_every_so_many_bytes() -> None:
     assert world.store.saved == []
     world.turn(committed=[entry(2, bytes(60))])
     assert [meta.index for meta, _, _ in world.store.saved] == [2]
+
+
+def test_a_snapshot_that_a_follower_receives_holds_the_next_one_back_for_a_while() -> None:
+    world = World(SnapshotRules(entries_max=3))
+    world.turn(committed=[entry(1), entry(2), entry(3)])
+    world.store.done[0](True)
+    world.core.sending_snapshot = True
+    last = 3 + 3 * SNAPSHOT_HELD_BACK_TIMES
+    world.turn(committed=[entry(index) for index in range(4, last)])
+    assert [meta.index for meta, _, _ in world.store.saved] == [3]
+    world.turn(committed=[entry(last)])
+    assert [meta.index for meta, _, _ in world.store.saved] == [3, last]
 
 
 def test_an_installed_snapshot_is_what_the_machine_stands_on() -> None:

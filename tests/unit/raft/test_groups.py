@@ -11,6 +11,7 @@ from raft.membership import AddLearner, RemoveMember
 from raft.messages import Membership, member_id
 from raft.node_log import StoreLimits
 from raft.register import Outcome, put
+from raft.settings import Settings
 from tests.sim.disk import Fault, SimDisk, fault_on
 from tests.unit.raft.groups_world import Answers, World
 
@@ -163,6 +164,29 @@ def test_snapshots_and_a_follower_that_was_away_for_longer_than_the_log(in_log: 
     world.restart(victim.number)  # and what was installed is what it begins with
     world.run(2.0)
     assert len(digests(world)) == 1
+
+
+def test_a_slow_receiver_of_a_snapshot_is_not_sent_back_to_its_begin_by_every_new_one() -> None:
+    """A snapshot is taken every 50 ms, and to send one takes 320."""
+    settings = Settings(snapshot_chunk_bytes=32, snapshot_window_chunks=1)
+    world = World(rules=SnapshotRules(entries_max=50), limits=SMALL, file_bytes_max=8_192, settings=settings)
+    leader = world.leader()
+    victim = world.others(leader.number)[0]
+    victim.kill()
+    number = 0
+
+    def go_on(milliseconds: int) -> None:
+        nonlocal number
+        for _ in range(milliseconds):
+            number += 1
+            leader.propose(put(b"%d" % (number % 37), b"value %d" % number))
+            world.run(0.001)
+
+    go_on(300)
+    world.restart(victim.number)
+    go_on(1_000)
+    status = leader.driver().core.status()
+    assert min(follower.match for follower in status.followers) > number - 100, "one never received its snapshot"
 
 
 def test_a_wiped_member_returns_as_a_learner_and_is_promoted() -> None:
