@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run test check bench proto docs clean
+.PHONY: setup run test check mutants sim bench proto docs clean
 
 setup: $(STAMP)
 
@@ -29,6 +29,14 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Historic bugs put back one by one: docs/mutants.md.
+mutants: setup
+	$(BIN)/python -m tests.mutants --jobs 2
+
+# Clusters of the consensus engine under every fault: docs/simulation.md.
+sim: setup
+	$(BIN)/python -m tests.sim --fresh --seeds 1000 --jobs 2
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -1,0 +1,188 @@
+"""Puts historic bugs back, one at a time, and looks which test notices.
+
+    python -m tests.mutants [NAME...] [--by KILLER] [--jobs N] [--json] [--record FILE]
+
+NAME is a patch of tests/mutants/raft, without `.patch`; all of them by default. Every mutant lives in a copy of the tree in a
+temporary directory. The killers (tests/mutants/killers.py) are asked in turn, or the one of --by alone, until an assertion
+fails. In the end the tests that killed are run on the tree without any patch, where they must pass. --record writes down the
+kills in a Markdown file, in the table between its two `kills` comments; rows of mutants that were not run stay.
+
+Exit status: 0 all were killed; 1 one survived, only crashed, or was killed by a test that fails anyway; 2 a patch no
+longer applies, or a killer could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.mutants.killers import KILLERS, Kill, Killer, KillerError, ask, warm_up
+from tests.mutants.patches import Patch, PatchError, all_patches
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("broker", "classic", "front", "native", "node", "raft", "storage", "client", "tests", "pyproject.toml")
+CRASHES_SHOWN = 4
+BEGIN, END = "<!-- kills -->", "<!-- end of kills -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one mutant."""
+
+    mutant: str
+    title: str
+    kill: Kill | None
+    crashes: tuple[str, ...]
+    seconds: float
+
+    def as_dict(self) -> dict[str, object]:
+        kill = self.kill._asdict() if self.kill is not None else None
+        return {**asdict(self), "kill": kill}
+
+    def line(self) -> str:
+        if self.kill is not None:
+            return f"{self.mutant:44} {self.seconds:6.1f} s  {self.kill.test}\n{'':56}{self.kill.why[:160]}"
+        how = f"ONLY CRASHED, in {len(self.crashes)} tests" if self.crashes else "SURVIVED"
+        shown = [f"{'':56}{one[:240]}" for one in self.crashes[:CRASHES_SHOWN]]
+        return "\n".join([f"{self.mutant:44} {self.seconds:6.1f} s  {how}", *shown])
+
+
+@contextmanager
+def copied(source: Path) -> Iterator[Path]:
+    """The parts of a tree that killers need, in a directory of their own."""
+    with tempfile.TemporaryDirectory(prefix="leveret-mutant-") as name:
+        root = Path(name)
+        for part in COPIED:
+            if (source / part).is_dir():
+                shutil.copytree(source / part, root / part)  # with compiled files: all keep their times
+            else:
+                shutil.copy2(source / part, root / part)
+        yield root
+
+
+def mutate(root: Path, patch: Patch) -> None:
+    """Raises PatchError."""
+    path = root / patch.path
+    path.write_text(patch.apply(path.read_text()))
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def run(base: Path, patch: Patch, killers: Sequence[Killer]) -> Result:
+    """Raises PatchError, KillerError."""
+    begun = time.perf_counter()
+    crashes: list[str] = []
+    kill = None
+    with copied(base) as root:
+        mutate(root, patch)
+        for killer in killers:
+            if killer.sees(patch.path):
+                kill, crashed = ask(root, killer)
+                crashes += crashed
+                if kill is not None:
+                    break
+    return Result(patch.name, patch.title, kill, tuple(crashes), time.perf_counter() - begun)
+
+
+def failing_anyway(base: Path, kills: Sequence[Kill]) -> list[str]:
+    """Tests that killed, and fail without a mutant too."""
+    found: list[str] = []
+    for killer in KILLERS:
+        tests = sorted({kill.test for kill in kills if kill.killer == killer.name})
+        while tests:  # a run ends at its first failure
+            kill, crashes = ask(base, killer, tuple(tests))
+            found += crashes
+            if kill is None:
+                break
+            found.append(f"{kill.test}: {kill.why}")
+            tests.remove(kill.test)
+    return found
+
+
+def table(rows: Sequence[str], results: Sequence[Result]) -> str:
+    """The rows that were there, with these results in their places."""
+    by_name = {row.split("`")[1]: row for row in rows if row.startswith("| `")}
+    for one in results:
+        killer = _test(one.kill.test) if one.kill else "**nobody**"
+        by_name[one.mutant] = f"| `{one.mutant}` | {one.title} | {killer} | {one.seconds:.1f} |"
+    known = {patch.name for patch in all_patches()}
+    kept = [by_name[name] for name in sorted(known.intersection(by_name))]
+    return "\n".join(["| mutant | the bug | killed by | seconds |", "|---|---|---|---|", *kept])
+
+
+def _test(node_id: str) -> str:
+    file, _, test = node_id.removeprefix("tests/").partition("::")
+    return f"`{file}` {test.removeprefix('test_').replace('_', ' ')}"
+
+
+def record(path: Path, results: Sequence[Result]) -> None:
+    before, _, rest = path.read_text().partition(BEGIN)
+    rows, found, after = rest.partition(END)
+    if not found:
+        raise PatchError(f"{path} has no place for the table: '{BEGIN}' and '{END}' are expected")
+    path.write_text(f"{before}{BEGIN}\n{table(rows.splitlines(), results)}\n{END}{after}")
+
+
+def chosen(names: Sequence[str]) -> list[Patch]:
+    """Raises PatchError."""
+    patches = all_patches()
+    unknown = set(names) - {patch.name for patch in patches}
+    if unknown:
+        raise PatchError(f"there is no mutant called {', '.join(sorted(unknown))}; see tests/mutants/raft")
+    return [patch for patch in patches if patch.name in names or not names]
+
+
+def main() -> int:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(prog="tests.mutants", description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument(
+        "--by", choices=[killer.name for killer in KILLERS], metavar="KILLER", help="ask this one alone"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
+    parser.add_argument("--json", action="store_true", help="print results as JSON")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="write the table into this Markdown file")
+    arguments = parser.parse_args()
+    killers = [killer for killer in KILLERS if arguments.by in (None, killer.name)]
+    results: list[Result] = []
+    try:
+        patches = chosen(arguments.names)
+        with copied(ROOT) as base, ThreadPoolExecutor(arguments.jobs) as pool:
+            for patch in patches:
+                patch.apply((base / patch.path).read_text())  # all of them, before any time is spent
+            warm_up(base)
+            for result in pool.map(partial(run, base, killers=killers), patches):
+                results.append(result)
+                print(result.line(), file=sys.stderr if arguments.json else sys.stdout, flush=True)
+            false = failing_anyway(base, [one.kill for one in results if one.kill is not None])
+        if arguments.record is not None:
+            record(arguments.record, results)
+    except (PatchError, KillerError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    survived = [one.mutant for one in results if one.kill is None]
+    if arguments.json:
+        print(json.dumps({"results": [one.as_dict() for one in results], "failing_anyway": false}, indent=2))
+    for test in false:
+        print(f"this test fails without any mutant, so it killed nothing: {test}", file=sys.stderr)
+    times = sorted(one.seconds for one in results)
+    print(
+        f"{len(results) - len(survived)} of {len(results)} mutants killed; median {times[len(times) // 2]:.1f} s, "
+        f"longest {times[-1]:.1f} s{', not killed: ' + ', '.join(survived) if survived else ''}",
+        file=sys.stderr if arguments.json else sys.stdout,
+    )
+    return 1 if survived or false else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Who is asked to notice a mutant, cheapest first; each a run of pytest in a copy of the tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+RECORDED = "see the difference"  # a scenario whose answers are others: what was promised and not kept says more
+SECONDS_MAX = 170  # for one killer: what takes longer hangs
+
+NODE = ("raft/driver.py", "raft/groups.py", "raft/failure_detector.py", "raft/transport.py", "raft/codec.py")
+STORE = (
+    "storage/", "raft/group_", "raft/jobs.py", "raft/live_entries.py", "raft/log_replay.py", "raft/moving.py",
+    "raft/node_log.py", "raft/packs.py", "raft/segments.py", "raft/snapshots.py", "raft/wal_log_store.py",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Killer:
+    """A group of tests."""
+
+    name: str
+    tests: tuple[str, ...]
+    only: str = ""  # which of them, for pytest's -k
+    to_the_end: bool = False  # run all though one failed: another may say more
+    blind_to: tuple[str, ...] = ()  # begins of paths that they cannot see: asking them would only take time
+
+    def sees(self, path: str) -> bool:
+        return not path.startswith(self.blind_to) if self.blind_to else True
+
+
+KILLERS = (
+    Killer("scenarios", ("tests/scenarios/raft",), to_the_end=True, blind_to=(*NODE, *STORE)),
+    Killer(
+        "core",
+        tuple(f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads")),
+        blind_to=(*NODE, *STORE),
+    ),
+    Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE)),
+    Killer(
+        "log",
+        tuple(
+            f"tests/unit/storage/test_{name}.py"
+            for name in ("wal_writer", "snapshot_file", "segment", "disk", "log_users", "group_commit", "wal_replay")
+        ),
+        blind_to=("raft/",),
+    ),
+    Killer(
+        "node",
+        tuple(f"tests/unit/raft/test_{name}.py" for name in ("driver", "failure_detector", "groups")),
+        blind_to=STORE,
+    ),
+    Killer(
+        "store",
+        tuple(f"tests/unit/raft/test_{name}.py" for name in ("wal_log_store", "log_replay", "jobs", "store_faults")),
+        blind_to=NODE,
+    ),
+    Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=NODE),
+    Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=NODE),
+    Killer("simulator", ("tests/mutants/simulated_seeds.py",)),
+)
+
+
+class Kill(NamedTuple):
+    """Which test noticed, and what it said."""
+
+    killer: str
+    test: str
+    why: str
+
+
+class Verdict(NamedTuple):
+    """`kill` is None when nobody noticed; `crashes` are tests that fell over without saying what is wrong."""
+
+    kill: Kill | None
+    crashes: tuple[str, ...]
+
+
+class KillerError(Exception):
+    """A killer could not be run."""
+
+
+def warm_up(root: Path) -> None:
+    """Import every test once, so that copies of this tree come compiled. Raises KillerError."""
+    _pytest(root, "--collect-only", *(test for killer in KILLERS for test in killer.tests))
+
+
+def ask(root: Path, killer: Killer, tests: tuple[str, ...] = ()) -> Verdict:
+    """Run a killer, or some of its tests, on the tree at `root`. Raises KillerError."""
+    notes = root / "witness.jsonl"
+    notes.unlink(missing_ok=True)
+    arguments = [f"--witness={notes}", "--hypothesis-seed=0", *(tests or (*killer.tests, "-k", killer.only))]
+    if killer.to_the_end:
+        arguments.append("--all-witnesses")
+    try:
+        _pytest(root, *arguments)
+    except subprocess.TimeoutExpired:
+        return Verdict(None, (f"{killer.name}: not at its end after {SECONDS_MAX} seconds",))
+    found = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+    kills = [Kill(killer.name, one["test"], one["why"]) for one in found if one["asserted"]]
+    kill = min(kills, key=lambda one: RECORDED in one.why, default=None)
+    return Verdict(kill, tuple(f"{one['test']}: {one['why']}" for one in found if not one["asserted"]))
+
+
+def _pytest(root: Path, *arguments: str) -> None:
+    """Raises KillerError when tests could not even be begun."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.mutants.witness",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [*command, *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode not in (0, 1):
+        raise KillerError(f"pytest {' '.join(arguments)} cannot be run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")

@@ -1,0 +1,61 @@
+"""Mutants do not rot: each patch fits the tree as it is, and what comes out is a program."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.patches import PATCHES, Patch, PatchError, parse, read
+from tests.tidy.sources import ROOT
+
+MUTANTS = sorted(PATCHES.glob("*.patch"))
+STORY = "What is wrong.\n\n"
+NAMES = "--- a/raft/x.py\n+++ b/raft/x.py\n"
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(MUTANTS) >= 40
+    changed = {read(path).path.partition("/")[0] for path in MUTANTS}
+    assert changed == {"raft", "storage"}
+
+
+@pytest.mark.parametrize("path", MUTANTS, ids=[path.stem for path in MUTANTS])
+def test_a_mutant_applies_and_is_another_program(path: Path) -> None:
+    patch = read(path)
+    before = (ROOT / patch.path).read_text()
+    after = patch.apply(before)
+    assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before)), f"{patch.name} changes comments only"
+    assert patch.title.endswith("."), f"the story of {patch.name} begins with a sentence on a line of its own"
+
+
+def test_lines_are_found_wherever_they_stand_now() -> None:
+    patch = parse("one", f"{STORY}{NAMES}@@ -900,2 +900,2 @@\n a\n-b\n+c\n")
+    assert patch == Patch("one", "What is wrong.", "raft/x.py", patch.hunks)
+    assert patch.apply("x\na\nb\n") == "x\na\nc\n"
+
+
+@pytest.mark.parametrize(("text", "times"), [("a\nc\n", 0), ("a\nb\na\nb\n", 2)])
+def test_a_patch_whose_place_is_not_certain_does_not_apply(text: str, times: int) -> None:
+    patch = parse("one", f"{STORY}{NAMES}@@ -1,2 +1,2 @@\n a\n-b\n+c\n")
+    with pytest.raises(PatchError, match=f"around 'b' stand {times} times in raft/x.py"):
+        patch.apply(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no diff at all\n", "is no unified diff"),
+        (f"{NAMES}@@ -1 +1 @@\n-a\n", "does not tell which bug"),
+        (f"{STORY}--- a/x.py\n+++ b/y.py\n@@ -1 +1 @@\n-a\n", "is no unified diff of one file"),
+        (f"{STORY}{NAMES}-a\n", "has no '@@' line"),
+        (f"{STORY}{NAMES}@@ -1 +1 @@\nab\n", "'ab' is no line"),
+        (f"{STORY}{NAMES}@@ -1 +1 @@\n a\n", "changes 0 lines"),
+        (f"{STORY}{NAMES}@@ -1 +1 @@\n" + "-a\n" * 4, "changes 4 lines"),
+        (f"{STORY}{NAMES}@@ -1 +1 @@\n+a\n", "nothing says where"),
+    ],
+)
+def test_what_is_no_patch_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(PatchError, match=problem):
+        parse("one", text)
