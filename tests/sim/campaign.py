@@ -18,7 +18,7 @@ from tests.sim.invariants import INVARIANTS
 from tests.sim.plan import KINDS, draw
 from tests.sim.run import Outcome, run
 
-BIG = 500  # seeds; smaller campaigns need not reach everything
+BIG = 1000  # seeds; smaller campaigns need not reach everything
 TWICE_EVERY = 100
 PROGRESS_EVERY_S = 10.0
 RARE_PATHS = (
@@ -31,6 +31,7 @@ RARE_PATHS = (
     "damaged member replaced",
     "repaired member votes again",
     "empty member begins",
+    "removed member deletes its log",
     "acknowledged entries lost by a minority",
     "leader commits before its own disk",
     "transfer",

@@ -7,14 +7,13 @@ What the numbers of a plan's Fault mean is told at each function. `span` is how 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from raft.errors import RaftError
-from raft.groups import NoSuchGroup
 from raft.membership import AddLearner, Change, Promote, RemoveMember, members_of
-from raft.messages import Membership, member_id, node_of
-from raft.register import Register
+from raft.messages import Membership, node_of
 from storage import names
 from tests.sim import atlas
 from tests.sim.disk import BLOCK, ENDLESS, Call, no_faults
@@ -565,7 +564,9 @@ def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool:
 # What operators do: all of it to every group
 
 
-def _change(faults: Faults, group: int, change: Change) -> bool:
+def _change(
+    faults: Faults, group: int, change: Change, then: Callable[[RaftError | None], None] = lambda error: None
+) -> bool:
     found = faults.world.leader(group)
     if found is None or found[0].process is None:
         return False
@@ -575,6 +576,7 @@ def _change(faults: Faults, group: int, change: Change) -> bool:
     def hand_over() -> None:
         def told(results: object, error: RaftError | None) -> None:
             faults.world.watch.count(f"{name}: {type(error).__name__ if error else 'done'}")
+            then(error)
 
         driver.change(change, told)
 
@@ -617,7 +619,11 @@ def _add(faults: Faults, fault: Fault, random: Random) -> bool:
         if found is None:
             continue
         nodes = [node_of(one) for one in members_of(found[1].core._s.membership)]
-        free = [site for site in world.sites.values() if site.number not in nodes and site.process is not None]
+        free = [
+            site
+            for site in world.sites.values()
+            if site.number not in nodes and site.process is not None and not world.is_leaving(site, group)
+        ]
         if not free:
             continue
         site = random.choice(free)
@@ -656,8 +662,25 @@ def _remove(faults: Faults, fault: Fault, random: Random) -> bool:
         left = [one for one in membership.voters if one not in gone]
         sound = [one for one in left if not world.is_frail(node_of(one))]
         if gone and len(sound) * 2 > len(left) and len(sound) * 2 > len(membership.voters):
-            asked = _change(faults, group, RemoveMember(gone[0])) or asked
+            asked = _change(faults, group, RemoveMember(gone[0]), partial(_delete_later, faults, site, group)) or asked
     return asked
+
+
+def _delete_later(faults: Faults, site: Site, group: int, error: RaftError | None) -> None:
+    """What operators do when a member is out of its group: its log goes, too. Until then it is not taken in again."""
+    if error is None:
+        site.leaving[group] = True
+        faults.later(0.5, _delete_log, faults, site, group)
+
+
+def _delete_log(faults: Faults, site: Site, group: int) -> None:
+    found = faults.world.leader(group)
+    site.leaving.pop(group, None)
+    if found is None or site.process is None or site.stopped or faults.world.driver(site, group) is None:
+        return
+    if site.number not in [node_of(one) for one in members_of(found[1].core._s.membership)]:
+        site.groups.pop(group, None)
+        site.run(site.life, site.process.leave, (group,))
 
 
 @kind("snapshot now")
@@ -668,6 +691,3 @@ def _snapshot_now(faults: Faults, fault: Fault, random: Random) -> bool:
     for driver in site.process.groups.drivers():
         site.run(site.life, driver.take_snapshot, ())
     return True
-
-
-__all__ = ["HAPPENINGS", "Faults", "NoSuchGroup", "Register", "member_id"]

@@ -1,6 +1,6 @@
 """The promises of replicated logs and of the log on disk, each a function that raises Violation with its own name.
 
-Sixteen are Raft's and eleven the store's; two of them are checked in two places, with a name each. `Book` holds what was ever
+Sixteen are Raft's, the others the store's; some are checked in two places, with a name each. `Book` holds what was ever
 shown to anybody of one group; twins (tests/sim/twin.py) hold what each member's log must be. Who calls these, and when, is
 tests/sim/watch.py: after every event, for what has changed since the last one.
 """
@@ -332,6 +332,11 @@ def snapshot_and_suffix_are_the_log(book: Book, state: LogModel, digest: str, co
 @invariant
 def nothing_is_deleted_unasked(book: Book, node: int, is_there: bool, why_not: str) -> None:
     assert is_there or why_not, f"node {node} had a member of group {book.group}, and nobody took it out"
+
+
+@invariant
+def who_was_deleted_stays_away(book: Book, node: int, member: MemberId, is_known: bool) -> None:
+    assert is_known, f"node {node} begins with member {member} of group {book.group}, which had deleted itself durably"
 
 
 def _show(model: LogModel) -> str:

@@ -16,18 +16,17 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from raft.driver import SnapshotRules
-from raft.errors import Damaged, RaftError
+from raft.errors import Damaged
 from raft.failure_detector import DetectorSettings
 from raft.group_records import Identity
 from raft.groups import Groups
-from raft.messages import Entry, MemberId, Membership, Message, SnapshotMeta, member_id, node_of
+from raft.messages import Entry, Membership, Message, SnapshotMeta, member_id, node_of
 from raft.node_log import RaftStore
 from raft.ready import Facts
 from raft.register import Register
 from raft.replicas import replica_at
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
-from storage.errors import StorageError
 from storage.log_users import LogUsers
 from storage.wal import Commit, LogCore
 from storage.wal_facts import load_or_create
@@ -275,8 +274,9 @@ class Process:
 
     def leave(self, group: int) -> None:
         """The group has taken this node out, for ever."""
-        self.groups.remove(group)
-        self.store.remove_group(group)
+        if any(driver.group == group for driver in self.groups.drivers()):  # else it is being repaired
+            self.groups.remove(group)
+        self.site.world.watch.removed(self, group, self.store.remove_group(group))
 
     @property
     def may_close(self) -> bool:
@@ -322,6 +322,7 @@ class Site:
         self.groups: dict[int, bool] = {}  # that are to have a member here
         self.random = Random(f"{world.plan.seed} node {number}")
         self.clock = NodeClock(world, self.random.random() * 1000)
+        self.leaving: dict[int, bool] = {}  # groups whose log here is deleted soon
         self.stopped = False  # by SIGSTOP
         self.deferred: deque[tuple[int, Callable[..., object], tuple[Any, ...]]] = deque()
         self.down_until = 0.0  # not started before
@@ -435,6 +436,3 @@ class Site:
             self.disk.kill()
         if process is not None:
             self.world.process_ended(self, process, power=power)
-
-
-__all__ = ["Crash", "MemberId", "NodeClock", "Process", "RaftError", "Site", "StorageError"]

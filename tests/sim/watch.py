@@ -15,6 +15,7 @@ from raft.driver import Driver
 from raft.errors import Damaged
 from raft.log_replay import files_of
 from raft.membership import decode as decode_membership
+from raft.membership import members_of
 from raft.messages import (
     AppendReply,
     Entry,
@@ -76,6 +77,7 @@ class Watch:
             tuple[int, MemberId, MemberId], int
         ] = {}  # group, leader, voter: the moment of its last answer
         self._acknowledged: dict[tuple[int, MemberId], tuple[int, int]] = {}  # group, member: index, term
+        self._leaving: dict[tuple[int, int], int] = {}  # the ticket that makes the end of a member durable
         self._unborn: dict[tuple[int, int], int] = {}  # the ticket that makes a new group durable
 
     def count(self, what: str) -> None:
@@ -102,10 +104,15 @@ class Watch:
         self.book(group).twins[member] = twin
         self._unborn[node, group] = process.store.last_ticket
 
-    def removed(self, node: int, group: int) -> None:
-        """The group has taken it out, and it deletes what it has."""
-        self._twins.pop((node, group), None)
-        self._forget_views(node, group)
+    def removed(self, process: Process, group: int, ticket: int) -> None:
+        """Its group has taken it out, and it deletes what it has. Until that is durable a crash may bring it back."""
+        key = (process.site.number, group)
+        self.count("removed member deletes its log")
+        self._leaving[key] = ticket
+        self._forget_views(*key)
+
+    def is_leaving(self, node: int, group: int) -> bool:
+        return (node, group) in self._leaving
 
     def appended(self, process: Process, group: int, ticket: int, facts: Facts | None, entries: list[Entry]) -> None:
         node = process.site.number
@@ -147,8 +154,8 @@ class Watch:
         self.count("membership change")
         if [one for one in after.voters if one in before.learners]:
             self.count("learner promotion")
-        came = [one for one in after.learners if one not in invariants_members(before)]
-        went = [one for one in invariants_members(before) if one not in invariants_members(after)]
+        came = [one for one in after.learners if one not in members_of(before)]
+        went = [one for one in members_of(before) if one not in members_of(after)]
         if came and went:
             self.count("damaged member replaced")
 
@@ -159,6 +166,9 @@ class Watch:
                 twin.fsynced(ticket)
                 if self._unborn.get((of, group), ticket + 1) <= ticket:
                     del self._unborn[of, group]
+        for key, gone in list(self._leaving.items()):
+            if key[0] == node and gone <= ticket:
+                del self._leaving[key], self._twins[key]
 
     def sending(self, process: Process, group: int, message: Message) -> None:
         twin, book = self._twins[process.site.number, group], self.book(group)
@@ -356,15 +366,29 @@ class Watch:
             for (node, group), twin in list(self._twins.items()):
                 if node == site.number:
                     self._judge_start(process, group, twin)
+            for group, store in process.store.stores.items():
+                self._judge_known(site, group, store)
         finally:
             site.disk.faults = faults
         for message in process.found:
             self.count(f"store says: {message.split(' ')[0]}")
 
+    def _judge_known(self, site: Site, group: int, store: WalLogStore) -> None:
+        """Nobody is here who was deleted, unless the disk is an old one."""
+        key, book = (site.number, group), self.book(group)
+        invariants.who_was_deleted_stays_away(book, site.number, store.member, key in self._twins or site.unsure)
+        if key not in self._twins:
+            self.count("deleted member is back on an old disk")
+            twin = self._twins[key] = Twin(site.number, group, model_of(store, book, may_be_damaged=True))
+            book.twins[store.member] = twin
+
     def _judge_start(self, process: Process, group: int, twin: Twin) -> None:
         site, book = process.site, self.book(group)
         store = process.store.stores.get(group)
         unborn = self._unborn.pop((site.number, group), None) is not None
+        if self._leaving.pop((site.number, group), None) is not None and store is None:
+            del self._twins[site.number, group]
+            return
         why_not = "its creation was not durable yet" if unborn else "its disk was damaged" if site.unsure else ""
         invariants.nothing_is_deleted_unasked(book, site.number, store is not None, why_not)
         if store is None:
@@ -467,10 +491,6 @@ class Watch:
 
 def _state(process: Process, group: int) -> State:
     return process.groups.driver(group).core._s
-
-
-def invariants_members(membership: Membership) -> tuple[MemberId, ...]:
-    return membership.voters + membership.learners
 
 
 def model_of(store: WalLogStore, book: Book, *, may_be_damaged: bool) -> LogModel:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from raft.driver import Driver
-from raft.errors import Damaged, RaftError
+from raft.errors import Damaged
 from raft.membership import members_of
 from raft.messages import Membership, member_id, node_of
 from raft.ready import Role
@@ -170,6 +170,8 @@ class World:
             site.was_rolled_back |= site.rolled_back
             site.rolled_back = False
             process.begin()
+            for group in [group for group in process.store.stores if group not in site.groups]:
+                process.leave(group)  # its deletion was not durable
             self.create_missing(site)
         except Crash as crash:
             self.watch.count("crash within a start")
@@ -233,6 +235,10 @@ class World:
             client.process_ended(process)
 
     # Questions
+
+    def is_leaving(self, site: Site, group: int) -> bool:
+        """Whether a member's log here is deleted soon, or was deleted and that is not durable yet."""
+        return group in site.leaving or self.watch.is_leaving(site.number, group)
 
     def is_frail(self, node: int) -> bool:
         return node <= self.shape.frail
@@ -397,6 +403,3 @@ class World:
             if order is None:
                 told = "\n".join(map(str, calls))
                 raise Violation("histories_are_linearizable", f"group {group}, {key}: nothing explains\n{told}")
-
-
-__all__ = ["RaftError", "World"]
