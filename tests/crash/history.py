@@ -15,6 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 FOREVER = math.inf
+VALUE_SHOWN_MAX = 40
 
 
 @dataclass(slots=True)
@@ -42,6 +43,11 @@ def judge(operations: list[Operation]) -> list[str]:
     return [f"{key!r}: {wrong}" for key, found in by_key.items() for wrong in _judge_key(found)]
 
 
+def brief(value: bytes | None) -> str:
+    """Enough of a value to know it by."""
+    return repr(value if value is None or len(value) <= VALUE_SHOWN_MAX else value[:VALUE_SHOWN_MAX] + b"...")
+
+
 def _judge_key(operations: list[Operation]) -> list[str]:
     puts = {one.written: one for one in operations if one.is_put}
     values = {one.version: one.written for one in operations if one.is_put and one.version}
@@ -52,15 +58,15 @@ def _judge_key(operations: list[Operation]) -> list[str]:
         known = values.setdefault(one.version, one.found)
         put = puts.get(one.found)
         if known != one.found:
-            wrong.append(f"version {one.version} is {known!r} and {one.found!r}")
+            wrong.append(f"version {one.version} is {brief(known)} and {brief(one.found)}")
         elif put is None:
-            wrong.append(f"{one.found!r} was read, and nobody put it")
+            wrong.append(f"{brief(one.found)} was read, and nobody put it")
         elif put.refused:
-            wrong.append(f"{one.found!r} was read, and its put was refused")
+            wrong.append(f"{brief(one.found)} was read, and its put was refused")
         else:
             put.version = one.version
             if one.ended < put.began:
-                wrong.append(f"{one.found!r} was read before it was put")
+                wrong.append(f"{brief(one.found)} was read before it was put")
     return wrong + _judge_order([one for one in operations if one.version or (not one.is_put and one.ended < FOREVER)])
 
 
@@ -75,5 +81,7 @@ def _judge_order(operations: list[Operation]) -> list[str]:
             position += 1
         if one.version < floor or (one.is_put and one.version == floor):
             what = "put as" if one.is_put else "read at"
-            wrong.append(f"{one.written or one.found!r} was {what} version {one.version} when {floor} had been seen")
+            wrong.append(
+                f"{brief(one.written or one.found)} was {what} version {one.version} when {floor} had been seen"
+            )
     return wrong

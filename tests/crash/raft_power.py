@@ -10,7 +10,8 @@ is under way then may or may not have been enough, but nobody is told about it.
 Every node must start again, as the member that it was: a power cut takes away only what nobody was promised, so a member that
 found something missing, and took a new number, has lost something that it had called durable. The history of all clients must
 be linearizable, and in the end all members must agree. In half of their lives nodes run with tiny log files and snapshots after
-a few entries, so that the cut hits log files that roll, segments and snapshots that are being written.
+a few entries, so that the cut hits log files that roll, segments and snapshots that are being written. In half of them an fsync
+takes 15 ms, as on a disk that turns: whoever is told before it ends is told long before the cut can still undo it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ LOAD_S = (0.05, 0.5)  # between two cuts, at least and at most
 AWAY_S = (0.0, 0.5)  # how long a node has no power
 WELL_WITHIN_S = 60.0
 TINY = ("--log-file-bytes", "131072", "--snapshot-entries", "100")
+SLOW = ("--fsync-ms", "15")
 UNAVAILABLE = 69
 UNINTERRUPTIBLE, STOPPED = "D", "T"  # states of a thread in /proc
 
@@ -92,8 +94,7 @@ class PowerCuts:
         victims = [self._cluster.nodes[number] for number in numbers]
         is_minority = len(victims) * 2 < len(self._cluster.nodes)
         self.verdict.leaders_cut += is_minority and victims[0] is self._cluster.leader(GROUP)
-        for node in victims:
-            stop_running(node)
+        stop_running(victims)
         for node in victims:
             self._disks[node.number].cut_power()
         for node in victims:
@@ -108,7 +109,7 @@ class PowerCuts:
     def _start(self, victims: Sequence[Process]) -> None:
         began = time.monotonic()
         for node in victims:
-            node.begin(*(TINY if self._random.random() < 0.5 else ()))
+            node.begin(*self._draw(TINY), *self._draw(SLOW))
         for node in victims:
             try:
                 node.wait_until_ready()
@@ -131,6 +132,9 @@ class PowerCuts:
         else:
             self.verdict.commit_seconds_max = max(self.verdict.commit_seconds_max, committed - ready)
 
+    def _draw(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        return options if self._random.random() < 0.5 else ()
+
     def _member(self, node: Process) -> int:
         return int(node.call("status", group=GROUP)["member"])
 
@@ -150,18 +154,21 @@ class PowerCuts:
             verdict.digest = eventually(lambda: agreed(self._cluster), "agreement of all members", WELL_WITHIN_S)
 
 
-def stop_running(node: Process) -> None:
-    """Until none of its threads will run again: each is stopped, or in the kernel and will be before it leaves that."""
-    node.signal(signal.SIGSTOP)
+def stop_running(nodes: Sequence[Process]) -> None:
+    """All at the same moment, until none of their threads will run again."""
+    for node in nodes:
+        node.signal(signal.SIGSTOP)
+    for node in nodes:
+        eventually(lambda node=node: stands_still(node), f"standstill of node {node.number}")
 
-    def all_stopped() -> bool:
-        states = [
-            task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
-            for task in Path(f"/proc/{node.process.pid}/task").iterdir()
-        ]
-        return STOPPED in states and all(state in (STOPPED, UNINTERRUPTIBLE) for state in states)
 
-    eventually(all_stopped, f"standstill of node {node.number}")
+def stands_still(node: Process) -> bool:
+    """Each thread is stopped, or in the kernel and will be before it leaves that."""
+    states = [
+        task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
+        for task in Path(f"/proc/{node.process.pid}/task").iterdir()
+    ]
+    return STOPPED in states and all(state in (STOPPED, UNINTERRUPTIBLE) for state in states)
 
 
 def run(minority: int, everybody: int, seed: int) -> Verdict:

@@ -37,6 +37,7 @@ def options() -> tuple[Options, str]:
     )
     parser.add_argument("--snapshot-entries", type=int, default=50_000)
     parser.add_argument("--log-file-bytes", type=int, default=64 << 20)
+    parser.add_argument("--fsync-ms", type=int, default=0, help="how much longer each fsync is to take")
     parser.add_argument("--store", default="", help="limits of raft/node_log.py: NAME=NUMBER, with commas between them")
     given = parser.parse_args()
     return Options(
@@ -50,6 +51,7 @@ def options() -> tuple[Options, str]:
         secret=os.environ["RAFT_NODE_SECRET"],
         snapshot_entries=given.snapshot_entries,
         log_file_bytes=given.log_file_bytes,
+        fsync_s=given.fsync_ms / 1000,
         store=StoreLimits(**{name: int(number) for name, number in pairs(given.store)}),
     ), given.service
 

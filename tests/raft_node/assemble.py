@@ -32,10 +32,12 @@ from storage.wal import LOG_ID_BYTES, LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
+from tests.raft_node.slow_disk import SlowDisk
 
 TICK_S = 0.1
 REBALANCE_S = 5.0
 LEADERS_MOVED_MAX = 50  # in one go
+INLINE_BYTES_MAX = 65_536
 EAGER = 4.0  # of the member that should lead; see Settings.eagerness
 
 logger = logging.getLogger("raft_node")
@@ -55,6 +57,7 @@ class Options:
     secret: str
     snapshot_entries: int = 50_000
     log_file_bytes: int = 64 << 20
+    fsync_s: float = 0.0  # longer than the disk takes, each time
     store: StoreLimits = field(default_factory=StoreLimits)
 
 
@@ -72,7 +75,7 @@ class RaftNode:
 
     async def start(self) -> None:
         options, loop = self._options, asyncio.get_running_loop()
-        disk = OsDisk(options.data_dir)
+        disk = SlowDisk(options.data_dir, options.fsync_s) if options.fsync_s else OsDisk(options.data_dir)
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
         me = Identity(options.number, self._next_incarnation(disk))
@@ -137,7 +140,8 @@ class RaftNode:
         end = replay.finish()
         self.store.finish(end)
         core = LogCore(facts.log_id, end, self._options.log_file_bytes)
-        self.log = LogWriter(core, disk, loop, facts, on_failed=self._stop)
+        inline_bytes_max = 0 if self._options.fsync_s else INLINE_BYTES_MAX  # a slow one must not hold up the loop
+        self.log = LogWriter(core, disk, loop, facts, on_failed=self._stop, commit_inline_bytes_max=inline_bytes_max)
         self.store.attach(self.log, LogUsers(self.log).join("raft"))
         self._undo.callback(self.store.close)
         self._undo.callback(self.log.close)
