@@ -36,6 +36,7 @@ from tests.raft_node.cluster import Cluster, eventually, running_cluster
 CLIENTS = 4
 LOYAL_PUT_SHARES = (0.0, 0.0, 0.0, 0.6)  # of the clients that stay with the old leader
 QUIET_S = 0.2  # between two faults, so that each hits a working group
+WAKE_S = 0.3  # how long those who stay with the old leader go on asking when a fault has ended
 HOLD_S = 3.0  # how long a fault lasts after the next commit, for those who still ask the old leader
 WELL_WITHIN_S = 60.0
 UNAVAILABLE = 69
@@ -72,6 +73,7 @@ class Rig:
         time.sleep(HOLD_S)
         until = time.monotonic()
         end()
+        time.sleep(WAKE_S)
         for one in self.loyal:
             one.to = None
         operations = [operation for one in self.loyal for operation in one.operations]
