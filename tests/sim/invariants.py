@@ -243,11 +243,19 @@ def one_change_at_a_time(
 
 @invariant
 def read_asked_a_majority(
-    book: Book, leader: MemberId, voters: Sequence[MemberId], heard: Collection[MemberId], index: int, committed: int
+    book: Book,
+    leader: MemberId,
+    memberships: Sequence[Sequence[MemberId]],
+    heard: Collection[MemberId],
+    index: int,
+    committed: int,
 ) -> None:
-    """`heard`: who said since the question that this leader leads; `committed`: what was when it was asked."""
-    said = [voter for voter in voters if voter == leader or voter in heard]
-    assert len(said) >= majority_of(len(voters)), f"{leader} answers a read; of {voters} only {said} were heard since"
+    """`memberships`: the voters of each that was in force since the question; `heard`: who said since then that this leader
+    leads; `committed`: what was when it was asked."""
+    asked = any(
+        sum(one == leader or one in heard for one in voters) >= majority_of(len(voters)) for voters in memberships
+    )
+    assert asked, f"{leader} answers a read; of {memberships[0]} only {sorted(heard)} were heard since"
     assert index >= committed, f"{leader} answers a read as of {index}; {committed} were committed when it was asked"
 
 

@@ -70,6 +70,9 @@ class Watch:
         self.moment = 0  # counts events; what is later has a higher one
         self._views: dict[tuple[int, int], View] = {}  # node, group
         self._twins: dict[tuple[int, int], Twin] = {}  # node, group
+        self._voters: dict[
+            tuple[int, int], list[tuple[int, tuple[MemberId, ...]]]
+        ] = {}  # since which moments, newest last
         self._named: dict[
             tuple[int, int], tuple[object, object]
         ] = {}  # segments and snapshot, when files were looked for
@@ -214,9 +217,13 @@ class Watch:
     def read_answered(self, process: Process, group: int, asked: int, committed: int) -> None:
         """A read that began at moment `asked`, when `committed` entries were."""
         s = _state(process, group)
-        voters = s.membership.voters
-        heard = [voter for voter in voters if self._heard.get((group, s.me, voter), -1) >= asked]
-        invariants.read_asked_a_majority(self.book(group), s.me, voters, heard, s.applied, committed)
+        heard = [member for (of, me, member), at in self._heard.items() if (of, me) == (group, s.me) and at >= asked]
+        memberships = [s.membership.voters]  # any that was in force meanwhile may have been asked
+        for since, voters in reversed(self._voters.get((process.site.number, group), ())):
+            memberships.append(voters)
+            if since < asked:
+                break
+        invariants.read_asked_a_majority(self.book(group), s.me, memberships, heard, s.applied, committed)
 
     def deleted(self, site: Site, name: str) -> None:
         """A file is about to go."""
@@ -263,6 +270,8 @@ class Watch:
         book = self.book(driver.group)
         if old is None:
             old = View()
+        if voters != old.voters:
+            self._voters.setdefault(key, []).append((self.moment, voters))
         if lead is not None and (old.role is not Role.LEADER or old.term != s.term):
             self._judge_leader(s, book, twin)
         if commit != old.commit:
