@@ -35,6 +35,7 @@ from storage.wal_writer import LogWriter
 from tests.raft_node.slow_disk import SlowDisk
 
 TICK_S = 0.1
+DURABLE_WITHIN_S = 30.0
 REBALANCE_S = 5.0
 LEADERS_MOVED_MAX = 50  # in one go
 INLINE_BYTES_MAX = 65_536
@@ -98,6 +99,7 @@ class RaftNode:
         self.store.on_damaged = self.groups.damaged
         self._undo.callback(self.groups.close)
         self._begin_groups()
+        await self._until_groups_are_durable()
 
         secret = Secret(options.secret.encode())
         for node in options.peers:
@@ -159,6 +161,14 @@ class RaftNode:
                 me = member_id(options.number, replica)
                 self.store.create_group(GroupIdentity(group, me, f"register-{group}", "register", membership))
             self._take_part(group)
+
+    async def _until_groups_are_durable(self) -> None:
+        """Before the node says that it is ready: if the founders of a group lost their beginning, nobody could vote in it."""
+        ticket, reached = self.store.last_ticket, asyncio.Event()
+        self.log.when_durable(lambda durable: reached.set() if durable >= ticket else None)
+        async with asyncio.timeout(DURABLE_WITHIN_S):
+            while self.log.durable < ticket:
+                await reached.wait()
 
     def _take_part(self, group: int) -> None:
         nodes = sorted((self._options.number, *self._options.peers))
