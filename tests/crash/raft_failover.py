@@ -5,7 +5,8 @@ python -m tests.crash.raft_failover --fault pause --times 50
 python -m tests.crash.raft_failover --fault partition --times 50       (as root; see tests/crash/silence.py)
 
 Prints the time from the fault to the next commit (p50, p99, max; of an operation that began when the fault was complete), and
-what is wrong with the history that all clients have seen, which must be nothing. Some clients stay with the leader that was cut
+what is wrong with the history that all clients have seen, which must be nothing. Ends with 1 when something is, or when p99 is
+above its bar. Some clients stay with the leader that was cut
 off or paused, and go on asking it: what it says then is part of the history, so a stale read would be found. The leader is cut
 off in one of four ways, in turn: it is not heard and hears nobody; it is not heard; it hears nobody; it is paused as well until
 the others have gone on, and still cut off when it wakes, believing that it leads.
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.crash.history import Operation, judge
 from tests.crash.power import end_by_exception
@@ -39,6 +41,7 @@ QUIET_S = 0.2  # between two faults, so that each hits a working group
 WAKE_S = 0.3  # how long those who stay with the old leader go on asking when a fault has ended
 HOLD_S = 3.0  # how long a fault lasts after the next commit, for those who still ask the old leader
 WELL_WITHIN_S = 60.0
+BARS_MS = {"kill": 1_000, "pause": 3_000, "partition": 3_000}  # for p99
 UNAVAILABLE = 69
 
 
@@ -121,7 +124,7 @@ def partition(rig: Rig) -> float:
 FAULTS: dict[str, Callable[[Rig], float]] = {"kill": kill, "pause": pause, "partition": partition}
 
 
-def run(fault: str, times: int, seed: int) -> dict[str, object]:
+def run(fault: str, times: int, seed: int) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leveret-failover-")))
         network = stack.enter_context(silent_network()) if fault == "partition" else None
@@ -145,7 +148,7 @@ def run(fault: str, times: int, seed: int) -> dict[str, object]:
         return verdict(fault, seed, rig) | {"digest": digest}
 
 
-def verdict(fault: str, seed: int, rig: Rig) -> dict[str, object]:
+def verdict(fault: str, seed: int, rig: Rig) -> dict[str, Any]:
     operations: list[Operation] = [one for worker in [*rig.workers, *rig.loyal] for one in worker.operations]
     took = sorted(rig.took)
     return {
@@ -154,6 +157,7 @@ def verdict(fault: str, seed: int, rig: Rig) -> dict[str, object]:
         "times": len(took),
         "p50_ms": round(took[len(took) // 2] * 1000),
         "p99_ms": round(took[len(took) * 99 // 100] * 1000),
+        "p99_bar_ms": BARS_MS[fault],
         "max_ms": round(took[-1] * 1000),
         "operations": len(operations),
         "unknown": sum(one.is_put and not one.version and not one.refused for one in operations),
@@ -175,7 +179,7 @@ def main() -> int:
     end_by_exception()
     found = run(given.fault, given.times, given.seed)
     print(json.dumps(found))
-    return 1 if found["wrong"] else 0
+    return 1 if found["wrong"] or found["p99_ms"] > found["p99_bar_ms"] else 0
 
 
 if __name__ == "__main__":
