@@ -6,10 +6,10 @@ python -m tests.crash.raft_failover --fault partition --times 50       (as root;
 
 Prints the time from the fault to the next commit (p50, p99, max; of an operation that began when the fault was complete), and
 what is wrong with the history that all clients have seen, which must be nothing. Ends with 1 when something is, or when p99 is
-above its bar. Some clients stay with the leader that was cut
-off or paused, and go on asking it: what it says then is part of the history, so a stale read would be found. The leader is cut
-off in one of four ways, in turn: it is not heard and hears nobody; it is not heard; it hears nobody; it is paused as well until
-the others have gone on, and still cut off when it wakes, believing that it leads.
+above its bar. Some clients stay with the leader that was cut off or paused, and go on asking it: what it says then is part of
+the history, so a stale read would be found. The leader is cut off in one of four ways, in turn: it is not heard and hears
+nobody; it is not heard; it hears nobody; it is paused as well until the others have gone on, and still cut off when it wakes,
+believing that it leads.
 """
 
 from __future__ import annotations
