@@ -170,12 +170,10 @@ def installed(s: State, meta: SnapshotMeta, now: float) -> None:
 
 
 def install_failed(s: State, now: float) -> None:
-    """Its bytes were not what they should be: from the beginning. The log is as it was."""
+    """Its bytes were not what they should be, or the disk took none: from the beginning. The log is as it was. The leader is
+    not told, and asks in a while: where nothing can be installed, it would send the whole snapshot again and again at once."""
     assert s.installing is not None, "a snapshot could not be installed, but none was to be"
-    index = s.installing.index
     s.installing = s.intake = None
-    if s.leader:
-        s.messages_after.append(SnapshotReply(s.leader, s.me, s.term, index, 0))
     s.arm(now)
 
 

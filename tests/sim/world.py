@@ -31,6 +31,8 @@ from tests.sim.watch import Watch, model_of
 
 CONVERGE_WITHIN_S = 30.0  # after the last question of a client
 STEP_S = 0.5
+STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second
+STORM_S = 1.0
 
 
 class World:
@@ -51,6 +53,7 @@ class World:
         self.clients = [Client(self, number, self.history) for number in range(1, self.shape.clients + 1)]
         self.is_healed = False
         self._is_in_event = False
+        self._storm_since, self._storm_at = 0.0, STORM_EVENTS
         self.away: list[int] = []  # sites that are left dead at the end
         self.faults = Faults(self)
 
@@ -87,6 +90,8 @@ class World:
         assert not self._is_in_event, "an event within another one, whose process may end with it"
         self._is_in_event = True
         self.watch.moment += 1
+        if self.trace.events >= self._storm_at:
+            self._look_for_storm()
         process = site.process
         assert process is not None, f"node {site.number} is down"
         self.trace.event(self.loop.time(), site.number, getattr(callback, "__name__", "call"))
@@ -107,6 +112,13 @@ class World:
             self._look(site, process)
         finally:
             self._is_in_event = False
+
+    def _look_for_storm(self) -> None:
+        """Nobody answers an answer at once, for ever."""
+        now = self.loop.time()
+        if now - self._storm_since < STORM_S:
+            raise Violation("no_storm", f"{STORM_EVENTS} events in {now - self._storm_since:.3f} seconds")
+        self._storm_since, self._storm_at = now, self.trace.events + STORM_EVENTS
 
     def _look(self, site: Site, process: Process) -> None:
         if process.failed is not None:

@@ -235,6 +235,20 @@ def test_an_append_while_a_snapshot_is_installed_is_refused_without_a_look_at_th
     assert replies == [AppendReply(YOU, ME, 1, False, 3, 3, rejected=4, hint_term=1)]
 
 
+def test_a_snapshot_that_cannot_be_installed_is_not_asked_for_again_at_once() -> None:
+    """Found by the simulator (seed 100601): the store had stopped its work, and the leader sent the whole snapshot again and
+    again as fast as the network took it."""
+    core, store = core_of(THREE)
+    meta = SnapshotMeta(9, 1, THREE, 1)
+    core.step(SnapshotChunk(ME, YOU, 1, meta, 0, b"state", last=True), 0.0)
+    assert [ready.install for ready in persist(core, store)] == [meta]
+    core.install_failed()
+    assert [message for ready in persist(core, store) for message in ready.messages_after] == []
+    core.step(SnapshotChunk(ME, YOU, 1, meta, 0, b"", last=False), 0.5)
+    replies = [message for ready in persist(core, store) for message in ready.messages_after]
+    assert replies == [SnapshotReply(YOU, ME, 1, 9, 0)], "the leader's question is answered: from the beginning"
+
+
 def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:
     core, _ = leader()
     core.suspect(3, 0.0)
