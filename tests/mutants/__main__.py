@@ -44,6 +44,7 @@ class Result:
     kill: Kill | None
     crashes: tuple[str, ...]
     seconds: float
+    cpu_s: float  # of the killers: this does not depend on what else the machine does
 
     def as_dict(self) -> dict[str, object]:
         kill = self.kill._asdict() if self.kill is not None else None
@@ -51,10 +52,12 @@ class Result:
 
     def line(self) -> str:
         if self.kill is not None:
-            return f"{self.mutant:44} {self.seconds:6.1f} s  {self.kill.test}\n{'':56}{self.kill.why[:160]}"
-        how = f"ONLY CRASHED, in {len(self.crashes)} tests" if self.crashes else "SURVIVED"
-        shown = [f"{'':56}{one[:240]}" for one in self.crashes[:CRASHES_SHOWN]]
-        return "\n".join([f"{self.mutant:44} {self.seconds:6.1f} s  {how}", *shown])
+            how, why = self.kill.test, [self.kill.why]
+        else:
+            how = f"ONLY CRASHED, in {len(self.crashes)} tests" if self.crashes else "SURVIVED"
+            why = list(self.crashes[:CRASHES_SHOWN])
+        head = f"{self.mutant:44} {self.seconds:6.1f} s, {self.cpu_s:5.1f} s of CPU  "
+        return "\n".join([head + how, *(" " * len(head) + one[:200] for one in why)])
 
 
 @contextmanager
@@ -82,16 +85,18 @@ def run(base: Path, patch: Patch, killers: Sequence[Killer]) -> Result:
     """Raises PatchError, KillerError."""
     begun = time.perf_counter()
     crashes: list[str] = []
+    cpu_s = 0.0
     kill = None
     with copied(base) as root:
         mutate(root, patch)
         for killer in killers:
             if killer.sees(patch.path):
-                kill, crashed = ask(root, killer)
+                kill, crashed, taken = ask(root, killer)
                 crashes += crashed
+                cpu_s += taken
                 if kill is not None:
                     break
-    return Result(patch.name, patch.title, kill, tuple(crashes), time.perf_counter() - begun)
+    return Result(patch.name, patch.title, kill, tuple(crashes), time.perf_counter() - begun, cpu_s)
 
 
 def failing_anyway(base: Path, kills: Sequence[Kill]) -> list[str]:
@@ -100,7 +105,7 @@ def failing_anyway(base: Path, kills: Sequence[Kill]) -> list[str]:
     for killer in KILLERS:
         tests = sorted({kill.test for kill in kills if kill.killer == killer.name})
         while tests:  # a run ends at its first failure
-            kill, crashes = ask(base, killer, tuple(tests))
+            kill, crashes, _ = ask(base, killer, tuple(tests))
             found += crashes
             if kill is None:
                 break
@@ -114,10 +119,10 @@ def table(rows: Sequence[str], results: Sequence[Result]) -> str:
     by_name = {row.split("`")[1]: row for row in rows if row.startswith("| `")}
     for one in results:
         killer = _test(one.kill.test) if one.kill else "**nobody**"
-        by_name[one.mutant] = f"| `{one.mutant}` | {one.title} | {killer} | {one.seconds:.1f} |"
+        by_name[one.mutant] = f"| `{one.mutant}` | {one.title} | {killer} | {one.cpu_s:.1f} |"
     known = {patch.name for patch in all_patches()}
     kept = [by_name[name] for name in sorted(known.intersection(by_name))]
-    return "\n".join(["| mutant | the bug | killed by | seconds |", "|---|---|---|---|", *kept])
+    return "\n".join(["| mutant | the bug | killed by | CPU seconds |", "|---|---|---|---|", *kept])
 
 
 def _test(node_id: str) -> str:
@@ -163,10 +168,10 @@ def main() -> int:
             warm_up(base)
             for result in pool.map(partial(run, base, killers=killers), patches):
                 results.append(result)
+                if arguments.record is not None:  # at once: a run that is cut off has found out something, too
+                    record(arguments.record, results)
                 print(result.line(), file=sys.stderr if arguments.json else sys.stdout, flush=True)
             false = failing_anyway(base, [one.kill for one in results if one.kill is not None])
-        if arguments.record is not None:
-            record(arguments.record, results)
     except (PatchError, KillerError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -175,9 +180,9 @@ def main() -> int:
         print(json.dumps({"results": [one.as_dict() for one in results], "failing_anyway": false}, indent=2))
     for test in false:
         print(f"this test fails without any mutant, so it killed nothing: {test}", file=sys.stderr)
-    times = sorted(one.seconds for one in results)
+    times = sorted(one.cpu_s for one in results)
     print(
-        f"{len(results) - len(survived)} of {len(results)} mutants killed; median {times[len(times) // 2]:.1f} s, "
+        f"{len(results) - len(survived)} of {len(results)} mutants killed; median {times[len(times) // 2]:.1f} s of CPU, "
         f"longest {times[-1]:.1f} s{', not killed: ' + ', '.join(survived) if survived else ''}",
         file=sys.stderr if arguments.json else sys.stdout,
     )

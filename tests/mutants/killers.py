@@ -79,6 +79,7 @@ class Verdict(NamedTuple):
 
     kill: Kill | None
     crashes: tuple[str, ...]
+    cpu_s: float
 
 
 class KillerError(Exception):
@@ -100,11 +101,11 @@ def ask(root: Path, killer: Killer, tests: tuple[str, ...] = ()) -> Verdict:
     try:
         _pytest(root, *arguments)
     except subprocess.TimeoutExpired:
-        return Verdict(None, (f"{killer.name}: not at its end after {SECONDS_MAX} seconds",))
-    found = [json.loads(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+        return Verdict(None, (f"{killer.name}: not at its end after {SECONDS_MAX} seconds",), SECONDS_MAX)
+    *found, end = map(json.loads, notes.read_text().splitlines())
     kills = [Kill(killer.name, one["test"], one["why"]) for one in found if one["asserted"]]
     kill = min(kills, key=lambda one: RECORDED in one.why, default=None)
-    return Verdict(kill, tuple(f"{one['test']}: {one['why']}" for one in found if not one["asserted"]))
+    return Verdict(kill, tuple(f"{one['test']}: {one['why']}" for one in found if not one["asserted"]), end["cpu_s"])
 
 
 def _pytest(root: Path, *arguments: str) -> None:

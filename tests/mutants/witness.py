@@ -1,12 +1,14 @@
 """A pytest plugin: ends the run at the first assertion that fails, and writes down which it was.
 
 Any other exception is written down as a crash, and the run goes on: a mutant that merely falls over has not been understood.
-With `--all-witnesses` the run goes on in any case. Each line of the file that `--witness` names is one JSON object.
+With `--all-witnesses` the run goes on in any case. Each line of the file that `--witness` names is one JSON object; the last
+one says how much of a processor the run has taken.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -34,16 +36,25 @@ def pytest_runtest_makereport(
     if report.failed and call.excinfo is not None:
         error = call.excinfo.value
         told = next((one for one in _leaves(error) if isinstance(one, AssertionError | pytest.fail.Exception)), None)
-        line = {
+        line: dict[str, object] = {
             "test": item.nodeid,
             "asserted": told is not None,
             "why": f"{type(told or error).__name__}: {str(told or error).strip()}".partition("\n")[0],
         }
-        with Path(item.config.getoption("--witness")).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        _write_down(item.config, line)
         if told is not None and not item.config.getoption("--all-witnesses"):
             item.session.shouldfail = "an assertion failed"
     return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    _write_down(session.config, {"cpu_s": time.process_time()})
+
+
+def _write_down(config: pytest.Config, line: dict[str, object]) -> None:
+    if config.getoption("--witness"):
+        with Path(config.getoption("--witness")).open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

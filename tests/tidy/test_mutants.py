@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import Result, chosen, table
+from tests.mutants.killers import KILLERS, Kill
 from tests.mutants.patches import PATCHES, Patch, PatchError, parse, read
 from tests.tidy.sources import ROOT
 
@@ -28,6 +30,34 @@ def test_a_mutant_applies_and_is_another_program(path: Path) -> None:
     after = patch.apply(before)
     assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(before)), f"{patch.name} changes comments only"
     assert patch.title.endswith("."), f"the story of {patch.name} begins with a sentence on a line of its own"
+
+
+def test_each_mutant_is_seen_by_a_cheap_killer_and_by_the_simulator() -> None:
+    for path in MUTANTS:
+        seeing = [killer.name for killer in KILLERS if killer.sees(read(path).path)]
+        assert len(seeing) >= 2 and seeing[-1] == "simulator", f"{path.stem} is seen by {seeing}"
+
+
+def test_every_mutant_is_in_the_table_of_kills() -> None:
+    kills = (ROOT / "docs/mutants.md").read_text()
+    assert [path.stem for path in MUTANTS if f"| `{path.stem}` |" not in kills] == []
+    assert "**nobody**" not in kills
+
+
+def test_a_mutant_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(PatchError, match="no mutant called unheard_of"):
+        chosen(["unheard_of", MUTANTS[0].stem])
+
+
+def test_rows_of_mutants_that_were_not_run_stay() -> None:
+    first, second = MUTANTS[0].stem, MUTANTS[1].stem
+    old = [
+        f"| `{first}` | A. | by one | 1.0 |",
+        f"| `{second}` | B. | by one | 1.0 |",
+        "| `gone` | C. | by one | 1.0 |",
+    ]
+    result = Result(second, "B.", Kill("log", "tests/unit/x.py::test_it_is_so", "it is not"), (), 9.0, 2.0)
+    assert table(old, [result]).splitlines()[2:] == [old[0], f"| `{second}` | B. | `unit/x.py` it is so | 2.0 |"]
 
 
 def test_lines_are_found_wherever_they_stand_now() -> None:

@@ -212,7 +212,8 @@ class World:
         for group, states in self.history.items():
             if states[-1][1] is not None:
                 with nothing_is_lost(group):
-                    assert digest_of(self.store.group(group)) == states[-1][1]
+                    found = digest_of(self.store.group(group))
+                assert found == states[-1][1], f"group {group} is {found}, and was {states[-1][1]}"
 
     def check_recovered(self, durable: int, opened: World) -> None:
         """Every group is what it was at some moment not before the last durable commit; that is its state from now on."""
