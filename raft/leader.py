@@ -65,6 +65,7 @@ def count(s: State, lead: Leadership, now: float) -> None:
         lead.news_at = now + s.settings.commit_news_s
     succession.go_on(s, lead, now)
     if s.leadership is lead:
+        confirm_round(s, lead)  # who had not said it back may have been removed
         ask_round(s, lead)
 
 
