@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from raft.majority import majority_of
+from raft.membership import decode
 from raft.messages import (
     Append,
     AppendReply,
@@ -28,6 +29,8 @@ from raft.messages import (
 )
 from raft.register import Register
 from tests.sim.twin import LogModel, Row, Twin
+
+NOBODY = Membership(())
 
 
 class Violation(AssertionError):
@@ -49,6 +52,7 @@ class Book:
     seen: dict[tuple[int, int], tuple[int, bytes, int]] = field(
         default_factory=dict
     )  # index, term: kind, data, term before
+    membership: Membership = NOBODY  # the newest committed one
     committed: list[Row] = field(default_factory=list)
     committed_in: list[int] = field(
         default_factory=list
@@ -67,6 +71,8 @@ class Book:
         self.committed.append(row)
         self.committed_in.append(max(in_term, self.committed_in[-1]) if self.committed_in else in_term)
         term, kind, data = row
+        if kind == EntryKind.MEMBERSHIP:
+            self.membership = decode(data)
         if kind == EntryKind.COMMAND:
             self.places[data] = len(self.committed)
             self.machine.apply([Entry(len(self.committed), term, kind, data)])

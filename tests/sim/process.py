@@ -252,7 +252,7 @@ class Process:
     def create(self, group: int, replica: int, membership: Membership) -> None:
         me = member_id(self.site.number, replica)
         self.store.create_group(Identity(group, me, f"g{group}", "register", membership))
-        self.site.world.watch.created(self, group, me)
+        self.site.world.watch.created(self, group, me, membership)
         self.take_part(group)
 
     def take_part(self, group: int) -> None:

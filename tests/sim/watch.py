@@ -101,10 +101,12 @@ class Watch:
 
     # What a process tells
 
-    def created(self, process: Process, group: int, member: MemberId) -> None:
-        node = process.site.number
+    def created(self, process: Process, group: int, member: MemberId, membership: Membership) -> None:
+        node, book = process.site.number, self.book(group)
         twin = self._twins[node, group] = Twin(node, group, LogModel(member))
-        self.book(group).twins[member] = twin
+        book.twins[member] = twin
+        if membership.voters:
+            book.membership = membership
         self._unborn[node, group] = process.store.last_ticket
 
     def removed(self, process: Process, group: int, ticket: int) -> None:

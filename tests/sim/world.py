@@ -266,8 +266,8 @@ class World:
         return (found[1], found[2]) if found else None
 
     def memberships(self, group: int) -> list[Membership]:
-        """All that are in force somewhere, or would be after a start."""
-        found: dict[Membership, None] = {}
+        """The newest that is committed, and all that are in force somewhere."""
+        found: dict[Membership, None] = {self.watch.book(group).membership: None}
         for site in self.sites.values():
             if site.process is not None:
                 for driver in site.process.groups.drivers():
