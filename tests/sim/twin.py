@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from raft.messages import Entry, MemberId
+from raft.packs import packed
 from raft.ready import Facts
 
 Row = tuple[int, int, bytes]  # term, kind, data
@@ -132,9 +133,10 @@ class Twin:
     def append(self, ticket: int, facts: Facts | None, entries: list[Entry]) -> None:
         if facts is not None:
             self.take(ticket, SetFacts(facts))
-        if entries:
-            rows = [(entry.term, int(entry.kind), entry.data) for entry in entries]
-            self.take(ticket, AddRows(entries[0].index, rows))
+        for pack in packed(entries):  # each is a record, and a crash may lose the last ones
+            pack_entries = entries[pack.first - entries[0].index :][: pack.entry_count]
+            rows = [(entry.term, int(entry.kind), entry.data) for entry in pack_entries]
+            self.take(ticket, AddRows(pack.first, rows))
 
     def take(self, ticket: int, step: Step) -> None:
         self.now.take(step)

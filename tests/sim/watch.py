@@ -315,13 +315,12 @@ class Watch:
                 invariants.leader_is_complete(book, now.member, view.term, now.last, now.term)
 
     def _judge_counting(self, s: State, book: Book, twin: Twin, voters: Sequence[MemberId]) -> None:
-        """`voters`: those before this event. What it committed may have let the leader append the next membership at once,
-        which this commit does not need."""
+        """`voters`: those before this event, in which the membership may have changed before the commit or after it."""
         term = twin.now.term(s.commit)
         if term is not None:
             invariants.only_own_term_is_counted(book, s.me, s.term, s.commit, term)
-            changed = s.members.index > s.commit
-            invariants.commit_is_on_a_majority(book, s.me, voters if changed else s.membership.voters, s.commit, term)
+            memberships = (s.membership.voters, voters)
+            invariants.commit_is_on_a_majority(book, s.me, memberships, s.commit, term)
             if s.me in s.membership.voters and s.log.durable < s.commit:
                 self.count("leader commits before its own disk")
 
