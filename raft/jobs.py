@@ -32,7 +32,7 @@ class Job(Protocol):
 
     def full(self) -> bool:
         """There was no room, or it failed, or no job is done any more. Returns whether to try again later, from the plan on,
-        when there may be room."""
+        when there may be room. Others do not wait for that: one of them may be what makes room."""
 
 
 class Jobs:
@@ -46,14 +46,25 @@ class Jobs:
         self._durable = durable
         self._failed = failed
         self._waiting: deque[Job] = deque()
+        self._without_room: list[Job] = []  # to be tried again
         self._ticket: int | None = None  # that the first of them waits for, once it was planned
         self._busy = False
-        self._retry_at = 0  # not before that time; 0: at once
-        self._full = False
+        self._retry_at: int | None = None  # known at the next tick
 
     @property
     def idle(self) -> bool:
+        """Whether nothing is under way or waits, not even for room."""
+        return self.free and not self.lacks_room
+
+    @property
+    def free(self) -> bool:
+        """Whether a job that is added now begins at once."""
         return not self._waiting
+
+    @property
+    def lacks_room(self) -> bool:
+        """Whether a job is to be tried again when there may be room."""
+        return bool(self._without_room)
 
     def add(self, job: Job) -> None:
         if self.stopped:
@@ -65,20 +76,25 @@ class Jobs:
     def stop(self) -> None:
         """No job is done any more, and whoever waits for one is told."""
         self.stopped = True
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self._waiting = [*self._waiting, *self._without_room], deque()
+        self._without_room = []
         for job in waiting:
             job.full()
 
     def tick(self, now_ms: int) -> None:
-        if self._full:
-            self._full, self._retry_at = False, now_ms + RETRY_MS
-        elif self._retry_at and now_ms >= self._retry_at:
-            self._retry_at = 0
+        if not self._without_room:
+            return
+        if self._retry_at is None:
+            self._retry_at = now_ms + RETRY_MS
+        elif now_ms >= self._retry_at:
+            self._retry_at = None
+            again, self._without_room = self._without_room, []
+            self._waiting += again
             self.go_on()
 
     def go_on(self) -> None:
         """Called when something was added, or became durable."""
-        while self._waiting and not (self._busy or self.stopped or self._full or self._retry_at):
+        while self._waiting and not (self._busy or self.stopped):
             job = self._waiting[0]
             if self._ticket is None:
                 self._ticket = job.plan()
@@ -91,18 +107,14 @@ class Jobs:
             self._background.run(job.work, self._done)
 
     def _done(self, _: None, error: Exception | None) -> None:
-        job = self._waiting[0]
+        job = self._waiting.popleft()
         self._busy, self._ticket = False, None
         if error is None:
-            self._waiting.popleft()
             job.end()
         elif isinstance(error, DiskFull):
             if job.full():
-                self._full = True
-            else:
-                self._waiting.popleft()
+                self._without_room.append(job)
         else:
-            self._waiting.popleft()
             job.full()
             self._failed(job, error)
         self.go_on()

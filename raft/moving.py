@@ -19,7 +19,7 @@ from raft.segments import SegmentBuilder, Wanted, rewrite, wanted_of
 from storage import names
 from storage.aside import put_aside
 from storage.disk import Buffer, Disk
-from storage.errors import Corrupt, StorageError
+from storage.errors import Corrupt, DiskFull, StorageError
 
 if TYPE_CHECKING:
     from raft.node_log import RaftStore
@@ -123,7 +123,9 @@ class Compact:
 
     def __init__(self, node: RaftStore) -> None:
         self._node = node
+        self._planned: list[Tidied] = []
         self._tidied: list[Tidied] = []
+        self._no_room: list[Tidied] = []  # could not be rewritten, for they would need more
         self._rows: list[tuple[SegmentRow, ...]] = []
         self._segments: Segments = {}
         self._states: dict[int, bytes] = {}
@@ -131,7 +133,7 @@ class Compact:
 
     def plan(self) -> int | None:
         node = self._node
-        self._tidied = []
+        self._planned = []
         for group in list(node.untidy):
             if node.must_keep_segments(group):
                 continue
@@ -140,9 +142,9 @@ class Compact:
             wanted = wanted_of(store.log)
             victims = self._victims(wanted)
             if victims:
-                self._tidied.append(Tidied(store, wanted, victims))
+                self._planned.append(Tidied(store, wanted, victims))
         self._dead = list(node.dead_files)
-        if not self._tidied and not self._dead:
+        if not self._planned and not self._dead:
             return None
         self._segments = segments_of_all(node)
         self._states = {group: state for group, state in node.groups_file.states.items() if group in node.stores}
@@ -162,17 +164,23 @@ class Compact:
 
     def work(self) -> None:
         node, disk = self._node, self._node.disk
-        self._rows = []
-        for _, wanted, victims in self._tidied:
+        self._tidied, self._rows, self._no_room = [], [], []
+        for tidied in self._planned:
+            _, wanted, victims = tidied
             builder = SegmentBuilder(disk, wanted.group, node.next_number, node.limits.segment_entries_max)
             try:
                 rewrite(disk, wanted, victims, builder)
-                self._rows.append(tuple(builder.finish()))
+                rows = tuple(builder.finish())
+            except DiskFull:
+                self._no_room.append(tidied)  # the others, and what is dead, may make room
+                continue
             except Damaged as error:
                 raise GroupDamaged(wanted.group, error) from error
             finally:
                 builder.close()
-            self._segments[wanted.group] = without(wanted.segments, victims) + self._rows[-1]
+            self._tidied.append(tidied)
+            self._rows.append(rows)
+            self._segments[wanted.group] = without(wanted.segments, victims) + rows
         if any(self._rows):
             disk.sync_dir(names.RAFT_DIRECTORY)
         node.save_groups(node.groups_file.first_file, self._states, self._segments)
@@ -191,13 +199,20 @@ class Compact:
                 store.log.segments = without(store.log.segments, victims) + rows
             else:
                 node.dead_files += [names.group_segment(wanted.group, row.number) for row in rows]
+        self._leave_to_the_next(self._no_room)
         node.delete([*gone, *self._dead])
 
     def full(self) -> bool:
         for tidied, rows in zip(self._tidied, self._rows, strict=False):
             self._node.dead_files += [names.group_segment(tidied.wanted.group, row.number) for row in rows]
-        self._node.untidy.update((tidied.wanted.group, None) for tidied in self._tidied)
-        return False  # the next round of compaction will try again
+        self._leave_to_the_next(self._planned)
+        return False
+
+    def _leave_to_the_next(self, untidy: Sequence[Tidied]) -> None:
+        """Compaction, that is. A group may have been removed meanwhile."""
+        for store, wanted, _ in untidy:
+            if self._node.stores.get(wanted.group) is store:
+                self._node.untidy[wanted.group] = None
 
 
 class Delete:

@@ -145,7 +145,7 @@ class RaftStore:
 
     def tick(self, now_ms: int) -> None:
         self._jobs.tick(now_ms)
-        if now_ms >= self._compact_at and self._jobs.idle and (self.untidy or self.dead_files):
+        if now_ms >= self._compact_at and self._jobs.free and (self.untidy or self.dead_files):
             self._compact_at = now_ms + self.limits.compaction_interval_ms
             self._jobs.add(Compact(self))
 
@@ -294,7 +294,8 @@ class RaftStore:
     def _rolled(self, number: int) -> None:
         if self._file <= number:
             self._end_of_file(number + 1)
-        self._jobs.add(Flush(self))
+        if not self._jobs.lacks_room:  # a Flush that was tried before takes this file along
+            self._jobs.add(Flush(self))
 
     def next_number(self) -> int:
         """Of a file of a group."""

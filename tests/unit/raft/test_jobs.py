@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from raft.jobs import Job, Jobs
 from raft.log_replay import files_of
-from storage.errors import DiskFailed
-from storage.names import RAFT_DIRECTORY, RAFT_GROUPS, group_segment
-from tests.sim.disk import Call, Fault, fault_on
+from storage.beside_loop import AtOnce
+from storage.errors import DiskFailed, DiskFull
+from storage.names import RAFT_DIRECTORY, RAFT_GROUPS, SEGMENT_SUFFIX, group_segment
+from tests.sim.disk import Call, Fault, fault_on, no_faults
 from tests.unit.raft.store_world import World
 
 Done = Callable[[None, Exception | None], None]
@@ -152,3 +153,60 @@ def test_attempts_that_found_no_room_leave_nothing_behind() -> None:
     assert made > 6
     assert sorted([*named, *RAFT_GROUPS]) == lie
     world.check_now()
+
+
+def test_a_group_that_is_removed_while_there_is_no_room_to_compact_it_is_not_looked_for_again() -> None:
+    """The next compaction did, and with it all work beside the loop ended."""
+    world = sparse(World().open(), 1)
+    held = Held()
+    world.store._jobs._background = held
+    world.store.tick(10**7)
+    assert held.works, "there is nothing to be compacted"
+    world.remove(1)
+    held.end(DiskFull("ENOSPC"))
+    world.store._jobs._background = AtOnce()
+    world.store.tick(2 * 10**7)
+    world.settle()
+    assert world.store.idle
+    assert not segments_on(world)
+
+
+def test_the_files_of_a_removed_group_make_room_on_a_full_disk() -> None:
+    """They are deleted by compaction, which did not begin before log files could be moved out: that needs room."""
+    world = sparse(World().open(), 1, 2)
+    world.create(3)
+    world.disk.faults = lambda call: Fault.ENOSPC if call.operation == "create" and ".seg" in call.name else None
+    for index in range(1, 20):
+        world.append(3, index, 1, [b"%d " % index * 40])
+        world.settle()
+    assert not world.store.idle, "there is room for what is in the log"
+    world.remove(1)
+    world.settle()
+    for turn in range(3):
+        world.store.tick(10**7 + turn * 20_000)
+        world.settle()
+    assert {int(name.split("/")[1].split("-")[0]) for name in segments_on(world)} == {2}
+    world.check_now()
+    world.disk.faults = no_faults
+    for turn in range(3):
+        world.store.tick(2 * 10**7 + turn * 20_000)
+        world.settle()
+    assert world.store.idle
+    world.check_now()
+    world.check_recovered(world.log.durable, world.reopened())
+
+
+def sparse(world: World, *groups: int) -> World:
+    """Each of these groups has segments of which little counts."""
+    for group in groups:
+        world.create(group)
+        for index in range(1, 40):
+            world.append(group, index, 1, [b"%d " % index * 40])
+            world.settle()
+        assert world.snapshot(group, 30, [3, 13, 23], b"the state")
+        world.settle()
+    return world
+
+
+def segments_on(world: World) -> list[str]:
+    return [name for name in world.disk.files() if name.endswith(SEGMENT_SUFFIX)]
