@@ -81,6 +81,7 @@ class LogReplay:
         self._entries_max = entries_max
         self._broken: dict[int, str] = {}
         self._damaged_files: dict[int, None] = {}
+        self._log_is_gone = False  # also as long as nothing was written again: then members are renumbered once more
         disk.make_dir(names.RAFT_DIRECTORY)
         disk.sync_dir(names.RAFT_DIRECTORY)  # what a killed process renamed: from here on we rely on it
         self.groups_file, self._lost_copies = groups_file.load(disk)
@@ -119,6 +120,7 @@ class LogReplay:
             self.take(chunk)
             yield chunk
         self._judge(replay, judged)
+        self._log_is_gone = replay.nothing_is_left
 
     def _judge(self, replay: Replay, judged: int) -> int:
         for damage in replay.damage[judged:]:
@@ -197,6 +199,7 @@ class LogReplay:
 
     def finish(self, last_file: int) -> None:
         """Look whether all is there, and settle what is not. `last_file` is the log's last one; a new one follows."""
+        self._must_reach_groups_file(last_file)
         for log in self.logs.values():
             if log.identity.group not in self._broken:
                 try:
@@ -208,6 +211,16 @@ class LogReplay:
         self._delete_unknown()
         if self._lost_all:
             self.groups_file.save(self._disk)
+
+    def _must_reach_groups_file(self, last_file: int) -> None:
+        """The log went on behind what the file of groups tells of. If it does not now, its end is lost, and with it whatever
+        was promised there: what would be written now in files of the same numbers might be taken for what was there before."""
+        told = self.groups_file.first_file - 1
+        if last_file < told or self._log_is_gone:
+            reason = f"nothing is left of the log behind file {min(last_file, told)}"
+            self._found(f"{reason}. Groups that were created there are not known here")
+            for group in self.logs:
+                self._broken.setdefault(group, reason)
 
     def _look_at(self, log: GroupLog) -> None:
         """Whether the files of a group are there, and its entries without a gap. Raises Corrupt, Damaged."""

@@ -49,10 +49,14 @@ class Replay:
 
     damage: list[Damage]  # what was found so far; only when salvaging
     torn_bytes: int  # how much of an unfinished commit stands behind the end
+    nothing_is_left: (
+        bool  # of a log that had something; the damage is noted at its first file, and may reach any further
+    )
 
     def __init__(self, disk: Disk, facts: LogFacts, *, salvage: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.damage = []
         self.torn_bytes = 0
+        self.nothing_is_left = False
         self._disk = disk
         self._facts = facts
         self._salvage = salvage
@@ -115,6 +119,7 @@ class Replay:
         elif first == 1:
             self._end = LogEnd(0, 0, 0)  # nothing was ever promised here
         else:
+            self.nothing_is_left = True
             self._note(first, 0, self.torn_bytes, "nothing is left of the log from this file on")
             self._end = LogEnd(max([first, *readers]), 0, 0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from raft.errors import Damaged
 from raft.messages import Entry, Membership, node_of
-from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
+from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
 from tests.sim.disk import SimDisk, no_faults
 from tests.unit.raft.store_world import TINY, World, cut_off, digest_of
 
@@ -198,6 +198,29 @@ def test_a_missing_log_file_costs_what_stands_behind_it() -> None:
         if disk.exists(log_file(number)):
             disk.delete(log_file(number))
             judge(world, disk, certain=number == 1)
+
+
+@pytest.mark.parametrize("with_facts", [True, False])
+def test_a_log_that_is_gone_altogether_is_missed(with_facts: bool) -> None:
+    """Members went on with what the file of groups told of them, and voted again in terms in which they had voted. Without the
+    log's facts it began again with file 1, and at the next start what was written there was taken for old."""
+    world = flushed_world()
+    disk = world.disk.copy()
+    for name in log_sizes(world):
+        disk.delete(name)
+    if not with_facts:
+        disk.delete(LOG_FACTS)
+    opened = World(disk, limits=world.limits, replicas=world.replicas).open()
+    assert opened.store.groups_file.states, "there is nothing to be missed"
+    assert sorted(opened.store.renumbered) == sorted(opened.store.stores)
+    assert any("nothing is left of the log" in finding for finding in opened.findings)
+    assert all(store.facts().vote == 0 for store in opened.store.stores.values())
+    for group, store in opened.store.stores.items():
+        store.append(None, [entry_behind(opened, group)])
+    opened.settle()
+    goes_on(opened)
+    for group, store in opened.reopened().store.stores.items():
+        assert store.entries(store.last_index(), store.last_index() + 1, 1)[0].data == b"after", f"of group {group}"
 
 
 def test_without_any_groups_file_nothing_is_deleted() -> None:
