@@ -674,11 +674,16 @@ def _delete_later(faults: Faults, site: Site, group: int, error: RaftError | Non
 
 
 def _delete_log(faults: Faults, site: Site, group: int) -> None:
+    """Not before somebody else leads: until then others may believe in the removed member, and only it can tell them."""
     found = faults.world.leader(group)
-    site.leaving.pop(group, None)
-    if found is None or site.process is None or site.stopped or faults.world.driver(site, group) is None:
+    if (found is None or found[0] is site) and not faults.world.is_healed:
+        faults.later(0.5, _delete_log, faults, site, group)
         return
-    if site.number not in [node_of(one) for one in members_of(found[1].core._s.membership)]:
+    site.leaving.pop(group, None)
+    if found is None or found[0] is site or site.process is None or site.stopped:
+        return
+    is_member = site.number in [node_of(one) for one in members_of(found[1].core._s.membership)]
+    if faults.world.driver(site, group) is not None and not is_member:
         site.groups.pop(group, None)
         site.run(site.life, site.process.leave, (group,))
 

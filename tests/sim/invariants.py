@@ -80,6 +80,11 @@ class Book:
         else:
             self.digests.append(self.digests[-1])
 
+    def is_beyond(self, member: MemberId, term: int) -> bool:
+        """Whether a member takes part in a later term, whose leader may have had it truncate what it acknowledged."""
+        twin = self.twins.get(member)
+        return twin is not None and twin.now.facts.term > term
+
     def holds(self, member: MemberId, index: int, term: int) -> bool:
         """Whether a member has this entry fsynced, or had when it said so and was allowed to lose it."""
         twin = self.twins.get(member)

@@ -287,7 +287,8 @@ class Watch:
                 self._judge_counting(s, book, twin, old.voters)
             if matches != old.matches:
                 for one in lead.progress.values():
-                    invariants.match_is_durable(book, s.me, one.member, one.match, twin.now.term(one.match))
+                    if not book.is_beyond(one.member, s.term):
+                        invariants.match_is_durable(book, s.me, one.member, one.match, twin.now.term(one.match))
         self._views[key] = View(s.term, s.role, commit, voters, applied, durable, checked, matches)
 
     def _judge_leader(self, s: State, book: Book, twin: Twin) -> None:
@@ -475,7 +476,7 @@ class Watch:
             invariants.snapshot_and_suffix_are_the_log(book, model, machine.digest(), s.commit)
             named += files_of(store.log)
         if process.store.failed is None:
-            waits = [names.group_incoming(group) for group in process.store.stores]
+            waits = [names.group_incoming(group) for group in self.books]  # the next start deletes what is left of them
             # Of these it has said that the next start will delete them.
             undeletable = [said.split(" ")[0] for said in process.found if " cannot be deleted: " in said]
             waiting = [*process.store.dead_files, *waits, *undeletable]
