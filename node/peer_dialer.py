@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from leveret.v1 import peer_pb2_grpc
-from node.peer_auth import CHALLENGE, NONCE_BYTES, Calling, Identity, Metadata, NotProven, Secret
+from node.peer_auth import CHALLENGE, NONCE_BYTES, PROOF, Calling, Identity, Metadata, NotProven, Secret
 from node.peer_link import LinkLimits, Outdated, PeerLink
 
 PAUSE_S_MIN = 0.05
@@ -82,7 +82,10 @@ class Dialer:
                 nonce = self._random_bytes(NONCE_BYTES)
                 calling = Calling(self._secret, self._me, self._link.node, challenge, nonce)
                 stream = peer.Exchange(metadata=calling.metadata())
-                incarnation = calling.check_answer(_text(await stream.initial_metadata()))
+                answer = _text(await stream.initial_metadata())
+                if PROOF not in answer:  # refused: say why the other side did so, not that it is a stranger
+                    raise NotProven(f"{(await stream.code()).name.lower()}: {await stream.details()}")
+                incarnation = calling.check_answer(answer)
             self._told = ""
             self._logger.info("connected to node %d at %s", self._link.node, self._address)
             try:

@@ -154,7 +154,10 @@ class _Line:
                 self._idle = loop.create_future()
                 await self._idle
                 self._idle = None
-            await write(peer_pb2.Letters(letters=self._take()))
+            try:
+                await write(peer_pb2.Letters(letters=self._take()))
+            except asyncio.InvalidStateError:
+                return  # the stream has ended, and the reader has not been told yet
 
     def _take(self) -> list[bytes]:
         letters = [self._queue.popleft()]

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import grpc.aio
 import pytest
+import trustme
 
 from leveret.v1 import peer_pb2, peer_pb2_grpc
 from node.peer_auth import CHALLENGE, Calling, Gatekeeper, Identity, Secret
@@ -51,13 +52,20 @@ class Node:
         self.link = self.links.add(peer, self.ears)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def listen(self) -> int:
+    async def listen(self, credentials: grpc.ServerCredentials | None = None) -> int:
         self.server = PeerServer(self.links, Gatekeeper(SECRET, self.me, time.monotonic, os.urandom), LOGGER)
-        return await self.server.listen("127.0.0.1:0")
+        return await self.server.listen("127.0.0.1:0", credentials)
 
-    def dial(self, port: int, secret: Secret = SECRET) -> None:
+    def dial(self, port: int, secret: Secret = SECRET, credentials: grpc.ChannelCredentials | None = None) -> None:
         dialer = Dialer(
-            self.link, f"127.0.0.1:{port}", self.me, secret, self.links.limits, random_bytes=os.urandom, logger=LOGGER
+            self.link,
+            f"127.0.0.1:{port}",
+            self.me,
+            secret,
+            self.links.limits,
+            random_bytes=os.urandom,
+            credentials=credentials,
+            logger=LOGGER,
         )
         self._tasks.append(asyncio.ensure_future(dialer.run()))
 
@@ -189,6 +197,109 @@ def test_a_link_that_was_never_used_can_be_closed() -> None:
         assert not link.connected
 
     asyncio.run(scenario())
+
+
+def test_a_letter_for_a_stream_that_has_just_ended_does_not_end_the_caller() -> None:
+    """gRPC refuses to write as soon as a stream has ended, which may be before the reader hears of it. What it raises then is
+    no error of a call: the caller ended with it, and never called this node again."""
+
+    class Ended:
+        async def read(self) -> object:
+            await asyncio.Event().wait()
+            raise AssertionError("the reader is told later")
+
+        async def write(self, message: object) -> None:
+            raise asyncio.InvalidStateError("RPC already finished.")
+
+    async def scenario() -> None:
+        node = Node(2, peer=1)
+        carried = asyncio.ensure_future(node.link.carry(Ended(), 1))
+        assert await node.ears.next() == ("connected", 1, b"")
+        node.links.send(1, b"too late")
+        await asyncio.wait_for(carried, TIMEOUT_S)
+        assert await node.ears.next() == ("disconnected", 1, b"")
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_at_the_wrong_address_is_told_which_node_lives_there(caplog: pytest.LogCaptureFixture) -> None:
+    """It said that the other node did not know the secret."""
+
+    async def scenario() -> None:
+        called, caller = Node(1, peer=3), Node(3, peer=2)
+        port = await called.listen()
+        try:
+            caller.dial(port)
+            said = await warning_of(caplog, "node 2 at")
+            assert "unauthenticated: this is node 1, not 2: check the addresses of the nodes" in said
+        finally:
+            await caller.hang_up()
+            await called.server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+
+
+def test_nodes_that_show_each_other_certificates_talk_and_others_are_not_heard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Mutual TLS: who knows the secret and has no certificate of the cluster's authority, or one of another's, gets nowhere."""
+    ours, theirs = trustme.CA(), trustme.CA()
+    called_has, caller_has, stranger_has = (ca.issue_cert("127.0.0.1") for ca in (ours, ours, theirs))
+    root = ours.cert_pem.bytes()
+    listening = grpc.ssl_server_credentials(
+        [(key_of(called_has), chain_of(called_has))], root, require_client_auth=True
+    )
+
+    async def refused(credentials: grpc.ChannelCredentials | None, called: Node, port: int) -> None:
+        caplog.clear()
+        caller = Node(2, peer=1)
+        caller.dial(port, credentials=credentials)
+        assert "unavailable" in await warning_of(caplog, "node 1 at")  # a proof was not even asked for
+        await caller.hang_up()
+        assert not caller.link.connected and not called.link.connected
+        assert called.ears.events.empty()
+
+    async def scenario() -> None:
+        called, caller = Node(1, peer=2), Node(2, peer=1)
+        port = await called.listen(listening)
+        try:
+            await refused(None, called, port)
+            await refused(grpc.ssl_channel_credentials(root), called, port)
+            await refused(
+                grpc.ssl_channel_credentials(root, key_of(stranger_has), chain_of(stranger_has)), called, port
+            )
+            await refused(
+                grpc.ssl_channel_credentials(theirs.cert_pem.bytes(), key_of(caller_has), chain_of(caller_has)),
+                called,
+                port,
+            )
+            caller.dial(port, credentials=grpc.ssl_channel_credentials(root, key_of(caller_has), chain_of(caller_has)))
+            assert await called.ears.next() == ("connected", 2, b"")
+            assert await caller.ears.next() == ("connected", 1, b"")
+            caller.links.send(1, b"in private")
+            assert await called.ears.next() == ("letter", 2, b"in private")
+        finally:
+            await caller.hang_up()
+            await called.server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scenario())
+
+
+async def warning_of(caplog: pytest.LogCaptureFixture, beginning: str) -> str:
+    async with asyncio.timeout(TIMEOUT_S):
+        while not (said := [line for line in caplog.messages if line.startswith(beginning)]):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return said[0]
+
+
+def key_of(issued: trustme.LeafCert) -> bytes:
+    return issued.private_key_pem.bytes()
+
+
+def chain_of(issued: trustme.LeafCert) -> bytes:
+    return b"".join(part.bytes() for part in issued.cert_chain_pems)
 
 
 async def challenge(peer: peer_pb2_grpc.PeerStub) -> str:
