@@ -221,7 +221,7 @@ class Core:
     # Requests
 
     def propose(self, commands: Sequence[bytes], now: float) -> range:
-        """Append commands; their indexes. Raises NotLeader, Busy."""
+        """Append commands; their indexes. Raises NotLeader, Busy, TooLarge."""
         return leader.propose(self._s, self._lead(), commands)
 
     def change(self, change: Change, now: float) -> int:

@@ -21,6 +21,10 @@ class Busy(RaftError):
     """Returned when too much waits to be committed, or a leadership is being handed over. Nothing was taken: try again."""
 
 
+class TooLarge(RaftError):
+    """Returned when a command is larger than an entry may be. Nothing was taken, and trying again is of no use."""
+
+
 class ChangePending(RaftError):
     """Returned when a membership change is asked for while another one is not committed, or before the leader has
     committed an entry of its own term. Try again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from raft import succession
-from raft.errors import Busy
+from raft.errors import Busy, TooLarge
 from raft.feeding import expect_answer
 from raft.follower import become_follower
 from raft.leadership import Leadership
@@ -34,10 +34,13 @@ def become_leader(s: State, now: float) -> None:
 
 
 def propose(s: State, lead: Leadership, commands: Sequence[bytes]) -> range:
-    """Raises Busy. The commands are in the log, and sent with the next Ready."""
+    """Raises Busy, TooLarge. The commands are in the log, and sent with the next Ready."""
     if lead.transfer is not None or lead.leaving:
         raise Busy("the leadership is being handed over; propose again in a moment")
     size = sum(map(len, commands)) + ENTRY_OVERHEAD_BYTES * len(commands)
+    entry_bytes_max = s.settings.entry_bytes_max
+    if size > entry_bytes_max and (largest := max(map(len, commands))) > entry_bytes_max:
+        raise TooLarge(f"a command of {largest} bytes; at most {entry_bytes_max} fit into an entry")
     most = s.settings.uncommitted_bytes_max
     if lead.uncommitted_bytes and lead.uncommitted_bytes + size > most:
         raise Busy(f"{lead.uncommitted_bytes} bytes wait to be committed; {size} more would be above {most}")

@@ -26,6 +26,9 @@ class Settings:
     transfer_timeout_s: float = 2.0
     """A leadership that was not taken over within this is kept."""
 
+    entry_bytes_max: int = 32 * _MIB
+    """A larger command is refused. Other nodes take no letter above a bound of theirs (LinkLimits): an entry that does not fit
+    would end the stream to each of them, with all that other groups say, whenever it is sent."""
     append_bytes_max: int = _MIB
     """Of entries in one message; a single entry may be larger."""
     window_bytes_max: int = 8 * _MIB

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from node.peer_link import LinkLimits
 from raft.driver import SnapshotRules
-from raft.errors import BadBytes, NotLeader, Unknown
+from raft.errors import BadBytes, NotLeader, TooLarge, Unknown
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
 from raft.messages import Membership, member_id
 from raft.node_log import StoreLimits
 from raft.register import Outcome, put
 from raft.settings import Settings
+from raft.transport import LETTER_BYTES
+from storage.record import PAYLOAD_BYTES_MAX
 from tests.sim.disk import Fault, SimDisk, fault_on
 from tests.unit.raft.groups_world import Answers, World
 
@@ -294,6 +297,25 @@ def test_what_a_stranger_says_is_refused() -> None:
         node.groups.receive(2, b"")
     with pytest.raises(NoSuchGroup, match="group 99"):
         node.propose(b"x", group=99)
+
+
+def test_a_command_that_no_letter_could_carry_is_refused_and_others_go_on() -> None:
+    """It went to all nodes before anybody's log was asked: beyond the size of a record each of them failed, and beyond the size
+    of a message between nodes the stream ended whenever it was sent."""
+    world = World(settings=Settings(entry_bytes_max=1_000))
+    leader = world.leader()
+    large, others = leader.propose(put(b"a", bytes(1_000))), leader.propose(*[put(b"a", bytes(900))] * 5)
+    world.run(0.2)
+    assert [type(error) for error in large.errors] == [TooLarge]
+    assert "at most 1000" in str(large.errors[0])
+    assert len(others.results[0]) == 5
+    assert len(digests(world)) == 1
+
+
+def test_the_largest_entry_fits_into_a_message_between_nodes() -> None:
+    limits = LinkLimits()
+    assert Settings().entry_bytes_max + LETTER_BYTES + limits.write_bytes < limits.message_bytes_max
+    assert Settings().entry_bytes_max <= PAYLOAD_BYTES_MAX // 2
 
 
 def test_a_removed_group_answers_nobody_and_closes_who_waits() -> None:
