@@ -349,7 +349,16 @@ def _read_fails(faults: Faults, fault: Fault, random: Random) -> bool:
 def _fsync_fails(faults: Faults, fault: Fault, random: Random) -> bool:
     """And drops the pages: the next one says that all is well."""
     site = faults.site(fault)
-    rule = _nth(("sync", "sync_dir"), int(fault.value), DiskFault.EIO)
+    nth = _nth(("sync", "sync_dir"), int(fault.value), DiskFault.EIO)
+
+    def rule(call: Call) -> DiskFault | None:
+        what = nth(call)
+        if what is not None and site is not None and site.lied:
+            # What an fsync has lied about is lost only in a power cut, which asks the atlas whether that may be.
+            site.disk.settle()
+            site.lied = False
+        return what
+
     return site is not None and faults.break_calls(site, fault, rule)
 
 
