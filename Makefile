@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run test check mutants sim bench proto docs clean
+.PHONY: setup run test check fuzz mutants sim bench proto docs clean
 
 setup: $(STAMP)
 
@@ -29,6 +29,10 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Mutated AMQP frames, others each time: tests/fuzz/amqp_frames.py.
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.amqp_frames --frames 5000000 --seed "$$(date +%s)"
 
 # Historic bugs put back one by one: docs/mutants.md.
 mutants: setup

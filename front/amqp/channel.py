@@ -102,6 +102,9 @@ class Channel:
         """Go on with what arrived in the meantime."""
         held, self._held = self._held, None
         while held:
+            if self.connection.channels.get(self.number) is not self:
+                self.connection.take_behind_closed(self.number, held)
+                return
             if self._held is not None:  # one of them waits again: the rest stays behind it
                 self._held.extend(held)
                 return
@@ -112,6 +115,11 @@ class Channel:
             item = held.popleft()
             self.connection.held_bytes -= held_size(item)
             self.take(item, now)
+
+    def wait_behind(self, held: deque[Item]) -> None:
+        """What had been held back when its number was still another channel's is to be taken first."""
+        self._held = held
+        self.connection.can_continue(self)
 
     def _take_frame(self, kind: int, payload: bytes, now: int) -> None:
         if self._assembly is not None:

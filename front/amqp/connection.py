@@ -9,6 +9,7 @@ most UNAUTHENTICATED_BYTES_MAX bytes kept.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -171,9 +172,7 @@ class Connection:
             if carry is not None:
                 self._keep_rest(carry, self._consume(carry, 0))
         while self._continuing and not self.congested:
-            channel = self._continuing.pop()
-            if self.channels.get(channel.number) is channel:
-                channel.take_held(now)
+            self._continuing.pop().take_held(now)
         if self._starved and self._roomy:
             self._starved = False
             for channel in list(self.channels.values()):
@@ -377,6 +376,17 @@ class Connection:
     def channel_gone(self, channel: Channel) -> None:
         del self.channels[channel.number]
 
+    def take_behind_closed(self, number: int, held: deque[Item]) -> None:
+        """What was held back behind the end of a channel: its number may be opened again, then the rest is for that one."""
+        while held and self.state is State.RUNNING:
+            channel = self.channels.get(number)
+            if channel is not None:
+                channel.wait_behind(held)
+                return
+            item = held.popleft()
+            self.held_bytes -= held_size(item)
+            self._take(item)
+
     def can_continue(self, channel: Channel) -> None:
         self._continuing.append(channel)
         self.outside.wake()
@@ -549,6 +559,8 @@ class Connection:
         for channel in list(self.channels.values()):
             channel.leave()
         self.channels.clear()
+        self._continuing.clear()
+        self.held_bytes = 0  # what they held back is for nobody now, and must not keep close-ok from being read
         client, self.client = self.client, None
         if client is not None:
             self.broker.connection_closed(client, self.now)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from pamqp import commands
+from pamqp import commands, frame
 
 from broker.errors import NotFound
 from broker.message import Run
 from broker.queue_type import Slice
+from front.amqp.connection import State
 from native.content import encode
-from tests.unit.front.amqp.client import Client, names, publish, shown
+from tests.unit.front.amqp.client import NOW, Client, names, publish, shown
 
 
 def piece(count: int, position: int = 0, **more: Any) -> Slice:
@@ -76,6 +77,43 @@ def test_a_late_error_answers_the_method_that_asked_and_what_was_held_is_ignored
     assert names(said) == ["Channel.Close"]
     assert (said[0][1].class_id, said[0][1].method_id) == (50, 10)
     assert names(client.say(1, commands.Channel.CloseOk(), commands.Channel.Open())) == ["Channel.OpenOk"]
+
+
+def test_a_number_opened_again_behind_a_held_close_ok_is_a_new_channel() -> None:
+    client = Client().connect()
+    client.broker.answers_later = True
+    client.say(1, commands.Queue.Declare(queue="q"))
+    client.broker.pending.pop()[0].fail(NotFound("no majority"))
+    client.broker.answers_later = False
+    # the channel still holds back what arrives, since its turn to go on has not come
+    behind = [commands.Channel.CloseOk(), commands.Channel.Open(), commands.Basic.Qos(prefetch_count=1)]
+    client.core.receive_data(b"".join(frame.marshal(value, 1) for value in behind), NOW)
+    client.core.receive_data(publish("q", b"1") + frame.marshal(commands.Queue.Declare(queue="q"), 1), NOW)
+    assert names(client.take()) == ["Channel.Close", "Channel.OpenOk", "Basic.QosOk", "Queue.DeclareOk"]
+    assert client.core.held_bytes == 0
+    assert [call[0] for call in client.broker.calls][-3:] == ["set_prefetch", "publish_raw", "declare_queue"]
+
+
+def test_a_second_close_ok_behind_a_held_one_is_an_error_of_the_connection() -> None:
+    client = Client().connect()
+    client.broker.answers_later = True
+    client.say(1, commands.Queue.Declare(queue="q"))
+    client.broker.pending.pop()[0].fail(NotFound("no majority"))
+    client.core.receive_data(frame.marshal(commands.Channel.CloseOk(), 1) * 2, NOW)
+    assert names(client.take()) == ["Channel.Close", "Connection.Close"]
+    assert client.core.kept_bytes == 0
+
+
+def test_an_answer_that_comes_after_the_connection_failed_changes_nothing() -> None:
+    client = Client().connect()
+    client.broker.answers_later = True
+    client.say(1, commands.Queue.Declare(queue="q"))
+    client.core.receive_data(frame.marshal(commands.Channel.CloseOk(), 1) * 2, NOW)
+    assert names(client.say(0, commands.Channel.Open())) == ["Connection.Close"]
+    client.broker.answer_all()
+    assert client.take() == []
+    client.say(0, commands.Connection.CloseOk())
+    assert client.core.state is State.CLOSED
 
 
 def test_runs_waiting_behind_an_answer_keep_their_order() -> None:
