@@ -31,8 +31,29 @@ class ListenSection(Section, frozen=True):
     amqps: tuple[str, ...] = ()  # needs tls.certificate and tls.key
     grpc: tuple[str, ...] = ("127.0.0.1:5680",)
     http: tuple[str, ...] = ("127.0.0.1:15672",)
+    peer: str = "127.0.0.1:5681"  # for other nodes; nothing listens there unless there is a cluster.secret
     proxy_protocol: bool = False  # AMQP listeners expect a PROXY v1 or v2 header from a load balancer
     backlog: int = 1024  # connections the kernel keeps waiting
+
+
+class ClusterSection(Section, frozen=True):
+    """Which other nodes there are, and how they know each other. A node with neither peers, dns nor join founds a cluster
+    of its own, which others may join when there is a secret."""
+
+    secret: str = (
+        ""  # what all nodes know and nobody else: at least 16 bytes, random ones; empty: this node stays alone
+    )
+    secret_file: str = ""  # or a file with it; white space around it does not count
+    peers: tuple[str, ...] = ()  # HOST:PORT of the nodes' peer listeners, the same list on all of them
+    dns: str = ""  # or NAME:PORT, where the name's addresses are the nodes
+    nodes_expected: int = 0  # with dns: addresses that the name must have before a cluster is founded
+    join: str = ""  # HOST:PORT of any node of the cluster that this node belongs to; it never founds one
+    advertise: str = ""  # HOST:PORT where other nodes reach this one; empty: listen.peer
+    ram: bool = False  # keep nothing of what is declared on disk, and have no vote about it
+    zone: str = ""  # what fails together, such as a machine or a rack; empty: the host's name
+    tls_certificate: str = ""  # PEM file; with it nodes show each other certificates, beside the secret
+    tls_key: str = ""
+    tls_ca: str = ""  # PEM file: who has signed the nodes' certificates
 
 
 class TlsSection(Section, frozen=True):
@@ -124,6 +145,7 @@ class Config(Section, frozen=True):
 
     node: NodeSection = NodeSection()
     listen: ListenSection = ListenSection()
+    cluster: ClusterSection = ClusterSection()
     tls: TlsSection = TlsSection()
     amqp: AmqpSection = AmqpSection()
     grpc: GrpcSection = GrpcSection()
@@ -141,6 +163,15 @@ class Config(Section, frozen=True):
     @property
     def cluster_name(self) -> str:
         return self.node.cluster_name or self.node_name
+
+    @property
+    def zone(self) -> str:
+        return self.cluster.zone or socket.gethostname().split(".")[0]
+
+    @property
+    def clustered(self) -> bool:
+        """Whether this node talks to others at all."""
+        return bool(self.cluster.secret or self.cluster.secret_file)
 
 
 def load(path: Path) -> Config:
@@ -174,9 +205,55 @@ def check(config: Config) -> None:
         raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
     if config.logging.level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
+    check_cluster(config)
     for name in ("amqp", "amqps", "grpc", "http"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
+
+
+def check_cluster(config: Config) -> None:
+    """Raises ConfigError."""
+    cluster = config.cluster
+    if cluster.secret and cluster.secret_file:
+        raise ConfigError("cluster.secret and cluster.secret_file are both given: give one of them")
+    ways = [name for name in ("peers", "dns", "join") if getattr(cluster, name)]
+    if ways and not config.clustered:
+        raise ConfigError(f"cluster.{ways[0]} needs cluster.secret or cluster.secret_file, the same on all nodes")
+    if "peers" in ways and "dns" in ways:
+        raise ConfigError("cluster.peers and cluster.dns are both given: give one of them")
+    if cluster.dns and cluster.nodes_expected < 1:
+        raise ConfigError(
+            f"cluster.nodes_expected is {cluster.nodes_expected}: with cluster.dns, say how many addresses the name has when "
+            f"all nodes are there. A cluster is not founded before"
+        )
+    if cluster.ram and not ways:
+        raise ConfigError(
+            "cluster.ram is true: a RAM node cannot be alone, give cluster.join, cluster.peers or cluster.dns"
+        )
+    given = [bool(cluster.tls_certificate), bool(cluster.tls_key), bool(cluster.tls_ca)]
+    if any(given) and not all(given):
+        raise ConfigError("cluster.tls_certificate, cluster.tls_key and cluster.tls_ca are to be given together")
+    host, _ = host_and_port(config.listen.peer, "listen.peer")
+    for key, addresses in (("peers", cluster.peers), ("dns", (cluster.dns,)), ("join", (cluster.join,))):
+        for address in filter(None, addresses):
+            host_and_port(address, f"cluster.{key}")
+    if cluster.advertise:
+        host, _ = host_and_port(cluster.advertise, "cluster.advertise")
+    if config.clustered and host in ("0.0.0.0", "::"):
+        raise ConfigError(
+            f"listen.peer is {config.listen.peer!r}: give cluster.advertise, HOST:PORT where others reach it"
+        )
+
+
+def cluster_secret(config: Config) -> bytes:
+    """What cluster.secret or cluster.secret_file holds. Raises ConfigError; never with the secret in the text."""
+    path = config.cluster.secret_file
+    if not path:
+        return config.cluster.secret.encode()
+    try:
+        return Path(path).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"cluster.secret_file {path} cannot be read: {error.strerror}") from error
 
 
 def host_and_port(address: str, key: str) -> tuple[str, int]:

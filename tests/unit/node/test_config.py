@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from node.config import Config, ConfigError, MemorySection, check, host_and_port, load
+from node.config import (
+    ClusterSection,
+    Config,
+    ConfigError,
+    ListenSection,
+    MemorySection,
+    check,
+    cluster_secret,
+    host_and_port,
+    load,
+)
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "leveret.toml"
 
@@ -46,3 +56,34 @@ def test_an_address_without_host_or_port_is_refused(address: str) -> None:
 
 def test_an_ipv6_address_keeps_its_colons() -> None:
     assert host_and_port("[::1]:5672", "listen.amqp") == ("::1", 5672)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        (ClusterSection(secret="x" * 16, secret_file="f"), "both given"),
+        (ClusterSection(peers=("a:1",)), r"cluster\.peers needs cluster\.secret"),
+        (ClusterSection(secret="x" * 16, peers=("a:1",), dns="a:1", nodes_expected=3), "give one of them"),
+        (ClusterSection(secret="x" * 16, dns="a:1"), r"nodes_expected is 0"),
+        (ClusterSection(ram=True), "cannot be alone"),
+        (ClusterSection(secret="x" * 16, peers=("a",)), r"cluster\.peers is 'a'"),
+        (ClusterSection(tls_key="k"), "together"),
+    ],
+)
+def test_a_cluster_that_cannot_work_is_refused(cluster: ClusterSection, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check(Config(cluster=cluster))
+
+
+def test_a_node_that_listens_everywhere_must_say_where_others_reach_it() -> None:
+    config = Config(listen=ListenSection(peer="0.0.0.0:5681"), cluster=ClusterSection(secret="x" * 16))
+    with pytest.raises(ConfigError, match=r"cluster\.advertise"):
+        check(config)
+
+
+def test_a_secret_from_a_file_is_taken_without_the_line_s_end(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("s" * 20 + "\n")
+    assert cluster_secret(Config(cluster=ClusterSection(secret_file=str(file)))) == b"s" * 20
+    with pytest.raises(ConfigError, match="missing cannot be read"):
+        cluster_secret(Config(cluster=ClusterSection(secret_file=str(tmp_path / "missing"))))

@@ -1,0 +1,190 @@
+"""Who this node is, kept in the file of facts: its disk, its process, and its place in a cluster.
+
+    instance      16 random bytes in hexadecimal, drawn when the data directory is new: no two directories have the same
+    disk_id       the replica number of members that begin on this disk; drawn anew whenever the disk lost something
+    incarnation   of this process; above that of every earlier one, also when the clock was set back
+    cluster_id    empty: the node is blank, it belongs to no cluster yet
+    number        of this node in its cluster
+    founder_disk  the disk_id with which this node founded the cluster's metadata group; 0: somebody else did
+    nodes         number, name, address and kind of the others, as last known: where to look for them at a start
+    bound         what a blank node has promised to belong to; see node/discovery.py
+
+Whatever is said to another node about these rests on the disk already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import msgspec
+
+from raft.messages import NodeId
+from raft.replicas import replica_at
+from storage import fact_file, names
+from storage.disk import Disk
+from storage.errors import Corrupt
+
+DISK = "disk"
+RAM = "ram"
+KINDS = (DISK, RAM)
+
+INSTANCE_BYTES = 16
+
+
+@dataclass(slots=True, frozen=True)
+class KnownNode:
+    """Another node of the cluster."""
+
+    number: NodeId
+    name: str
+    address: str  # HOST:PORT of its listener for nodes
+    kind: str
+
+
+@dataclass(slots=True, frozen=True)
+class Bound:
+    """The cluster that a blank node has promised to belong to, and to no other."""
+
+    cluster_id: str
+    address: str  # of the node that wants to found it, or that it is known from
+    instance: str  # of that node's data directory
+    exists: bool  # one of its members was seen: nothing undoes this promise
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """What assembly needs to know about this node before it builds anything.
+
+    `founds`: this node is the one that began the cluster, with the disk that it has now. If it has no member of the metadata
+    group yet, it creates that with itself as the only voter. No other node ever does; it creates an empty learner, which the
+    leader takes in.
+    """
+
+    cluster_id: str
+    number: NodeId
+    name: str
+    kind: str
+    disk_id: int
+    incarnation: int
+    founds: bool
+    others: tuple[KnownNode, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class _Facts:
+    instance: str
+    disk_id: int
+    incarnation: int
+    cluster_id: str = ""
+    number: NodeId = 0
+    founder_disk: int = 0
+    nodes: tuple[KnownNode, ...] = ()
+    bound: Bound | None = None
+
+
+class NodeIdentity:
+    """The facts of a data directory whose lock is held. Every change is durable when its call returns; such calls block."""
+
+    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self._disk = disk
+        self._facts = facts
+
+    @classmethod
+    def begin(
+        cls, disk: Disk, name: str, kind: str, wall_ms: int, random_bytes: Callable[[int], bytes]
+    ) -> NodeIdentity:
+        """A process begins: it gets an incarnation of its own. Raises Corrupt and StorageError."""
+        stored = fact_file.load(disk, names.NODE_FACTS)
+        if stored is None:
+            facts = _Facts(random_bytes(INSTANCE_BYTES).hex(), max(1, replica_at(wall_ms)), wall_ms)
+        else:
+            try:
+                facts = msgspec.convert(stored, _Facts)
+            except msgspec.ValidationError as error:
+                raise Corrupt(names.NODE_FACTS, 0, 0, f"these are no facts of a node: {error}") from error
+            facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
+        identity = cls(disk, facts, name, kind)
+        identity._save(facts)
+        return identity
+
+    @property
+    def instance(self) -> str:
+        return self._facts.instance
+
+    @property
+    def disk_id(self) -> int:
+        return self._facts.disk_id
+
+    @property
+    def incarnation(self) -> int:
+        return self._facts.incarnation
+
+    @property
+    def cluster_id(self) -> str:
+        return self._facts.cluster_id
+
+    @property
+    def number(self) -> NodeId:
+        return self._facts.number
+
+    @property
+    def blank(self) -> bool:
+        return not self._facts.cluster_id
+
+    @property
+    def nodes(self) -> tuple[KnownNode, ...]:
+        return self._facts.nodes
+
+    @property
+    def bound(self) -> Bound | None:
+        return self._facts.bound
+
+    @property
+    def place(self) -> Place:
+        facts = self._facts
+        assert facts.cluster_id and facts.number, f"node '{self.name}' belongs to no cluster yet: {facts}"
+        return Place(
+            cluster_id=facts.cluster_id,
+            number=facts.number,
+            name=self.name,
+            kind=self.kind,
+            disk_id=facts.disk_id,
+            incarnation=facts.incarnation,
+            founds=facts.founder_disk == facts.disk_id,
+            others=facts.nodes,
+        )
+
+    def bind(self, bound: Bound | None) -> None:
+        """A blank node promises to belong to this cluster, or is free again."""
+        assert self.blank, f"node {self.number} of cluster {self.cluster_id} promises to belong to {bound}"
+        self._save(replace(self._facts, bound=bound))
+
+    def found(self, cluster_id: str) -> None:
+        """This blank node begins a cluster, as node 1."""
+        assert self.blank, f"node {self.number} of cluster {self.cluster_id} founds another one, {cluster_id}"
+        self._save(replace(self._facts, cluster_id=cluster_id, number=1, founder_disk=self._facts.disk_id, bound=None))
+
+    def join(self, cluster_id: str, number: NodeId, nodes: Iterable[KnownNode]) -> None:
+        """This blank node was taken into a cluster."""
+        assert self.blank, f"node {self.number} of cluster {self.cluster_id} joins another one, {cluster_id}"
+        others = tuple(node for node in nodes if node.number != number)
+        self._save(replace(self._facts, cluster_id=cluster_id, number=number, nodes=others, bound=None))
+
+    def know(self, nodes: Iterable[KnownNode]) -> None:
+        """The others are these from now on."""
+        others = tuple(sorted((one for one in nodes if one.number != self.number), key=lambda one: one.number))
+        if others != self._facts.nodes:
+            self._save(replace(self._facts, nodes=others))
+
+    def renew_disk(self, wall_ms: int) -> None:
+        """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
+        self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
+
+    def _save(self, facts: _Facts) -> None:
+        plain: dict[str, Any] = asdict(facts)
+        fact_file.save(self._disk, names.NODE_FACTS, plain)
+        self._facts = facts

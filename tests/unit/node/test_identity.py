@@ -1,0 +1,71 @@
+"""node/identity.py: what a node never forgets about itself."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from node.identity import DISK, Bound, KnownNode, NodeIdentity
+from storage import fact_file, names
+from storage.errors import Corrupt
+from tests.sim.disk import SimDisk
+
+NOW = 1_700_000_000_000
+OTHER = KnownNode(1, "n1", "10.0.0.1:5681", DISK)
+
+
+def begin(disk: SimDisk, now: int = NOW) -> NodeIdentity:
+    return NodeIdentity.begin(disk, "n2", DISK, now, os.urandom)
+
+
+def test_a_new_directory_belongs_to_no_cluster_and_is_like_no_other() -> None:
+    one, other = begin(SimDisk()), begin(SimDisk())
+    assert one.blank and one.number == 0
+    assert one.instance != other.instance
+    assert one.disk_id == NOW // 1000
+
+
+def test_each_process_has_a_higher_incarnation_though_the_clock_was_set_back() -> None:
+    disk = SimDisk()
+    first = begin(disk)
+    second = begin(disk, NOW - 1_000_000)
+    assert second.incarnation == first.incarnation + 1
+    assert (second.instance, second.disk_id) == (first.instance, first.disk_id)
+
+
+def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:
+    disk = SimDisk()
+    identity = begin(disk)
+    identity.found("c1")
+    assert begin(disk).place.founds
+    identity.renew_disk(NOW)
+    place = begin(disk).place
+    assert not place.founds
+    assert (place.cluster_id, place.number, place.disk_id) == ("c1", 1, NOW // 1000 + 1)
+
+
+def test_who_joined_knows_the_others_at_the_next_start_and_founds_nothing() -> None:
+    disk = SimDisk()
+    identity = begin(disk)
+    identity.bind(Bound("c1", OTHER.address, "ab", exists=True))
+    identity.join("c1", 2, [OTHER, KnownNode(2, "n2", "10.0.0.2:5681", DISK)])
+    place = begin(disk).place
+    assert (place.number, place.founds, place.others) == (2, False, (OTHER,))
+    assert begin(disk).bound is None
+    identity.know([KnownNode(1, "n1", "10.0.0.9:5681", DISK)])
+    assert begin(disk).place.others[0].address == "10.0.0.9:5681"
+
+
+def test_a_promise_outlives_the_process() -> None:
+    disk = SimDisk()
+    promise = Bound("c1", OTHER.address, "ab", exists=False)
+    begin(disk).bind(promise)
+    assert begin(disk).bound == promise
+
+
+def test_facts_that_are_none_are_damage_and_not_a_blank_node() -> None:
+    disk = SimDisk()
+    fact_file.save(disk, names.NODE_FACTS, {"instance": 5})
+    with pytest.raises(Corrupt, match="no facts of a node"):
+        begin(disk)
