@@ -1,8 +1,14 @@
 """The port Net (raft/transport.py) over gRPC: one stream for each other node, whichever of the two opened it.
 
-What is sent gathers while the stream is busy and goes out as one message. What gathers is bounded: beyond the bound, and as
-long as there is no stream, letters are dropped, for Raft asks again and old letters are of no use. A new stream takes the
-place of the one before; one of an earlier incarnation of the other node never does.
+What is sent gathers while the stream is busy and goes out as one message. There are two lanes, told apart by the first byte of
+their letters; of what has gathered each has its part in every message, so neither waits for the other. What gathers is bounded:
+
+    Raft's letters      beyond the bound, and as long as there is no stream, they are dropped, for Raft asks again and old
+                        letters are of no use
+    calls (CALLS)       none is dropped while the stream lives: beyond the bound the stream is ended. See node/peer_calls.py
+
+A new stream takes the place of the one before; one of an earlier incarnation of the other node never does. What arrives on a
+stream whose place was taken is not heard any more.
 """
 
 from __future__ import annotations
@@ -13,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import Logger
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc.aio
 from google.protobuf.message import DecodeError
@@ -22,14 +28,21 @@ from leveret.v1 import peer_pb2
 from raft.errors import BadBytes
 from raft.messages import NodeId
 
+if TYPE_CHECKING:
+    from node.peer_calls import CallEars
+
+CALLS = 4  # first byte of a letter of the second lane; those of raft/transport.py have others
+_CALLS_HEAD = bytes([CALLS])
+
 
 @dataclass(slots=True, frozen=True)
 class LinkLimits:
     """Bytes. `message_bytes_max` bounds what another node can make us read at once."""
 
     message_bytes_max: int = 64 << 20
-    write_bytes: int = 1 << 20  # as many letters as fit go out as one message
-    queue_bytes_max: int = 64 << 20
+    write_bytes: int = 1 << 20  # of each lane as many letters as fit go out as one message
+    queue_bytes_max: int = 64 << 20  # of Raft's letters
+    calls_bytes_max: int = 256 << 20
 
 
 class Stream(Protocol):
@@ -65,6 +78,7 @@ class PeerLink:
         self._logger = logger
         self._incarnation = 0
         self._line: _Line | None = None
+        self.call_ears: CallEars | None = None
 
     @property
     def connected(self) -> bool:
@@ -72,10 +86,24 @@ class PeerLink:
 
     def send(self, letter: bytes) -> None:
         line = self._line
-        if line is None or line.queued_bytes + len(letter) > self._limits.queue_bytes_max:
+        if line is None or line.letters.bytes + len(letter) > self._limits.queue_bytes_max:
             self.dropped += 1
         else:
-            line.send(letter)
+            line.send(line.letters, letter)
+
+    def send_call(self, letter: bytes) -> None:
+        """Nothing without a stream: whoever calls was told that it went."""
+        line = self._line
+        if line is None or line.ended:
+            return
+        line.send(line.calls, letter)
+        if line.calls.bytes > self._limits.calls_bytes_max:
+            self._logger.error("%d bytes of calls wait for node %d: its link is ended", line.calls.bytes, self.node)
+            line.end()
+
+    @property
+    def calls_waiting(self) -> int:
+        return self._line.calls.bytes if self._line is not None else 0
 
     async def carry(self, stream: Stream, incarnation: int) -> None:
         """Send and receive over this stream until it ends or another takes its place. Raises Outdated, and what
@@ -85,44 +113,91 @@ class PeerLink:
                 f"node {self.node} has called as incarnation {self._incarnation}, which is later than {incarnation}"
             )
         self._incarnation = incarnation
-        line = _Line(stream, self._limits.write_bytes)
+        line = _Line(stream, self._limits.write_bytes, self._drained)
         before, self._line = self._line, line
         if before is not None:
             before.end()
+            self._calls_end()
         self._ears.connected(self.node)
+        if self.call_ears is not None:
+            self.call_ears.link_came(self.node)
         try:
-            await line.run(self._receive)
+            await line.run(lambda letter: self._receive(line, letter))
         except (BadBytes, DecodeError) as error:
             self._logger.error("node %d sends what cannot be read: %s", self.node, error)
         finally:
             if self._line is line:
                 self._line = None
+                self._calls_end()
                 self._ears.disconnected(self.node)
 
     def end(self) -> None:
         if self._line is not None:
             self._line.end()
 
-    def _receive(self, letter: bytes) -> None:
-        self._ears.receive(self.node, letter)
+    def _receive(self, line: _Line, letter: bytes) -> None:
+        if self._line is not line:
+            return
+        if self.call_ears is not None and letter[:1] == _CALLS_HEAD:
+            self.call_ears.receive(self.node, letter)
+        else:
+            self._ears.receive(self.node, letter)
+
+    def _calls_end(self) -> None:
+        if self.call_ears is not None:
+            self.call_ears.link_went(self.node)
+
+    def _drained(self) -> None:
+        if self.call_ears is not None:
+            self.call_ears.drained(self.node)
+
+
+class _Lane:
+    """Letters that wait, in order."""
+
+    __slots__ = ("bytes", "letters")
+
+    def __init__(self) -> None:
+        self.letters: deque[bytes] = deque()
+        self.bytes = 0
+
+    def add(self, letter: bytes) -> None:
+        self.letters.append(letter)
+        self.bytes += len(letter)
+
+    def take(self, bytes_max: int) -> list[bytes]:
+        """As many as fit, but at least one if there is one."""
+        if not self.letters:
+            return []
+        taken = [self.letters.popleft()]
+        size = len(taken[0])
+        while self.letters and size + len(self.letters[0]) <= bytes_max:
+            taken.append(self.letters.popleft())
+            size += len(taken[-1])
+        self.bytes -= size
+        return taken
 
 
 class _Line:
     """One stream while it is in use."""
 
-    def __init__(self, stream: Stream, write_bytes: int) -> None:
+    def __init__(self, stream: Stream, write_bytes: int, on_drained: Callable[[], None]) -> None:
         self._stream = stream
         self._write_bytes = write_bytes
-        self._queue: deque[bytes] = deque()
-        self.queued_bytes = 0
+        self._on_drained = on_drained
+        self.letters = _Lane()
+        self.calls = _Lane()
         self._idle: asyncio.Future[None] | None = None  # the writer waits here
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def send(self, letter: bytes) -> None:
-        self._queue.append(letter)
-        self.queued_bytes += len(letter)
+    def send(self, lane: _Lane, letter: bytes) -> None:
+        lane.add(letter)
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.done()
 
     def end(self) -> None:
         if not self._ended.done():
@@ -148,25 +223,23 @@ class _Line:
                 receive(letter)
 
     async def _write(self) -> None:
-        loop, queue, write = asyncio.get_running_loop(), self._queue, self._stream.write
+        loop, write = asyncio.get_running_loop(), self._stream.write
         while True:
-            if not queue:
+            if not self.letters.letters and not self.calls.letters:
                 self._idle = loop.create_future()
                 await self._idle
                 self._idle = None
+            letters, calls = self.letters.take(self._write_bytes), self.calls.take(self._write_bytes)
+            # A large letter of Raft may fill a message to the limit.
+            together = sum([len(letter) for letter in letters]) <= self._write_bytes
             try:
-                await write(peer_pb2.Letters(letters=self._take()))
+                for some in (letters + calls,) if together else (letters, calls):
+                    if some:
+                        await write(peer_pb2.Letters(letters=some))
             except asyncio.InvalidStateError:
                 return  # the stream has ended, and the reader has not been told yet
-
-    def _take(self) -> list[bytes]:
-        letters = [self._queue.popleft()]
-        size = len(letters[0])
-        while self._queue and size + len(self._queue[0]) <= self._write_bytes:
-            letters.append(self._queue.popleft())
-            size += len(letters[-1])
-        self.queued_bytes -= size
-        return letters
+            if calls:
+                self._on_drained()
 
 
 class PeerLinks:
@@ -176,11 +249,20 @@ class PeerLinks:
         self.limits = limits
         self._logger = logger
         self._links: dict[NodeId, PeerLink] = {}
+        self._call_ears: CallEars | None = None
 
     def add(self, node: NodeId, ears: Ears) -> PeerLink:
         assert node not in self._links, f"node {node} is added twice"
         link = self._links[node] = PeerLink(node, ears, self.limits, self._logger)
+        link.call_ears = self._call_ears
         return link
+
+    def hear_calls(self, ears: CallEars) -> None:
+        """Before any stream is there: who hears of the second lane, also of links that are added later."""
+        self._call_ears = ears
+        for link in self._links.values():
+            assert not link.connected, f"node {link.node} is connected, and nobody has heard it"
+            link.call_ears = ears
 
     def link(self, node: NodeId) -> PeerLink | None:
         """None: this node is no peer of ours."""
@@ -190,6 +272,16 @@ class PeerLinks:
         link = self._links.get(node)
         if link is not None:
             link.send(letter)
+
+    def send_call(self, node: NodeId, letter: bytes) -> None:
+        link = self._links.get(node)
+        if link is not None:
+            link.send_call(letter)
+
+    def calls_waiting(self, node: NodeId) -> int:
+        """Bytes."""
+        link = self._links.get(node)
+        return link.calls_waiting if link is not None else 0
 
     def close(self) -> None:
         with suppress(RuntimeError):  # the loop is closed already

@@ -53,6 +53,7 @@ CHAPTERS = {
         "raft/live_entries.py",
     ],
     "What members of a group say": ["raft/codec.py"],
+    "What nodes say to each other": ["raft/transport.py", "node/peer_calls.py"],
 }
 
 

@@ -26,7 +26,7 @@ EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager"
 
 # Word -> the folders in which it may name something. docs/README.md and broker/__init__.py have the glossary.
 ONLY_IN = {
-    "quorum": ("broker",),  # a kind of queue, and its arguments; arithmetic is called majority
+    "quorum": ("broker", "node"),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
     "committed": ("node", "client", "raft"),  # by a majority, once there is one; what one node has fsynced is durable
     "master": (),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import grpc
@@ -77,9 +77,14 @@ class Node:
 
 
 @asynccontextmanager
-async def pair(limits: LinkLimits | None = None) -> AsyncIterator[tuple[Node, Node, int]]:
-    """Node 1 listens, node 2 has called it."""
+async def pair(
+    limits: LinkLimits | None = None, prepare: Callable[[PeerLinks], None] | None = None
+) -> AsyncIterator[tuple[Node, Node, int]]:
+    """Node 1 listens, node 2 has called it. `prepare` is called with the links of each before."""
     called, caller = Node(1, peer=2, limits=limits), Node(2, peer=1, limits=limits)
+    for node in (called, caller):
+        if prepare is not None:
+            prepare(node.links)
     port = await called.listen()
     try:
         caller.dial(port)
