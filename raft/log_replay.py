@@ -9,6 +9,11 @@ stands before the first gap is kept; nothing behind it counts, since nobody know
 comes back under a new number, because it may have promised what it no longer knows. All this is made durable before the
 node goes on, in segments and the file of groups, and copies of what was damaged or is given up go to the quarantine. A crash
 on the way changes nothing: the next start finds the same.
+
+A log of which nothing is left is damage at no place that the file of groups could be moved behind. So the start ends with a
+log: when all else is settled, an empty commit is written to a new file (`RaftStore.attach`), before any member says a word. A
+start that was cut off before that finds the log gone once more; nobody has heard of the numbers that it gave. Each later
+one finds a log, and nothing gone; and if that log is lost too, this is noticed like the first time.
 """
 
 from __future__ import annotations
@@ -81,7 +86,7 @@ class LogReplay:
         self._entries_max = entries_max
         self._broken: dict[int, str] = {}
         self._damaged_files: dict[int, None] = {}
-        self._log_is_gone = False  # also as long as nothing was written again: then members are renumbered once more
+        self.log_is_gone = False  # once something was promised in it; then a new one is begun before the start is over
         disk.make_dir(names.RAFT_DIRECTORY)
         disk.sync_dir(names.RAFT_DIRECTORY)  # what a killed process renamed: from here on we rely on it
         self.groups_file, self._lost_copies = groups_file.load(disk)
@@ -120,7 +125,7 @@ class LogReplay:
             self.take(chunk)
             yield chunk
         self._judge(replay, judged)
-        self._log_is_gone = replay.nothing_is_left
+        self.log_is_gone = replay.nothing_is_left
 
     def _judge(self, replay: Replay, judged: int) -> int:
         for damage in replay.damage[judged:]:
@@ -199,28 +204,35 @@ class LogReplay:
 
     def finish(self, last_file: int) -> None:
         """Look whether all is there, and settle what is not. `last_file` is the log's last one; a new one follows."""
-        self._must_reach_groups_file(last_file)
+        ends_too_early = self._must_reach_groups_file(last_file)
         for log in self.logs.values():
             if log.identity.group not in self._broken:
                 try:
                     self._look_at(log)
                 except (Corrupt, Damaged) as error:
                     self._broken[log.identity.group] = str(error)
-        if self._broken or self._damaged_files:
+        if self._broken or self._damaged_files or ends_too_early:
             self._settle(last_file)
         self._delete_unknown()
         if self._lost_all:
             self.groups_file.save(self._disk)
 
-    def _must_reach_groups_file(self, last_file: int) -> None:
+    def _must_reach_groups_file(self, last_file: int) -> bool:
         """The log went on behind what the file of groups tells of. If it does not now, its end is lost, and with it whatever
-        was promised there: what would be written now in files of the same numbers might be taken for what was there before."""
+        was promised there: what would be written now in files of the same numbers might be taken for what was there before.
+        Returns whether that is so.
+
+        There is always a file of the log where there are groups (its last one is never let go, and where the log is found
+        gone, `RaftStore.attach` begins a new one). So one without any file is gone, also if it has begun with file 1."""
         told = self.groups_file.first_file - 1
-        if last_file < told or self._log_is_gone:
-            reason = f"nothing is left of the log behind file {min(last_file, told)}"
-            self._found(f"{reason}. Groups that were created there are not known here")
-            for group in self.logs:
-                self._broken.setdefault(group, reason)
+        self.log_is_gone |= last_file == 0 and bool(told or self.groups_file.states)
+        if last_file >= told and not self.log_is_gone:
+            return False
+        reason = f"nothing is left of the log behind file {min(last_file, told)}"
+        self._found(f"{reason}. Groups that were created there are not known here")
+        for group in self.logs:
+            self._broken.setdefault(group, reason)
+        return True
 
     def _look_at(self, log: GroupLog) -> None:
         """Whether the files of a group are there, and its entries without a gap. Raises Corrupt, Damaged."""

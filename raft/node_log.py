@@ -4,6 +4,7 @@ What a group appends goes to the log, with everybody else's, and is durable with
 let go once nobody needs it: what still counts of it is moved to segments, and what all groups were at its end goes to
 raft/groups_file.py. The order is always the same, so that a crash after any step leaves nothing unreadable and nothing missing:
 
+    to settle a lost log      the groups' file with new members, durable; a new log with nothing in it, durable; go on
     to release a log file     segments with what counts of it, durable; the groups' file, durable; release
     to take a snapshot        its file, durable; a record in the log
     to install a snapshot     its file and segments, durable; a record in the log, durable; the machine takes it
@@ -92,6 +93,7 @@ class RaftStore:
         self._new_replica = new_replica
         self._replay: LogReplay | None = LogReplay(disk, new_replica, found, limits.segment_entries_max)
         self._start_files = LogFilesByName(disk)
+        self._begins_log = False
         self._log: LogWriter | None = None
         self._jobs = Jobs(background, lambda: self.log.durable, self._job_failed)
         self._file = 0  # of the log, that the last record went to
@@ -122,6 +124,7 @@ class RaftStore:
         self._replay = None
         self.groups_file = replay.groups_file
         self.renumbered = replay.renumbered
+        self._begins_log = replay.log_is_gone
         self._installed = replay.installed
         for group, log in replay.logs.items():
             self.stores[group] = WalLogStore(self, log)
@@ -129,6 +132,9 @@ class RaftStore:
         self._dirty = {group: None for group in replay.touched if group in self.stores}
 
     def attach(self, log: LogWriter, share: LogShare) -> None:
+        """Go on in this log. Where that of before was found gone, blocks until a new one is begun. Raises DiskFailed."""
+        if self._begins_log:
+            log.commit_now()  # the next start must find a log; as long as it does not, it takes this one for gone again
         self._log = log
         self.share = share
         self._start_files.close()

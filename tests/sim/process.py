@@ -224,9 +224,10 @@ class Process:
         self.store.finish(end)
         core = LogCore(facts.log_id, end, shape.file_bytes_max)
         self.log = SlowLog(core, disk, self.loop, facts, on_failed=self._fail, commit_inline_bytes_max=None)
-        self.log.loop, self.log.delay_s = self.loop, site.fsync_delay_s
+        self.log.loop, self.log.delay_s = self.loop, lambda: 0.0  # time stands still in a start
         self.log.when_durable(lambda ticket: world.watch.fsynced(self, ticket))  # before anybody is told
         self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self.log.delay_s = site.fsync_delay_s
         self.groups = WatchedGroups(
             site.number,
             site.life,

@@ -10,6 +10,7 @@ import pytest
 
 from raft.errors import Damaged
 from raft.messages import Entry, Membership, node_of
+from raft.ready import Facts
 from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
 from tests.sim.disk import SimDisk, no_faults
 from tests.unit.raft.store_world import TINY, World, cut_off, digest_of
@@ -221,6 +222,100 @@ def test_a_log_that_is_gone_altogether_is_missed(with_facts: bool) -> None:
     goes_on(opened)
     for group, store in opened.reopened().store.stores.items():
         assert store.entries(store.last_index(), store.last_index() + 1, 1)[0].data == b"after", f"of group {group}"
+
+
+def without_its_log(world: World, *, with_facts: bool = True) -> SimDisk:
+    """A copy of the disk as it is, on which no file of the log is left."""
+    disk = world.disk.copy()
+    for name in disk.list(LOG_DIRECTORY):
+        disk.delete(f"{LOG_DIRECTORY}/{name}")
+    if not with_facts:
+        disk.delete(LOG_FACTS)
+    return disk
+
+
+def started_on(disk: SimDisk, world: World) -> World:
+    """Another process on it, as if it were the same world's."""
+    return World(disk, limits=world.limits, file_bytes_max=world.file_bytes_max, replicas=world.replicas).open()
+
+
+@pytest.mark.parametrize("with_facts", [True, False])
+def test_a_log_that_is_gone_is_missed_once_however_often_power_goes_before_a_word_is_written(with_facts: bool) -> None:
+    """Simulated seeds 301681, 301828, 302528: every start that wrote nothing left no log for the next, which found it gone
+    again. So the members were others after each crash, and the leader had to replace them each time."""
+    world = flushed_world()
+    opened = started_on(without_its_log(world, with_facts=with_facts), world)
+    members = {group: store.member for group, store in opened.store.stores.items()}
+    assert sorted(opened.store.renumbered) == sorted(members) == sorted(GROUPS)
+    for seed in range(5):
+        opened.disk.crash(Random(seed))
+        opened = started_on(opened.disk, world)
+        assert opened.store.renumbered == [] and opened.findings == []
+        assert {group: store.member for group, store in opened.store.stores.items()} == members
+
+
+@pytest.mark.parametrize("promised", [False, True])
+@pytest.mark.parametrize("with_facts", [True, False])
+@pytest.mark.parametrize("again_with_facts", [True, False])
+def test_a_log_that_is_gone_a_second_time_is_missed_a_second_time(
+    promised: bool, with_facts: bool, again_with_facts: bool
+) -> None:
+    """Also where the second log was begun with file 1, which looks like a node that has never written anything."""
+    world = flushed_world()
+    opened = started_on(without_its_log(world, with_facts=with_facts), world)
+    if promised:
+        for group, store in opened.store.stores.items():
+            store.append(Facts(store.facts().term + 1, 77), [entry_behind(opened, group)])
+        opened.settle()
+    again = started_on(without_its_log(opened, with_facts=again_with_facts), world)
+    assert sorted(again.store.renumbered) == sorted(GROUPS)
+    assert all(store.facts().vote == 0 for store in again.store.stores.values())
+    assert again.reopened().store.renumbered == []
+
+
+@pytest.mark.parametrize("with_facts", [True, False])
+def test_a_start_that_finds_its_log_gone_can_be_cut_off_anywhere(with_facts: bool) -> None:
+    """Until the new log is begun the finding is made again; then never. Either way all members are others than they were
+    before, and nobody has heard of a number that was given in between."""
+    world = flushed_world()
+    old = {group: store.member for group, store in world.reopened().store.stores.items()}
+    lost = without_its_log(world, with_facts=with_facts)
+    renumbered = []  # by the start behind the one that was cut off
+    for call in range(1, 1000):
+        disk = lost.copy()
+        if cut_off(world, disk, call):
+            break
+        disk.faults = no_faults
+        disk.crash(Random(call))
+        opened = started_on(disk, world)
+        renumbered.append(len(opened.store.renumbered))
+        assert all(opened.store.group(group).member != old[group] for group in GROUPS), f"cut off at call {call}"
+        goes_on(opened)
+    assert renumbered == sorted(renumbered, reverse=True), "it was found no more, and then again"
+    assert renumbered[0] == len(GROUPS) and call > 10
+
+
+def test_a_log_that_is_gone_takes_no_group_along_that_is_created_later() -> None:
+    """All groups had been removed, so nobody was renumbered, and the file of groups went on to speak of the lost log's files:
+    the next start took a new group's records, which lay in files of the same numbers, for told of."""
+    world = flushed_world().reopened()
+    for group in GROUPS:
+        world.remove(group)
+    world.settle()
+    for turn in range(6):
+        world.create(20 + turn)
+        world.append(20 + turn, 1, 1, [bytes(600)])
+        world.settle()
+        world.remove(20 + turn)
+        world.settle()
+    world.store.tick(10**7)
+    world.settle()
+    assert world.store.groups_file.first_file > 2 and not world.store.groups_file.states
+    world.limits = replace(TINY, log_files_kept=9)
+    opened = started_on(without_its_log(world, with_facts=False), world)
+    opened.create(9)
+    opened.settle()
+    assert sorted(opened.reopened().store.stores) == [9]
 
 
 def test_without_any_groups_file_nothing_is_deleted() -> None:
