@@ -234,6 +234,9 @@ class Broker:
             case commands.DeleteQueue():
                 if result is not None:
                     self._deleted(result)
+            case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode():
+                for record in result:
+                    self._deleted(record)
             case commands.DeleteVhost():
                 for record in result:
                     self._deleted(record)

@@ -8,7 +8,7 @@ answers. It uses no clock and no chance, so that every node that applies the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from broker import catalog_commands as commands
@@ -31,8 +31,11 @@ from broker.namespace import Exchange, Namespace
 from broker.permissions import check_permission, check_topic_permission
 from broker.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
 from broker.records import (
+    NODE_KINDS,
     BindingRecord,
+    CatalogHead,
     ExchangeRecord,
+    NodeRecord,
     ParameterRecord,
     PermissionRecord,
     PolicyRecord,
@@ -63,7 +66,7 @@ USER_LIMITS = frozenset({"max-connections", "max-channels"})
 @dataclass(slots=True, frozen=True)
 class CatalogLimits:
     """How much may be declared on the whole cluster; 0 is no limit. All nodes must agree, for every node applies every
-    command."""
+    command: those of the node that was started last hold (commands.NodeStarted)."""
 
     vhosts: int = 1_000
     users: int = 100_000
@@ -104,10 +107,16 @@ class Catalog:
     def __init__(self, limits: CatalogLimits | None = None) -> None:
         self.limits = limits or CatalogLimits()
         self.version = 0  # grows with every change, so that caches can compare it
+        self.observer: Observer | None = None
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        self.cluster_id = ""  # empty until the cluster is founded
         self.next_queue_id = 1
+        self.next_node_number = 1
+        self.nodes: dict[str, NodeRecord] = {}
         self.vhosts: dict[str, VhostRecord] = {}
         self.users: dict[str, UserRecord] = {}
-        self.observer: Observer | None = None
         self._namespaces: dict[str, Namespace] = {}
         self._permissions: dict[tuple[str, str], PermissionRecord] = {}
         self._topic_permissions: dict[tuple[str, str], dict[str, TopicPermissionRecord]] = {}
@@ -117,6 +126,13 @@ class Catalog:
         self._effective: dict[int, EffectiveArguments] = {}  # by queue id; emptied when a policy changes
 
     # ------------------------------------------------------------------------- reading
+
+    @property
+    def head(self) -> CatalogHead:
+        return CatalogHead(self.cluster_id, self.next_queue_id, self.next_node_number, asdict(self.limits))
+
+    def node_of_number(self, number: int) -> NodeRecord | None:
+        return next((record for record in self.nodes.values() if record.number == number), None)
 
     def namespace(self, vhost: str) -> Namespace:
         """What the vhost holds. Raises NotFound."""
@@ -214,10 +230,29 @@ class Catalog:
         """Take back a record that was stored: no checks, for they were passed when it came. In the order of LOAD_ORDER."""
         _LOAD[type(record)](self, record)
 
-    def _changed(self, record: Record, present: bool) -> None:
+    def load_head(self, head: CatalogHead) -> None:
+        self.cluster_id = head.cluster_id
+        self.next_queue_id = max(self.next_queue_id, head.next_queue_id)
+        self.next_node_number = max(self.next_node_number, head.next_node_number)
+        self._agree_on_limits(head.limits)
+
+    def clear(self) -> None:
+        """Forget everything, before another catalog is loaded in its place."""
+        self._begin_empty()
         self.version += 1
+
+    def _agree_on_limits(self, limits: Mapping[str, int]) -> None:
+        """A limit that an older node does not name is kept; one that only a newer version knows is not for us."""
+        known = {field.name for field in fields(CatalogLimits)}
+        self.limits = replace(self.limits, **{name: value for name, value in limits.items() if name in known})
+
+    def _changed(self, record: Record, present: bool) -> None:
         if type(record) in _NEVER_REPLACED:
             self._counts[type(record)] += 1 if present else -1
+        self._noted(record, present)
+
+    def _noted(self, record: Record, present: bool) -> None:
+        self.version += 1
         if self.observer is not None:
             self.observer(record, present)
 
@@ -448,6 +483,7 @@ class Catalog:
             id=self.next_queue_id,
             home=command.home,
             owner=command.owner if command.exclusive else None,
+            members=command.members,
         )
         self.next_queue_id += 1
         self.namespace(command.vhost).add_queue(record)
@@ -460,6 +496,109 @@ class Catalog:
             return None
         self._effective.pop(record.id, None)
         return namespace.remove_queue(command.name)
+
+    def _set_queue_members(self, command: commands.SetQueueMembers) -> QueueRecord | None:
+        record = self.queue(command.vhost, command.name)
+        if record is None or record.id != command.id:
+            return None
+        if record.members != command.members:
+            record = replace(record, members=command.members)
+            self.namespace(command.vhost).queues[command.name] = record
+            self._noted(record, True)
+        return record
+
+    def _remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]:
+        gone = []
+        for namespace in self._namespaces.values():
+            for record in [record for record in namespace.queues.values() if concerned(record)]:
+                self._effective.pop(record.id, None)
+                gone.append(namespace.remove_queue(record.name))
+        return gone
+
+    # nodes
+
+    def _set_cluster_id(self, command: commands.SetClusterId) -> str:
+        if self.cluster_id not in ("", command.id):
+            raise PreconditionFailed(f"this cluster has the id {self.cluster_id}, and cannot be {command.id}")
+        if not command.id:
+            raise PreconditionFailed("a cluster's id is not empty")
+        if not self.cluster_id:
+            self.cluster_id = command.id
+            self.version += 1
+        return self.cluster_id
+
+    def _add_node(self, command: commands.AddNode) -> NodeRecord:
+        wish = command.record
+        _check_name("node", wish.name)
+        _check_kind_of_node(wish)
+        current = self.nodes.get(wish.name)
+        if current is not None and current.disk_id == wish.disk_id:
+            return current
+        if current is not None:
+            self._check_disk_is_left(wish)
+            return self._keep_node(replace(wish, number=current.number, incarnation=current.incarnation))
+        record = self._keep_node(replace(wish, number=self.next_node_number))
+        self.next_node_number += 1
+        return record
+
+    def _put_node(self, command: commands.PutNode) -> NodeRecord:
+        wish = command.record
+        current = self._existing_node(wish.name)
+        _check_kind_of_node(wish)
+        self._check_disk_is_left(wish)
+        return self._keep_node(
+            replace(current, address=wish.address, kind=wish.kind, zone=wish.zone, draining=wish.draining)
+        )
+
+    def _remove_node(self, command: commands.RemoveNode) -> list[QueueRecord]:
+        record = self._existing_node(command.name)
+        self._check_disk_is_left(replace(record, kind="ram"))
+        del self.nodes[command.name]
+        self._changed(record, False)
+        return self._remove_queues(lambda queue: queue.kind == "classic" and queue.home == command.name)
+
+    def _node_started(self, command: commands.NodeStarted) -> list[QueueRecord]:
+        record = self._existing_node(command.name)
+        if command.incarnation <= record.incarnation:
+            return []  # of a process that is over, or said twice
+        self._keep_node(replace(record, disk_id=command.disk_id, incarnation=command.incarnation))
+        self._agree_on_limits(command.limits)
+        gone = self._remove_left_behind(command.name)
+        if list(self.nodes) == [command.name]:
+            self._remove_transient_exchanges()
+        return gone
+
+    def _node_lost(self, command: commands.NodeLost) -> list[QueueRecord]:
+        record = self._existing_node(command.name)
+        return self._remove_left_behind(command.name) if record.incarnation == command.incarnation else []
+
+    def _existing_node(self, name: str) -> NodeRecord:
+        record = self.nodes.get(name)
+        if record is None:
+            raise NotFound(f"no node '{name}' belongs to this cluster")
+        return record
+
+    def _keep_node(self, record: NodeRecord) -> NodeRecord:
+        if self.nodes.get(record.name) != record:
+            self.nodes[record.name] = record
+            self._changed(record, True)
+        return record
+
+    def _check_disk_is_left(self, changed: NodeRecord) -> None:
+        """Without a disk node nobody would keep the catalog."""
+        others = (record for record in self.nodes.values() if record.name != changed.name)
+        if changed.kind != "disk" and not any(record.kind == "disk" for record in others):
+            raise PreconditionFailed(f"node '{changed.name}' is the last disk node of this cluster")
+
+    def _remove_left_behind(self, node: str) -> list[QueueRecord]:
+        """What no client can reach any more, or was promised to last only as long as the process of that node."""
+        return self._remove_queues(lambda queue: queue.home == node and (queue.exclusive or not queue.durable))
+
+    def _remove_transient_exchanges(self) -> None:
+        for namespace in self._namespaces.values():
+            for record in [one.record for one in namespace.exchanges.values() if not one.record.durable]:
+                if record.name in namespace.exchanges:  # one that goes may take another along
+                    namespace.remove_exchange(record.name)
 
     # bindings
 
@@ -538,6 +677,9 @@ class Catalog:
         self.vhosts[record.name] = record
         self._namespaces[record.name] = Namespace(self._changed)
 
+    def _load_node(self, record: NodeRecord) -> None:
+        self.nodes[record.name] = record
+
     def _load_user(self, record: UserRecord) -> None:
         self.users[record.name] = record
 
@@ -570,6 +712,11 @@ def _check_name(kind: str, name: str) -> None:
     check_length(kind, name)
     if clean(name) != name:
         raise PreconditionFailed(f"{kind} name {name!r} contains a line break")
+
+
+def _check_kind_of_node(record: NodeRecord) -> None:
+    if record.kind not in NODE_KINDS:
+        raise PreconditionFailed(f"node '{record.name}' is of kind '{record.kind}': there are {', '.join(NODE_KINDS)}")
 
 
 def _check_count(what: str, count: int, limit: int) -> None:
@@ -610,9 +757,17 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.ClearParameter: Catalog._clear_parameter,
     commands.SetVhostLimits: Catalog._set_vhost_limits,
     commands.SetUserLimits: Catalog._set_user_limits,
+    commands.SetQueueMembers: Catalog._set_queue_members,
+    commands.SetClusterId: Catalog._set_cluster_id,
+    commands.AddNode: Catalog._add_node,
+    commands.PutNode: Catalog._put_node,
+    commands.RemoveNode: Catalog._remove_node,
+    commands.NodeStarted: Catalog._node_started,
+    commands.NodeLost: Catalog._node_lost,
 }
 
 _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {
+    NodeRecord: Catalog._load_node,
     VhostRecord: Catalog._load_vhost,
     UserRecord: Catalog._load_user,
     PermissionRecord: Catalog._load_permission,

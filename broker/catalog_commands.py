@@ -20,7 +20,9 @@ from broker.errors import PreconditionFailed
 from broker.records import (
     Arguments,
     BindingRecord,
+    CatalogHead,
     ExchangeRecord,
+    NodeRecord,
     ParameterRecord,
     PermissionRecord,
     PolicyRecord,
@@ -116,6 +118,7 @@ class DeclareQueue:
     arguments: Arguments = field(default_factory=dict)
     home: str = ""
     owner: str | None = None
+    members: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -182,10 +185,70 @@ class SetUserLimits:
     limits: dict[str, int]
 
 
+@dataclass(slots=True, frozen=True)
+class SetQueueMembers:
+    """The members of this very queue's group are others now. Answers the record, or None when it is no more."""
+
+    vhost: str
+    name: str
+    id: int
+    members: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class SetClusterId:
+    """Said once, by the founder. Answers the id; another one than the cluster has is refused."""
+
+    id: str
+
+
+@dataclass(slots=True, frozen=True)
+class AddNode:
+    """Answers the record with its number. A node that is known and comes with another disk has lost what it had: it keeps its
+    number. Who submits this makes sure that it is no second node of the same name."""
+
+    record: NodeRecord
+
+
+@dataclass(slots=True, frozen=True)
+class PutNode:
+    """Replaces address, kind, zone and draining of a node. Answers its record."""
+
+    record: NodeRecord
+
+
+@dataclass(slots=True, frozen=True)
+class RemoveNode:
+    """The node belongs to the cluster no more, and neither do the queues that live there. Answers their records."""
+
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class NodeStarted:
+    """A new process of this node, before anything else that it submits. Exclusive and transient queues that an earlier one left
+    go; on a cluster of one node, which was all gone meanwhile, transient exchanges too. Answers the records of these queues.
+    `limits`, if any are given, hold for the whole cluster from here on."""
+
+    name: str
+    disk_id: int
+    incarnation: int
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class NodeLost:
+    """This process of a node was away too long: its exclusive and transient queues go. Answers their records."""
+
+    name: str
+    incarnation: int
+
+
 Command = (
     PutVhost | DeleteVhost | PutUser | DeleteUser | PutPermission | DeletePermission | PutTopicPermission
     | DeleteTopicPermission | DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind | PutPolicy
-    | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits
+    | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits | SetQueueMembers | SetClusterId
+    | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost
 )  # fmt: skip
 
 # Numbers are for ever: a command that is no longer made keeps its number.
@@ -210,12 +273,19 @@ NUMBERS: dict[int, type[Any]] = {
     18: ClearParameter,
     19: SetVhostLimits,
     20: SetUserLimits,
+    21: SetQueueMembers,
+    22: SetClusterId,
+    23: AddNode,
+    24: PutNode,
+    25: RemoveNode,
+    26: NodeStarted,
+    27: NodeLost,
 }
 _NUMBER_OF = {kind: number for number, kind in NUMBERS.items()}
 
 Record = (
     VhostRecord | UserRecord | PermissionRecord | TopicPermissionRecord | ExchangeRecord | QueueRecord | BindingRecord
-    | PolicyRecord | ParameterRecord
+    | PolicyRecord | ParameterRecord | NodeRecord
 )  # fmt: skip
 R = TypeVar("R")
 
@@ -241,7 +311,7 @@ def decode_command(data: bytes) -> Command:
     return command
 
 
-def encode_record(record: Record) -> bytes:
+def encode_record(record: Record | CatalogHead) -> bytes:
     return bytes((VERSION,)) + msgspec.msgpack.encode(_to_plain(record))
 
 
@@ -275,7 +345,7 @@ _RECORDS = frozenset(get_args(Record))
 # The fields of each command and record class, each with what it takes to bring it back from msgpack.
 _SHAPES: dict[type[Any], list[tuple[str, Any]]] = {
     kind: [(name, _shape_of_field(hint)) for name, hint in get_type_hints(kind).items()]
-    for kind in (*NUMBERS.values(), *_RECORDS)
+    for kind in (*NUMBERS.values(), *_RECORDS, CatalogHead)
 }
 
 

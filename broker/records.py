@@ -10,6 +10,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Arguments = dict[str, Any]
+NODE_KINDS = ("disk", "ram")
+
+
+@dataclass(slots=True, frozen=True)
+class NodeRecord:
+    """A node of the cluster. A disk node votes on the catalog and keeps it; a RAM node holds it in memory only."""
+
+    name: str
+    number: int  # given when it joins, from 1; never used again on this cluster
+    disk_id: int  # of the disk that it was started with last: the replica number of members that it founds
+    address: str  # of its listener for other nodes, HOST:PORT
+    kind: str = "disk"
+    zone: str = ""  # what is likely to fail together; copies are spread over zones
+    incarnation: int = 0  # of the process that was started last; grows with every start
+    draining: bool = False  # for maintenance: it should lead nothing and take no clients
+
+
+@dataclass(slots=True, frozen=True)
+class CatalogHead:
+    """What is said once in a catalog, beside its records."""
+
+    cluster_id: str = ""  # drawn by the founder; empty before that
+    next_queue_id: int = 1
+    next_node_number: int = 1
+    limits: dict[str, int] = field(
+        default_factory=dict
+    )  # broker.catalog.CatalogLimits, as the cluster has agreed on them
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,6 +99,7 @@ class QueueRecord:
     id: int  # never used again on this cluster; files and log records name the queue by it
     home: str = ""  # the node a classic queue lives on
     owner: str | None = None  # the connection an exclusive queue belongs to
+    members: tuple[int, ...] = ()  # of its group, as raft/messages.py numbers them; quorum queues only
 
 
 @dataclass(slots=True, frozen=True)

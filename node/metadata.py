@@ -34,6 +34,7 @@ from broker.pending import Pending
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
+    NodeRecord,
     ParameterRecord,
     PermissionRecord,
     PolicyRecord,
@@ -50,6 +51,7 @@ IDS_KEY = b"ids"
 ID_BLOCK = 65_536
 
 _LETTERS: dict[type[Any], bytes] = {
+    NodeRecord: b"N",
     VhostRecord: b"V",
     UserRecord: b"U",
     PermissionRecord: b"P",
@@ -61,6 +63,7 @@ _LETTERS: dict[type[Any], bytes] = {
     ParameterRecord: b"R",
 }
 _NAMED_BY: dict[type[Any], tuple[str, ...]] = {
+    NodeRecord: ("name",),
     VhostRecord: ("name",),
     UserRecord: ("name",),
     PermissionRecord: ("user", "vhost"),

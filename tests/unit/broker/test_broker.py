@@ -6,10 +6,12 @@ import pytest
 
 from broker.broker import LOGIN_REFUSED
 from broker.catalog_commands import (
+    AddNode,
     DeletePolicy,
     DeleteQueue,
     DeleteUser,
     DeleteVhost,
+    NodeStarted,
     PutPermission,
     PutPolicy,
     PutUser,
@@ -19,7 +21,7 @@ from broker.catalog_commands import (
 )
 from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound
 from broker.limits import Limits
-from broker.records import PermissionRecord, PolicyRecord, QueueRecord, UserRecord, VhostRecord
+from broker.records import NodeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord, VhostRecord
 from tests.unit.broker.broker_world import SECRET, Client, World, refused
 
 
@@ -311,3 +313,15 @@ def test_what_is_open_is_listed(world: World) -> None:
     assert [consumer.tag for consumer in world.broker.consumers()] == ["c"]
     statistics = client.session.statistics()
     assert (statistics["consumers"], statistics["prefetch"], statistics["unconfirmed"]) == (1, 7, 0)
+
+
+def test_queues_that_went_with_a_process_of_their_node_are_closed(world: World) -> None:
+    node = world.broker.node
+    world.submit(AddNode(NodeRecord(node, 0, 1, "127.0.0.1:1")))
+    client = world.client()
+    client.declare("transient", durable=False)
+    client.declare("kept")
+    client.consume("transient", "t")
+    world.submit(NodeStarted(node, 1, 1))
+    assert [queue.record.name for queue in world.broker.queues()] == ["kept"]
+    assert client.cancelled_tags == ["t"]

@@ -11,16 +11,23 @@ from broker.catalog import _APPLY
 from broker.catalog_commands import (
     NUMBERS,
     VERSION,
+    AddNode,
     Bind,
     Command,
     DeclareExchange,
     DeclareQueue,
     DeleteQueue,
     DeleteTopicPermission,
+    NodeLost,
+    NodeStarted,
+    PutNode,
     PutPolicy,
     PutUser,
     PutVhost,
+    RemoveNode,
+    SetClusterId,
     SetParameter,
+    SetQueueMembers,
     SetVhostLimits,
     UnknownVersion,
     decode_command,
@@ -31,7 +38,9 @@ from broker.catalog_commands import (
 from broker.errors import PreconditionFailed
 from broker.records import (
     BindingRecord,
+    CatalogHead,
     ExchangeRecord,
+    NodeRecord,
     ParameterRecord,
     PolicyRecord,
     QueueRecord,
@@ -52,6 +61,14 @@ COMMANDS: list[Command] = [
     PutPolicy(PolicyRecord("v", "p", "^a", "queues", -1, {"max-length": 5, "overflow": "drop-head"}, True)),
     SetParameter(ParameterRecord("v", "shovel", "s", {"uris": ["a", "b"], "n": None})),
     SetVhostLimits("v", {"max-connections": 1}),
+    DeclareQueue("v", "q", "quorum", home="node-1", members=(1 << 32, 2 << 32 | 2**32 - 1)),
+    SetQueueMembers("v", "q", 7, (1 << 32,)),
+    SetClusterId("0123"),
+    AddNode(NodeRecord("n", 0, 2**32 - 1, "127.0.0.1:5681", "ram", "west", 2**41, True)),
+    PutNode(NodeRecord("n", 3, 0, "[::1]:5681")),
+    RemoveNode("n"),
+    NodeStarted("n", 5, 2**41, {"queues": 5}),
+    NodeLost("n", 2**41),
 ]
 
 
@@ -65,8 +82,13 @@ def test_a_command_comes_back_as_it_was(command: Command) -> None:
 
 
 def test_a_record_comes_back_as_it_was() -> None:
-    record = QueueRecord("/", "q", "classic", True, False, False, ARGUMENTS, 2**40, "home", None)
+    record = QueueRecord("/", "q", "classic", True, False, False, ARGUMENTS, 2**40, "home", None, (1, 2))
     assert decode_record(QueueRecord, encode_record(record)) == record
+
+
+def test_the_head_of_a_catalog_comes_back_as_it_was() -> None:
+    head = CatalogHead("0123", 2**40, 7, {"queues": 5})
+    assert decode_record(CatalogHead, encode_record(head)) == head
 
 
 def test_numbers_of_commands_never_change() -> None:
@@ -75,6 +97,8 @@ def test_numbers_of_commands_never_change() -> None:
         7: "PutTopicPermission", 8: "DeleteTopicPermission", 9: "DeclareExchange", 10: "DeleteExchange",
         11: "DeclareQueue", 12: "DeleteQueue", 13: "Bind", 14: "Unbind", 15: "PutPolicy", 16: "DeletePolicy",
         17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
+        21: "SetQueueMembers", 22: "SetClusterId", 23: "AddNode", 24: "PutNode", 25: "RemoveNode", 26: "NodeStarted",
+        27: "NodeLost",
     }  # fmt: skip
 
 
