@@ -11,7 +11,8 @@ from pathlib import Path
 from tests.tidy.sources import CLIENT, ROOT, SERVER, imported, sources
 
 # From the top; a folder imports from those after it only. Written again, so that a contract cannot be lost by an edit.
-ORDER = ("node", "front", "classic", "broker", "raft", "storage", "native")  # broker and raft are siblings
+# Siblings are classic and quorum, broker and raft.
+ORDER = ("node", "front", "classic", "quorum", "broker", "raft", "storage", "native")
 CONTRACTS = {
     "imports point downward",
     "fronts see the broker only",
@@ -21,6 +22,7 @@ CONTRACTS = {
 CORES = {
     "broker",
     "classic.variable_queue",
+    "quorum.commands",
     "front.amqp.connection",
     "front.amqp.channel",
     "storage.wal",

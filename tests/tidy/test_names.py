@@ -15,18 +15,21 @@ from tests.tidy.sources import ROOT, called, defined, imported, sources, words
 FILE_LINES_MAX = 700  # above it a file has two nouns
 
 # The same name in sibling folders is meant: one can be read beside the other. So is that of a port and of what fulfils it.
-SIBLINGS = {"__init__", "__main__", "server", "errors", "connection", "consumer", "publish", "driver"}
+SIBLINGS = {
+    "__init__", "__main__", "server", "errors", "connection", "consumer", "publish", "driver", "queue", "session",
+}  # fmt: skip
 PORTS = {
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
+    "machine": ("raft", "quorum"),
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
 
 # Word -> the folders in which it may name something. docs/README.md and broker/__init__.py have the glossary.
 ONLY_IN = {
-    "quorum": ("broker", "node"),  # a kind of queue, and its arguments; arithmetic is called majority
+    "quorum": ("broker", "node", "quorum"),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
     "committed": ("node", "client", "raft"),  # by a majority, once there is one; what one node has fsynced is durable
     "master": (),
