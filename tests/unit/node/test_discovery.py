@@ -1,0 +1,308 @@
+"""node/discovery.py: the first boot makes one cluster, whatever the network, the name service and the processes do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from node.discovery import Answer, Ask, Discovery, Found, Join, Question
+from node.identity import Bound
+
+HEALED_CYCLES_MAX = 60
+CYCLE_S = 0.4
+
+
+def address_of(name: str) -> str:
+    return f"{name}:5681"
+
+
+@dataclass
+class Machine:
+    """A data directory, and the process on it if one runs."""
+
+    name: str
+    may_found: bool
+    peers: frozenset[str]
+    nodes_expected: int
+    life: int = 0
+    up: bool = True
+    bound: Bound | None = None  # on disk
+    cluster_id: str = ""  # on disk
+    discovery: Discovery | None = None
+
+    @property
+    def instance(self) -> str:
+        return f"instance-{self.name}"
+
+
+@dataclass
+class World:
+    """Nodes, and messages that arrive in any order, late or never."""
+
+    machines: dict[str, Machine]
+    founded: list[str] = field(default_factory=list)
+    taken_in: dict[str, set[str]] = field(default_factory=dict)  # name -> clusters that have it among their nodes
+    now: float = 0.0
+    ids: Iterable[int] = field(default_factory=itertools.count)
+    pool: list[tuple[object, ...]] = field(default_factory=list)
+
+    def start(self, machine: Machine) -> None:
+        machine.up = True
+        machine.life += 1
+        machine.discovery = None
+        if not machine.cluster_id:
+            machine.discovery = Discovery(
+                machine.instance,
+                machine.name,
+                address_of(machine.name),
+                peers=machine.peers,
+                may_found=machine.may_found,
+                bound=machine.bound,
+                new_cluster_id=lambda: f"cluster-{next(iter(self.ids))}",
+                nodes_expected=machine.nodes_expected,
+            )
+
+    def kill(self, machine: Machine) -> None:
+        machine.up = False
+        machine.discovery = None
+
+    def cycle(self, machine: Machine) -> None:
+        """What the driver does now and then: ask everybody, and see what is to be done."""
+        discovery = machine.discovery
+        if discovery is None:
+            return
+        for ask in discovery.questions():
+            self.pool.append(("question", machine, machine.life, ask))
+        decision = discovery.decide(self.now)
+        machine.bound = discovery.bound
+        match decision:
+            case Found(cluster_id):
+                self.founded.append(cluster_id)
+                self.taken_in.setdefault(machine.name, set()).add(cluster_id)
+                machine.cluster_id, machine.discovery = cluster_id, None
+            case Join(_, addresses):
+                self.pool.append(("join", machine, machine.life, addresses[0]))
+
+    def deliver(self, message: tuple[object, ...]) -> None:
+        match message:
+            case "question", Machine() as asking, int(life), Ask() as ask:
+                asked = self.machines.get(ask.address.partition(":")[0])
+                answer = None
+                if asked is not None and asked.up:
+                    answer = self.answer(asked, ask.question)
+                self.pool.append(("answer", asking, life, ask, answer))
+            case "answer", Machine() as asking, int(life), Ask() as ask, answer:
+                if asking.up and asking.life == life and asking.discovery is not None:
+                    asking.discovery.answered(ask, answer)  # type: ignore[arg-type]
+                    asking.bound = asking.discovery.bound
+            case "join", Machine() as joining, int(life), str(address):
+                member = self.machines[address.partition(":")[0]]
+                if member.up and member.cluster_id:
+                    self.taken_in.setdefault(joining.name, set()).add(member.cluster_id)
+                    self.pool.append(("joined", joining, life, member.cluster_id))
+            case "joined", Machine() as joining, int(life), str(cluster_id):
+                if joining.up and joining.life == life and joining.discovery is not None:
+                    joining.cluster_id, joining.discovery = cluster_id, None
+
+    def answer(self, asked: Machine, question: Question) -> Answer | None:
+        if asked.discovery is None:
+            return Answer(asked.instance, asked.name, cluster_id=asked.cluster_id)
+        answer = asked.discovery.asked(question)
+        asked.bound = asked.discovery.bound
+        return answer
+
+    def check(self) -> None:
+        assert len(self.founded) <= 1, f"two clusters were founded: {self.founded}"
+        for name, clusters in self.taken_in.items():
+            assert len(clusters) == 1, f"node {name} is in the catalogs of {clusters}"
+
+    def heal(self) -> None:
+        """Everybody runs, everything arrives: everybody has to end in one cluster."""
+        for machine in self.machines.values():
+            if not machine.up:
+                self.start(machine)
+        for _ in range(HEALED_CYCLES_MAX):
+            for machine in self.machines.values():
+                self.cycle(machine)
+            while self.pool:
+                self.deliver(self.pool.pop(0))
+            self.now += CYCLE_S
+            self.check()
+            if all(machine.cluster_id for machine in self.machines.values()):
+                break
+        stuck = {one.name: one.discovery.waiting_for for one in self.machines.values() if one.discovery is not None}
+        assert not stuck, f"these never got anywhere: {stuck}"
+        assert len(self.founded) == 1
+
+    def run(self, random: Random, steps: int, grow: bool) -> None:
+        names = list(self.machines)
+        for _ in range(steps):
+            self.now += random.choice((0.0, 0.1, 1.0))
+            machine = self.machines[random.choice(names)]
+            chance = random.random()
+            if chance < 0.04:
+                self.kill(machine)
+            elif chance < 0.10 and not machine.up:
+                self.start(machine)
+            elif chance < 0.35 and machine.up:
+                self.cycle(machine)
+            elif chance < 0.45 and self.pool:
+                self.pool.pop(random.randrange(len(self.pool)))  # lost
+            elif chance < 0.48 and grow:
+                machine.peers |= {address_of(random.choice(names))}
+                if machine.discovery is not None:
+                    machine.discovery.looked_up(machine.peers, self.now)
+            elif self.pool:
+                self.deliver(self.pool.pop(random.randrange(len(self.pool))))
+            self.check()
+
+
+def world(
+    names: Iterable[str], peers: dict[str, frozenset[str]], expected: int = 0, join_only: Iterable[str] = ()
+) -> World:
+    made = World({name: Machine(name, name not in join_only, peers[name], expected) for name in names})
+    for machine in made.machines.values():
+        made.start(machine)
+    return made
+
+
+def same_list(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    everybody = frozenset(address_of(name) for name in names)
+    return dict.fromkeys(everybody_named(everybody), everybody)
+
+
+def everybody_named(addresses: Iterable[str]) -> list[str]:
+    return [address.partition(":")[0] for address in addresses]
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
+def test_with_the_same_list_there_is_one_cluster_under_every_schedule(seed: int, count: int) -> None:
+    random = Random(seed)
+    names = [f"n{number}" for number in range(count)]
+    made = world(names, same_list(names), join_only=random.sample(names[1:], random.randrange(count)))
+    made.run(random, steps=400, grow=False)
+    made.heal()
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 5))
+def test_with_lists_that_share_one_node_there_is_one_cluster(seed: int, count: int) -> None:
+    random = Random(seed)
+    names = [f"n{number}" for number in range(count)]
+    shared = random.choice(names)
+    peers = {
+        name: frozenset(map(address_of, {shared, *random.sample(names, random.randrange(count))})) for name in names
+    }
+    made = world(names, peers)
+    made.run(random, steps=400, grow=False)
+    made.heal()
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 5))
+def test_with_a_name_whose_answer_grows_there_is_one_cluster(seed: int, count: int) -> None:
+    """Each node sees another part of the nodes, and founds when it sees more than half."""
+    random = Random(seed)
+    names = [f"n{number}" for number in range(count)]
+    peers = {name: frozenset(map(address_of, random.sample(names, random.randrange(count)))) for name in names}
+    made = world(names, peers, expected=count // 2 + 1)
+    made.run(random, steps=400, grow=True)
+    for machine in made.machines.values():
+        machine.peers = frozenset(map(address_of, names))
+        if machine.discovery is not None:
+            machine.discovery.looked_up(machine.peers, made.now)
+    made.heal()
+
+
+def test_three_nodes_that_start_at_once_found_with_the_lowest_within_few_questions() -> None:
+    names = ["n3", "n1", "n2"]
+    made = world(names, same_list(names))
+    made.heal()
+    assert made.now <= 5 * CYCLE_S
+    assert {one.cluster_id for one in made.machines.values()} == set(made.founded)
+
+
+def test_a_node_alone_in_its_list_founds_at_once_and_one_that_is_to_join_never_does() -> None:
+    alone = world(["n1"], same_list(["n1"]))
+    alone.cycle(alone.machines["n1"])
+    assert len(alone.founded) == 1
+    joining = world(["n2"], {"n2": frozenset({address_of("n1")})}, join_only=["n2"])
+    discovery = joining.machines["n2"].discovery
+    assert discovery is not None
+    for _ in range(20):
+        joining.cycle(joining.machines["n2"])
+        while joining.pool:
+            joining.deliver(joining.pool.pop(0))
+    assert not joining.founded
+    assert "a node of the cluster at n1:5681" in discovery.waiting_for
+
+
+def test_while_one_node_of_the_list_is_missing_nothing_is_founded_and_the_log_names_it() -> None:
+    names = ["n1", "n2", "n3"]
+    made = world(names, same_list(names))
+    made.kill(made.machines["n3"])
+    for _ in range(20):
+        for machine in made.machines.values():
+            made.cycle(machine)
+        while made.pool:
+            made.deliver(made.pool.pop(0))
+        made.now += 1.0
+    discovery = made.machines["n1"].discovery
+    assert discovery is not None
+    assert discovery.waiting_for.startswith("n3:5681 to answer")
+    assert not made.founded
+
+
+def test_an_answer_to_an_earlier_question_does_not_undo_a_promise() -> None:
+    """It was asked, and answered "I found nothing", before the round began that the promise was given to."""
+    founder, follower = (
+        Discovery(
+            f"i-{name}",
+            name,
+            address_of(name),
+            peers=map(address_of, ("n1", "n2")),
+            may_found=True,
+            bound=None,
+            new_cluster_id=lambda: "c1",
+        )
+        for name in ("n1", "n2")
+    )
+    (early,) = follower.questions()
+    early_answer = founder.asked(early.question)
+    (ask,) = founder.questions()
+    founder.answered(ask, follower.asked(ask.question))
+    assert founder.decide(0.0) is None
+    (ask,) = founder.questions()
+    answer = follower.asked(ask.question)
+    assert answer.promised
+    follower.answered(early, early_answer)
+    assert follower.bound is not None and follower.bound.cluster_id == "c1"
+    founder.answered(ask, answer)
+    assert founder.decide(0.0) == Found("c1")
+
+
+def test_two_nodes_of_one_name_wait_for_an_operator() -> None:
+    one = Discovery(
+        "i-1", "n1", "a:1", peers=["b:1"], may_found=True, bound=None, new_cluster_id=lambda: pytest.fail("founds")
+    )
+    (ask,) = one.questions()
+    one.answered(ask, Answer("i-2", "n1", may_found=True))
+    assert one.decide(0.0) is None
+    assert "the node at b:1 is named 'n1' as this one is" in one.waiting_for
+
+
+def test_members_of_two_clusters_are_not_chosen_between() -> None:
+    one = Discovery(
+        "i-1", "n1", "a:1", peers=["b:1", "c:1"], may_found=True, bound=None, new_cluster_id=lambda: pytest.fail("x")
+    )
+    for ask, cluster_id in zip(one.questions(), ("c1", "c2"), strict=True):
+        one.answered(ask, Answer(f"i-{cluster_id}", cluster_id, cluster_id=cluster_id))
+    assert one.decide(0.0) is None
+    assert "nodes of 2 clusters answer: b:1 is of c1, c:1 is of c2" in one.waiting_for
