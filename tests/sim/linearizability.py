@@ -1,19 +1,36 @@
 """Whether what clients were told can be explained by one register, each operation taking effect at one moment while it ran.
 
-Wing and Gong's search with Lowe's memory: among the operations that nobody had to wait for, try one after the other as the
-next; remember which sets of operations led to which state, and never search from the same twice. Histories of different keys
-do not touch each other, so each key is searched by itself. Operations whose fate is unknown may take effect at any time
-after they began, or never.
+Wing and Gong's search with Lowe's memory: among the calls that nobody had to wait for, try one after the other as the next;
+remember which sets of calls led to which state, and never search from the same twice. Histories of different keys do not
+touch each other, so each key is searched by itself. Calls whose fate is unknown may take effect at any time after they
+began, or never: these are what makes a search long. Five things keep it short. Each leaves an explanation where there is
+one, and none of them makes it longer:
 
-Whoever knows where the log has an operation may say so (`place`): it is tried in that order first, so that a history that is
-as it should be is explained at once. What is answered does not depend on it.
+1. *Who changes nothing goes first.* A call whose answer fits the register as it is now, and that does not change it (a read, a
+   compare-and-set that failed, a delete of nothing), is next, and nothing else is tried. For if an explanation has it later, it
+   may be moved to this place: it may be next already, so nobody has to come before it, and nobody notices that it has gone.
+2. *A value that nobody has read is like any other of these.* Nothing but reads tells values apart, so all of them are one.
+3. *Of unknown calls that would do the same now, one is tried*: a compare-and-set before a put, and of equals the one that began
+   first. Say that an explanation has B now where we have A. If it does without A, A may take B's place. If it has A later,
+   the two may change places: B has begun now, so it has begun then too; and there it does what A did, for a put does what a
+   compare-and-set does that succeeds, and equals do the same anywhere.
+4. *Who has used less of the unknown can do more.* From the same set of known calls and the same state, whatever is possible
+   after some unknown calls were used is possible when only part of these were. So of the unknown only the smallest sets are
+   remembered. What is given up for a smaller set has no shorter explanation than that one has, hence none is lost in a circle.
+5. An unknown call that changes nothing, and an unknown read, may as well never have happened.
+
+Whoever knows where the log has a call may say so (`place`): calls are tried in that order first, so that a history that is as
+it should be is explained at once. What is answered does not depend on it.
+
+tests/unit/sim/test_linearizability.py has the same question in its dumb form, and compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 SEARCH_MAX = 400_000  # states of one key; a search that needs more says nothing, and that counts as a failure
 NEVER = 1 << 62
@@ -68,50 +85,153 @@ def step(state: State, call: Call) -> tuple[State, State]:
             return (version + 1, call.value), (version + 1, b"\1")
 
 
+class _Tried(NamedTuple):
+    """Somewhere in the search: what was done to get there, and what can be done next."""
+
+    done: int  # of the known calls, a bit for each
+    used: int  # of the unknown ones
+    state: State
+    place: int  # up to which the order of the log was followed
+    path: _Path | None
+    moves: list[_Move]  # the likeliest is the last
+
+
+class _Path(NamedTuple):
+    """Calls in the order in which they took effect, the last one first."""
+
+    before: _Path | None
+    call: Call
+
+
+class _Move(NamedTuple):
+    """A call that could be the next to change the register. The smallest is the likeliest."""
+
+    place: int
+    ended: int
+    is_unknown: bool
+    at: int
+    after: State
+
+
+class _Search:
+    """One key's history. Values are told apart by whether anybody has read them, see the module."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        in_order = sorted(calls, key=lambda call: call.began)
+        read = {call.result[1] for call in in_order if call.kind is Kind.READ and call.result not in (None, NOTHING)}
+        self.told = [call for call in in_order if call.result is not None]
+        self.untold = [call for call in in_order if call.result is None and call.kind is not Kind.READ]
+        self.known = [_with_plain_values(call, read) for call in self.told]
+        self.unknown = [_with_plain_values(call, read) for call in self.untold]
+        self.all_known = (1 << len(self.known)) - 1
+        self._smallest: dict[tuple[int, State], list[int]] = {}  # the sets of unknown calls that led there
+        self.states = 0
+
+    def reach(self, done: int, used: int, state: State, place: int, path: _Path | None) -> _Tried | None:
+        """Take what changes nothing, and see what could be next. None when we were here before."""
+        candidates, first_end = self._candidates(done)
+        while idle := [at for at in candidates if step(state, self.known[at]) == (state, self.known[at].result)]:
+            for at in idle:
+                done |= 1 << at
+                path = _Path(path, self.told[at])
+            candidates, first_end = self._candidates(done)
+        if not self._is_new(done, used, state):
+            return None
+        moves = [*self._known_moves(candidates, state, place), *self._unknown_moves(used, state, place, first_end)]
+        return _Tried(done, used, state, place, path, sorted(moves, reverse=True))
+
+    def make(self, move: _Move, tried: _Tried) -> _Tried | None:
+        done, used, _, place, path, _ = tried
+        place = place if move.place == NEVER else move.place
+        if move.is_unknown:
+            return self.reach(done, used | 1 << move.at, move.after, place, _Path(path, self.untold[move.at]))
+        return self.reach(done | 1 << move.at, used, move.after, place, _Path(path, self.told[move.at]))
+
+    def _is_new(self, done: int, used: int, state: State) -> bool:
+        before = self._smallest.setdefault((done, state), [])
+        if any(not other & ~used for other in before):
+            return False
+        before[:] = [other for other in before if used & ~other]
+        before.append(used)
+        self.states += 1
+        return True
+
+    def _candidates(self, done: int) -> tuple[list[int], int]:
+        """Known calls that may be the next: those that began before any that is left had ended; and when the first of these
+        ended."""
+        found, first_end = [], NEVER
+        for at in range((~done & (done + 1)).bit_length() - 1, len(self.known)):
+            if done >> at & 1:
+                continue
+            call = self.known[at]
+            if call.began > first_end:
+                break
+            first_end = min(first_end, call.ended)
+            found.append(at)
+        return found, first_end
+
+    def _known_moves(self, candidates: list[int], state: State, place: int) -> Iterator[_Move]:
+        for at in candidates:
+            call = self.known[at]
+            after, answer = step(state, call)
+            if answer == call.result:
+                yield _Move(_behind(place, call), call.ended, False, at, after)
+
+    def _unknown_moves(self, used: int, state: State, place: int, first_end: int) -> Iterator[_Move]:
+        """One for each state that any would lead to. Where the log has one of its equals is a hint as good as its own."""
+        places: dict[State, int] = {}
+        best: dict[State, tuple[bool, int]] = {}
+        for at, call in enumerate(self.unknown):
+            if call.began > first_end:
+                break
+            after, _ = step(state, call)
+            if after == state:
+                continue
+            places[after] = min(places.get(after, NEVER), _behind(place, call))
+            if not used >> at & 1:
+                best[after] = min(best.get(after, (True, len(self.unknown))), (call.kind is Kind.PUT, at))
+        for after, (_, at) in best.items():
+            yield _Move(places[after], NEVER, True, at, after)
+
+
 def explain(calls: Sequence[Call], search_max: int = SEARCH_MAX) -> list[Call] | None:
     """An order that explains every answer, or None when there is none. Raises Inconclusive."""
-    todo = sorted((call for call in calls if call.kind is not Kind.READ or call.result), key=lambda call: call.began)
-    known = sum(1 << at for at, call in enumerate(todo) if call.result is not None)
-    seen: set[tuple[int, State]] = set()
-    stack: list[tuple[int, State, list[int]]] = [(0, NOTHING, _candidates(todo, 0))]
-    path: list[int] = []
+    search = _Search(calls)
+    tried = search.reach(0, 0, NOTHING, -1, None)
+    stack = [tried] if tried is not None else []
     while stack:
-        done, state, candidates = stack[-1]
-        if done & known == known:
-            return [todo[at] for at in path]
-        if not candidates:
+        tried = stack[-1]
+        if tried.done == search.all_known:
+            return _in_order(tried.path)
+        if not tried.moves:
             stack.pop()
-            if path:
-                path.pop()
             continue
-        at = candidates.pop()
-        call = todo[at]
-        after, answer = step(state, call)
-        if call.result is not None and answer != call.result:
+        following = search.make(tried.moves.pop(), tried)
+        if following is None:
             continue
-        if call.result is None and after == state:
-            continue  # it may as well never have happened
-        key = (done | 1 << at, after)
-        if key in seen:
-            continue
-        seen.add(key)
-        if len(seen) > search_max:
-            raise Inconclusive(f"{len(todo)} calls of one key: more than {search_max} states")
-        path.append(at)
-        stack.append((key[0], after, _candidates(todo, key[0])))
+        if search.states > search_max:
+            raise Inconclusive(f"{len(calls)} calls of one key: more than {search_max} states")
+        stack.append(following)
     return None
 
 
-def _candidates(todo: Sequence[Call], done: int) -> list[int]:
-    """Calls that may be the next: those that began before any that is left had ended. The likeliest is the last: the one that
-    is known and ended first."""
-    first_end = NEVER
+def _with_plain_values(call: Call, read: set[bytes]) -> Call:
+    """The call with one value in the place of all that nobody has read."""
+    value = b"=" + call.value if call.value in read else b""
+    result = call.result
+    if call.kind is Kind.READ and result is not None and result != NOTHING:
+        result = (result[0], b"=" + result[1])
+    return replace(call, value=value, result=result)
+
+
+def _behind(place: int, call: Call) -> int:
+    """Where the log has the call; NEVER when that place was passed: it had no effect there, and may have none at all."""
+    return call.place if call.place > place else NEVER
+
+
+def _in_order(path: _Path | None) -> list[Call]:
     found = []
-    for at, call in enumerate(todo):
-        if done >> at & 1:
-            continue
-        if call.began > first_end:
-            break
-        first_end = min(first_end, call.ended)
-        found.append(at)
-    return sorted(found, key=lambda at: (todo[at].place, todo[at].ended), reverse=True)
+    while path is not None:
+        found.append(path.call)
+        path = path.before
+    return found[::-1]
