@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from raft.messages import NODE_ID_MAX, NodeId
 
 NODE = "leveret-node"
+CLUSTER = "leveret-cluster"
 TO = "leveret-to"
 INCARNATION = "leveret-incarnation"
 CHALLENGE = "leveret-challenge"
 NONCE = "leveret-nonce"
+CONTENT = "leveret-content"
 PROOF = "leveret-proof"
 
 SECRET_BYTES_MIN = 16
@@ -46,6 +48,7 @@ class Identity:
 
     node: NodeId
     incarnation: int
+    cluster_id: str = ""
 
 
 class Secret:
@@ -73,10 +76,10 @@ class Calling:
 
     def __init__(self, secret: Secret, me: Identity, to: NodeId, challenge: str, nonce: bytes) -> None:
         self._secret = secret
-        self._agreed = (str(me.node), str(to), str(me.incarnation), challenge, nonce.hex())
+        self._agreed = (str(me.node), str(to), str(me.incarnation), challenge, nonce.hex(), me.cluster_id)
 
     def metadata(self) -> list[tuple[str, str]]:
-        names = (NODE, TO, INCARNATION, CHALLENGE, NONCE)
+        names = (NODE, TO, INCARNATION, CHALLENGE, NONCE, CLUSTER)
         return [*zip(names, self._agreed, strict=True), (PROOF, self._secret.proof("calls", *self._agreed))]
 
     def check_answer(self, metadata: Metadata) -> int:
@@ -88,14 +91,37 @@ class Calling:
         return _number(INCARNATION, incarnation, _INCARNATION_MAX)
 
 
+class StrangerCalling:
+    """The proof of one call between nodes that need not have numbers yet, of the node that calls."""
+
+    def __init__(self, secret: Secret, method: str, request: bytes, challenge: str, nonce: bytes) -> None:
+        self._secret = secret
+        self._agreed = (method, content_of(request), challenge, nonce.hex())
+
+    def metadata(self) -> list[tuple[str, str]]:
+        _, content, challenge, nonce = self._agreed
+        proof = self._secret.proof("asks", *self._agreed)
+        return [(CONTENT, content), (CHALLENGE, challenge), (NONCE, nonce), (PROOF, proof)]
+
+    def check_answer(self, metadata: Metadata, answer: bytes) -> None:
+        """Raises NotProven."""
+        expected = self._secret.proof("replies", *self._agreed, content_of(answer))
+        if not hmac.compare_digest(expected.encode(), metadata.get(PROOF, "").encode()):
+            raise NotProven("the node that was reached does not know this cluster's secret")
+
+
+def content_of(message: bytes) -> str:
+    return hashlib.sha256(message).hexdigest()
+
+
 class Gatekeeper:
-    """The side that is called."""
+    """The side that is called. `me` is None as long as this node belongs to no cluster: only strangers are let in then."""
 
     def __init__(
-        self, secret: Secret, me: Identity, monotonic: Callable[[], float], random_bytes: Callable[[int], bytes]
+        self, secret: Secret, me: Identity | None, monotonic: Callable[[], float], random_bytes: Callable[[int], bytes]
     ) -> None:
         self._secret = secret
-        self._me = me
+        self.me = me
         self._monotonic = monotonic
         self._seal_key = random_bytes(32)
         self._random_bytes = random_bytes
@@ -110,8 +136,8 @@ class Gatekeeper:
 
     def check(self, metadata: Metadata) -> Identity:
         """Who calls. Raises NotProven."""
-        agreed = tuple(metadata.get(name, "") for name in (NODE, TO, INCARNATION, CHALLENGE, NONCE))
-        node, to, incarnation, challenge, nonce = agreed
+        agreed = _agreed(metadata)
+        node, to, incarnation, challenge, nonce, cluster_id = agreed
         if not challenge:
             raise NotProven("answer the challenge in the trailing metadata")
         if any("\n" in field for field in agreed) or len(nonce) != 2 * NONCE_BYTES:
@@ -120,16 +146,46 @@ class Gatekeeper:
         expected = self._secret.proof("calls", *agreed)
         if not hmac.compare_digest(expected.encode(), metadata.get(PROOF, "").encode()):
             raise NotProven("the proof is not that of a node which knows this cluster's secret")
-        if to != str(self._me.node):
-            raise NotProven(f"this is node {self._me.node}, not {to}: check the addresses of the nodes")
+        if self.me is None:
+            raise NotProven("this node belongs to no cluster yet")
+        if cluster_id != self.me.cluster_id:
+            raise NotProven(
+                f"this node belongs to cluster {self.me.cluster_id}, not to {cluster_id or 'one without id'}"
+            )
+        if to != str(self.me.node):
+            raise NotProven(f"this is node {self.me.node}, not {to}: check the addresses of the nodes")
         self._answered[challenge] = self._monotonic() + CHALLENGE_LIFE_S
-        return Identity(_number(NODE, node, NODE_ID_MAX), _number(INCARNATION, incarnation, _INCARNATION_MAX))
+        return Identity(
+            _number(NODE, node, NODE_ID_MAX), _number(INCARNATION, incarnation, _INCARNATION_MAX), cluster_id
+        )
+
+    def check_stranger(self, method: str, metadata: Metadata) -> None:
+        """Raises NotProven. The request is still to be compared with what its metadata says: see `is_request`."""
+        content, challenge, nonce = (metadata.get(name, "") for name in (CONTENT, CHALLENGE, NONCE))
+        if not challenge:
+            raise NotProven("answer the challenge in the trailing metadata")
+        if any("\n" in field for field in (content, challenge, nonce)) or len(nonce) != 2 * NONCE_BYTES:
+            raise NotProven("the metadata is not that of a node")
+        self._check_challenge(challenge)
+        expected = self._secret.proof("asks", method, content, challenge, nonce)
+        if not hmac.compare_digest(expected.encode(), metadata.get(PROOF, "").encode()):
+            raise NotProven("the proof is not that of a node which knows this cluster's secret")
+        self._answered[challenge] = self._monotonic() + CHALLENGE_LIFE_S
+
+    def is_request(self, metadata: Metadata, request: bytes) -> bool:
+        """Whether it is the one that was proven."""
+        return hmac.compare_digest(content_of(request).encode(), metadata[CONTENT].encode())
+
+    def reply(self, method: str, metadata: Metadata, answer: bytes) -> list[tuple[str, str]]:
+        """This node's own proof, for a stranger's call that was checked."""
+        asked = (metadata[name] for name in (CONTENT, CHALLENGE, NONCE))
+        return [(PROOF, self._secret.proof("replies", method, *asked, content_of(answer)))]
 
     def answer(self, metadata: Metadata) -> list[tuple[str, str]]:
         """This node's own proof, for a call that was checked."""
-        agreed = tuple(metadata[name] for name in (NODE, TO, INCARNATION, CHALLENGE, NONCE))
-        incarnation = str(self._me.incarnation)
-        return [(INCARNATION, incarnation), (PROOF, self._secret.proof("answers", *agreed, incarnation))]
+        assert self.me is not None, "a call was let in by a node that belongs to no cluster"
+        incarnation = str(self.me.incarnation)
+        return [(INCARNATION, incarnation), (PROOF, self._secret.proof("answers", *_agreed(metadata), incarnation))]
 
     def _check_challenge(self, challenge: str) -> None:
         made, seal = challenge[: -2 * _SEAL_BYTES], challenge[-2 * _SEAL_BYTES :]
@@ -142,6 +198,10 @@ class Gatekeeper:
 
     def _seal(self, made: str) -> str:
         return hmac.new(self._seal_key, made.encode(), hashlib.sha256).digest()[:_SEAL_BYTES].hex()
+
+
+def _agreed(metadata: Metadata) -> tuple[str, ...]:
+    return tuple(metadata.get(name, "") for name in (NODE, TO, INCARNATION, CHALLENGE, NONCE, CLUSTER))
 
 
 def _number(name: str, text: str, highest: int) -> int:

@@ -49,7 +49,18 @@ class Dialer:
         self._random_bytes = random_bytes
         self._credentials = credentials
         self._logger = logger
+        self._moved = asyncio.Event()
         self._told = ""  # what is wrong, so that the log says it once
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def redirect(self, address: str) -> None:
+        """The node is reached elsewhere now: call it there, if there is no stream to it."""
+        if address != self._address:
+            self._address = address
+            self._moved.set()
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -66,23 +77,20 @@ class Dialer:
                 self._tell(f"no answer within {ANSWER_TIMEOUT_S} s")
             if loop.time() - began > STEADY_S:
                 pause = PAUSE_S_MIN
-            await asyncio.sleep(pause * (0.5 + self._random_bytes(1)[0] / 255))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), pause * (0.5 + self._random_bytes(1)[0] / 255))
+            self._moved.clear()
             pause = min(pause * 2, PAUSE_S_MAX)
 
     async def _call(self) -> None:
-        channel = (
-            grpc.aio.insecure_channel(self._address, self._options)
-            if self._credentials is None
-            else grpc.aio.secure_channel(self._address, self._credentials, self._options)
-        )
-        async with channel:
+        async with channel_to(self._address, self._credentials, self._options) as channel:
             peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                challenge = await _challenge(peer)
+                challenge = await challenge_of(peer)
                 nonce = self._random_bytes(NONCE_BYTES)
                 calling = Calling(self._secret, self._me, self._link.node, challenge, nonce)
                 stream = peer.Exchange(metadata=calling.metadata())
-                answer = _text(await stream.initial_metadata())
+                answer = text_of(await stream.initial_metadata())
                 if PROOF not in answer:  # refused: say why the other side did so, not that it is a stranger
                     raise NotProven(f"{(await stream.code()).name.lower()}: {await stream.details()}")
                 incarnation = calling.check_answer(answer)
@@ -100,7 +108,15 @@ class Dialer:
             self._logger.warning("node %d at %s: %s", self._link.node, self._address, what)
 
 
-async def _challenge(peer: peer_pb2_grpc.PeerStub) -> str:
+def channel_to(
+    address: str, credentials: grpc.ChannelCredentials | None, options: list[tuple[str, int]]
+) -> grpc.aio.Channel:
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options)
+    return grpc.aio.secure_channel(address, credentials, options)
+
+
+async def challenge_of(peer: peer_pb2_grpc.PeerStub) -> str:
     """Call without a proof, to be given what is to be proven."""
     call = peer.Exchange()
     try:
@@ -108,12 +124,12 @@ async def _challenge(peer: peer_pb2_grpc.PeerStub) -> str:
             await call.read()
         if await call.code() is not grpc.StatusCode.UNAUTHENTICATED:
             raise NotProven(f"{(await call.code()).name.lower()} instead of a challenge: {await call.details()}")
-        return _text(await call.trailing_metadata()).get(CHALLENGE, "")
+        return text_of(await call.trailing_metadata()).get(CHALLENGE, "")
     finally:
         call.cancel()
 
 
-def _text(metadata: grpc.aio.Metadata) -> Metadata:
+def text_of(metadata: grpc.aio.Metadata) -> Metadata:
     return {key: value for key, value in metadata if isinstance(value, str)}
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15leveret/v1/peer.proto\x12\nleveret.v1\"\x1a\n\x07Letters\x12\x0f\n\x07letters\x18\x01 \x03(\x0c\x32@\n\x04Peer\x12\x38\n\x08\x45xchange\x12\x13.leveret.v1.Letters\x1a\x13.leveret.v1.Letters(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15leveret/v1/peer.proto\x12\nleveret.v1\"\x1a\n\x07Letters\x12\x0f\n\x07letters\x18\x01 \x03(\x0c\"H\n\tKnownNode\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\"\xa6\x01\n\x08Greeting\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\r\n\x05knows\x18\x04 \x03(\t\x12\x10\n\x08\x66ounding\x18\x05 \x01(\t\x12\x12\n\ncluster_id\x18\x06 \x01(\t\x12\x0e\n\x06number\x18\x07 \x01(\r\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12\x0f\n\x07\x64isk_id\x18\t \x01(\r\"N\n\x05\x42ound\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x10\n\x08instance\x18\x03 \x01(\t\x12\x0e\n\x06\x65xists\x18\x04 \x01(\x08\"\xfe\x01\n\x07Greeted\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x11\n\tmay_found\x18\x05 \x01(\x08\x12\x10\n\x08\x66ounding\x18\x06 \x01(\t\x12 \n\x05\x62ound\x18\x07 \x01(\x0b\x32\x11.leveret.v1.Bound\x12\r\n\x05knows\x18\x08 \x03(\t\x12\x10\n\x08promised\x18\t \x01(\x08\x12\x0f\n\x07refusal\x18\n \x01(\t\x12\x0f\n\x07removed\x18\x0b \x01(\t\x12$\n\x05nodes\x18\x0c \x03(\x0b\x32\x15.leveret.v1.KnownNode\"\x93\x01\n\x0bJoinRequest\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\x0c\n\x04zone\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x0f\n\x07\x64isk_id\x18\x07 \x01(\r\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\"x\n\x0cJoinResponse\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12$\n\x05nodes\x18\x03 \x03(\x0b\x32\x15.leveret.v1.KnownNode\x12\x0f\n\x07refusal\x18\x04 \x01(\t\x12\r\n\x05later\x18\x05 \x01(\x08\x32\xaf\x01\n\x04Peer\x12\x38\n\x08\x45xchange\x12\x13.leveret.v1.Letters\x1a\x13.leveret.v1.Letters(\x01\x30\x01\x12\x32\n\x05Greet\x12\x14.leveret.v1.Greeting\x1a\x13.leveret.v1.Greeted\x12\x39\n\x04Join\x12\x17.leveret.v1.JoinRequest\x1a\x18.leveret.v1.JoinResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LETTERS']._serialized_start=37
   _globals['_LETTERS']._serialized_end=63
-  _globals['_PEER']._serialized_start=65
-  _globals['_PEER']._serialized_end=129
+  _globals['_KNOWNNODE']._serialized_start=65
+  _globals['_KNOWNNODE']._serialized_end=137
+  _globals['_GREETING']._serialized_start=140
+  _globals['_GREETING']._serialized_end=306
+  _globals['_BOUND']._serialized_start=308
+  _globals['_BOUND']._serialized_end=386
+  _globals['_GREETED']._serialized_start=389
+  _globals['_GREETED']._serialized_end=643
+  _globals['_JOINREQUEST']._serialized_start=646
+  _globals['_JOINREQUEST']._serialized_end=793
+  _globals['_JOINRESPONSE']._serialized_start=795
+  _globals['_JOINRESPONSE']._serialized_end=915
+  _globals['_PEER']._serialized_start=918
+  _globals['_PEER']._serialized_end=1093
 # @@protoc_insertion_point(module_scope)

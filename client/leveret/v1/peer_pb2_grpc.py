@@ -39,6 +39,16 @@ class PeerStub:
                 request_serializer=leveret_dot_v1_dot_peer__pb2.Letters.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_peer__pb2.Letters.FromString,
                 _registered_method=True)
+        self.Greet = channel.unary_unary(
+                '/leveret.v1.Peer/Greet',
+                request_serializer=leveret_dot_v1_dot_peer__pb2.Greeting.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_peer__pb2.Greeted.FromString,
+                _registered_method=True)
+        self.Join = channel.unary_unary(
+                '/leveret.v1.Peer/Join',
+                request_serializer=leveret_dot_v1_dot_peer__pb2.JoinRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_peer__pb2.JoinResponse.FromString,
+                _registered_method=True)
 
 
 class PeerServicer:
@@ -51,6 +61,20 @@ class PeerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Greet(self, request, context):
+        """Who are you? And, from a blank node that wants to found a cluster: do you promise yourself to it? See node/discovery.py.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Join(self, request, context):
+        """Take this node into your cluster. May be repeated when the answer was lost.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +82,16 @@ def add_PeerServicer_to_server(servicer, server):
                     servicer.Exchange,
                     request_deserializer=leveret_dot_v1_dot_peer__pb2.Letters.FromString,
                     response_serializer=leveret_dot_v1_dot_peer__pb2.Letters.SerializeToString,
+            ),
+            'Greet': grpc.unary_unary_rpc_method_handler(
+                    servicer.Greet,
+                    request_deserializer=leveret_dot_v1_dot_peer__pb2.Greeting.FromString,
+                    response_serializer=leveret_dot_v1_dot_peer__pb2.Greeted.SerializeToString,
+            ),
+            'Join': grpc.unary_unary_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=leveret_dot_v1_dot_peer__pb2.JoinRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_peer__pb2.JoinResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +121,60 @@ class Peer:
             '/leveret.v1.Peer/Exchange',
             leveret_dot_v1_dot_peer__pb2.Letters.SerializeToString,
             leveret_dot_v1_dot_peer__pb2.Letters.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Greet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Peer/Greet',
+            leveret_dot_v1_dot_peer__pb2.Greeting.SerializeToString,
+            leveret_dot_v1_dot_peer__pb2.Greeted.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Peer/Join',
+            leveret_dot_v1_dot_peer__pb2.JoinRequest.SerializeToString,
+            leveret_dot_v1_dot_peer__pb2.JoinResponse.FromString,
             options,
             channel_credentials,
             insecure,

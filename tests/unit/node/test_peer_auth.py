@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from node import peer_auth
-from node.peer_auth import Calling, Gatekeeper, Identity, NotProven, Secret
+from node.peer_auth import Calling, Gatekeeper, Identity, NotProven, Secret, StrangerCalling
 
 SECRET = Secret(b"a secret that both sides know")
 OTHER = Secret(b"a secret of somebody else")
@@ -114,8 +114,15 @@ def test_metadata_that_is_not_a_nodes_is_refused(metadata: dict[str, str]) -> No
 @pytest.mark.parametrize("node", ["0", "-1", "4294967296", "1" * 30, "x", "٣"])
 def test_a_number_that_is_no_nodes_is_refused_even_with_a_proof(node: str) -> None:
     world = World()
-    agreed = (node, "1", "222", world.gatekeeper.challenge(), NONCE.hex())
-    names = (peer_auth.NODE, peer_auth.TO, peer_auth.INCARNATION, peer_auth.CHALLENGE, peer_auth.NONCE)
+    agreed = (node, "1", "222", world.gatekeeper.challenge(), NONCE.hex(), "")
+    names = (
+        peer_auth.NODE,
+        peer_auth.TO,
+        peer_auth.INCARNATION,
+        peer_auth.CHALLENGE,
+        peer_auth.NONCE,
+        peer_auth.CLUSTER,
+    )
     metadata = dict(zip(names, agreed, strict=True)) | {peer_auth.PROOF: SECRET.proof("calls", *agreed)}
     with pytest.raises(NotProven, match="leveret-node"):
         world.gatekeeper.check(metadata)
@@ -125,3 +132,40 @@ def test_a_secret_that_is_too_short_is_refused_and_none_is_ever_shown() -> None:
     with pytest.raises(ValueError, match="15 bytes"):
         Secret(bytes(15))
     assert "know" not in repr(SECRET)
+
+
+def test_a_node_of_another_cluster_with_the_same_secret_is_told_which_cluster_this_is() -> None:
+    world = World()
+    world.gatekeeper.me = Identity(1, 111, "c1")
+    calling = Calling(SECRET, Identity(2, 222, "c2"), 1, world.gatekeeper.challenge(), NONCE)
+    with pytest.raises(NotProven, match="this node belongs to cluster c1, not to c2"):
+        world.gatekeeper.check(metadata_of(calling))
+
+
+def test_a_blank_node_lets_in_strangers_that_know_the_secret_and_no_node() -> None:
+    world = World()
+    world.gatekeeper.me = None
+    calling = Calling(SECRET, CALLER, CALLED.node, world.gatekeeper.challenge(), NONCE)
+    with pytest.raises(NotProven, match="belongs to no cluster yet"):
+        world.gatekeeper.check(metadata_of(calling))
+    stranger = StrangerCalling(SECRET, "Join", b"let me in", world.gatekeeper.challenge(), NONCE)
+    metadata = dict(stranger.metadata())
+    world.gatekeeper.check_stranger("Join", metadata)
+    assert world.gatekeeper.is_request(metadata, b"let me in")
+    assert not world.gatekeeper.is_request(metadata, b"let me out")
+    stranger.check_answer(dict(world.gatekeeper.reply("Join", metadata, b"welcome")), b"welcome")
+    with pytest.raises(NotProven, match="does not know"):
+        stranger.check_answer(dict(world.gatekeeper.reply("Join", metadata, b"welcome")), b"go away")
+    with pytest.raises(NotProven, match="answered before"):
+        world.gatekeeper.check_stranger("Join", metadata)
+
+
+@pytest.mark.parametrize(
+    ("secret", "method", "said"),
+    [(SECRET, "Greet", "the proof is not"), (OTHER, "Join", "the proof is not")],
+)
+def test_a_stranger_s_proof_is_for_one_method_and_by_one_secret(secret: Secret, method: str, said: str) -> None:
+    world = World()
+    stranger = StrangerCalling(secret, "Join", b"let me in", world.gatekeeper.challenge(), NONCE)
+    with pytest.raises(NotProven, match=said):
+        world.gatekeeper.check_stranger(method, dict(stranger.metadata()))

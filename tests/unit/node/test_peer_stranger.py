@@ -1,0 +1,88 @@
+"""Nodes without numbers call each other over a real gRPC connection on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import grpc.aio
+import pytest
+
+from leveret.v1 import peer_pb2, peer_pb2_grpc
+from node.peer_auth import Gatekeeper, Secret
+from node.peer_link import LinkLimits, PeerLinks
+from node.peer_server import Doorman, PeerServer
+from node.peer_stranger import NoAnswer, Stranger
+
+SECRET = Secret(b"a secret that both sides know")
+LOGGER = logging.getLogger("test")
+TIMEOUT_S = 10.0
+
+
+class Polite:
+    async def greet(self, greeting: peer_pb2.Greeting) -> peer_pb2.Greeted:
+        return peer_pb2.Greeted(name=f"hello {greeting.name}")
+
+    async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+        return peer_pb2.JoinResponse(number=7, cluster_id=request.cluster_id)
+
+
+@asynccontextmanager
+async def listening(doorman: Doorman | None) -> AsyncIterator[str]:
+    """A blank node, and its address."""
+    gatekeeper = Gatekeeper(SECRET, None, time.monotonic, os.urandom)
+    server = PeerServer(PeerLinks(LinkLimits(), LOGGER), gatekeeper, LOGGER, doorman)
+    port = await server.listen("127.0.0.1:0")
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop()
+
+
+def test_who_knows_the_secret_is_answered() -> None:
+    async def scenario() -> None:
+        async with listening(Polite()) as address:
+            stranger = Stranger(SECRET, os.urandom)
+            greeted = await stranger.greet(address, peer_pb2.Greeting(name="n2"), TIMEOUT_S)
+            assert greeted.name == "hello n2"
+            joined = await stranger.join(address, peer_pb2.JoinRequest(cluster_id="c1"))
+            assert (joined.number, joined.cluster_id) == (7, "c1")
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_know_the_secret_is_not_even_read() -> None:
+    async def scenario() -> None:
+        async with listening(Polite()) as address:
+            stranger = Stranger(Secret(b"a secret of somebody else"), os.urandom)
+            with pytest.raises(NoAnswer, match="knows this cluster's secret"):
+                await stranger.join(address, peer_pb2.JoinRequest(name="n2"))
+            async with grpc.aio.insecure_channel(address) as channel:
+                peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await peer.Join(peer_pb2.JoinRequest(name="n2"))
+                assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+    asyncio.run(scenario())
+
+
+def test_nobody_there_a_node_that_answers_no_strangers_and_one_that_is_silent_are_no_answer() -> None:
+    async def scenario() -> None:
+        stranger = Stranger(SECRET, os.urandom)
+        async with listening(None) as address:
+            with pytest.raises(NoAnswer, match="does not answer strangers"):
+                await stranger.greet(address, peer_pb2.Greeting(), TIMEOUT_S)
+        with pytest.raises(NoAnswer):
+            await stranger.greet(address, peer_pb2.Greeting(), TIMEOUT_S)
+        silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(NoAnswer, match=r"no answer within 0\.2 s"):
+            await stranger.greet(f"127.0.0.1:{port}", peer_pb2.Greeting(), 0.2)
+        silent.close()
+
+    asyncio.run(scenario())
