@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import native
@@ -20,8 +19,7 @@ from node.alarms import Watcher
 from node.auth import Hashes, Verifier
 from node.background import Background
 from node.config import Config
-
-VERSION = version("leveret-server")
+from node.version import VERSION as VERSION
 
 
 class NodeAdmin:

@@ -5,6 +5,7 @@
     incarnation   of this process; above that of every earlier one, also when the clock was set back
     cluster_id    empty: the node is blank, it belongs to no cluster yet
     number        of this node in its cluster
+    kind          disk or ram, since it belongs to a cluster; another one only by `leveretctl cluster change-type`
     founder_disk  the disk_id with which this node founded the cluster's metadata group; 0: somebody else did
     nodes         number, name, address and kind of the others, as last known: where to look for them at a start
     bound         what a blank node has promised to belong to; see node/discovery.py
@@ -79,6 +80,7 @@ class _Facts:
     incarnation: int
     cluster_id: str = ""
     number: NodeId = 0
+    kind: str = ""
     founder_disk: int = 0
     nodes: tuple[KnownNode, ...] = ()
     bound: Bound | None = None
@@ -89,7 +91,7 @@ class NodeIdentity:
 
     def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str) -> None:
         self.name = name
-        self.kind = kind
+        self._kind = kind
         self._disk = disk
         self._facts = facts
 
@@ -110,6 +112,11 @@ class NodeIdentity:
         identity = cls(disk, facts, name, kind)
         identity._save(facts)
         return identity
+
+    @property
+    def kind(self) -> str:
+        """Of a blank node: what it was started as."""
+        return self._facts.kind or self._kind
 
     @property
     def instance(self) -> str:
@@ -164,21 +171,31 @@ class NodeIdentity:
         self._save(replace(self._facts, bound=bound))
 
     def found(self, cluster_id: str) -> None:
-        """This blank node begins a cluster, as node 1."""
+        """This blank node begins a cluster, as node 1 and a disk node."""
         assert self.blank, f"node {self.number} of cluster {self.cluster_id} founds another one, {cluster_id}"
-        self._save(replace(self._facts, cluster_id=cluster_id, number=1, founder_disk=self._facts.disk_id, bound=None))
+        self._save(
+            replace(
+                self._facts, cluster_id=cluster_id, number=1, kind=DISK, founder_disk=self._facts.disk_id, bound=None
+            )
+        )
 
     def join(self, cluster_id: str, number: NodeId, nodes: Iterable[KnownNode]) -> None:
         """This blank node was taken into a cluster."""
         assert self.blank, f"node {self.number} of cluster {self.cluster_id} joins another one, {cluster_id}"
         others = tuple(node for node in nodes if node.number != number)
-        self._save(replace(self._facts, cluster_id=cluster_id, number=number, nodes=others, bound=None))
+        facts = replace(self._facts, cluster_id=cluster_id, number=number, kind=self.kind, nodes=others, bound=None)
+        self._save(facts)
 
     def know(self, nodes: Iterable[KnownNode]) -> None:
         """The others are these from now on."""
         others = tuple(sorted((one for one in nodes if one.number != self.number), key=lambda one: one.number))
         if others != self._facts.nodes:
             self._save(replace(self._facts, nodes=others))
+
+    def change_kind(self, kind: str, wall_ms: int) -> None:
+        """From its next start on the node is of this kind, and its members there are new ones."""
+        assert kind in KINDS, f"a node of kind {kind}"
+        self._save(replace(self._facts, kind=kind, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
     def renew_disk(self, wall_ms: int) -> None:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""

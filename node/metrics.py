@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 from broker.broker import Broker
 from broker.counters import Counters
 from broker.queue_type import QueueStatistics
-from node.admin import VERSION
 from node.alarms import Watcher
 from node.config import Config
 from node.metadata import LocalMetadata
+from node.version import VERSION
 from storage.wal_writer import LogWriter
 
 QUEUE_GAUGES = {

@@ -1,0 +1,166 @@
+"""node/first_boot.py over real listeners on the loopback: nodes that start at once, join, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from leveret.v1 import peer_pb2
+from node.config import ClusterSection, Config, ListenSection
+from node.first_boot import Member, NoPlace, take_place
+from node.identity import DISK, RAM, KnownNode, NodeIdentity
+from node.peer_side import PeerSide
+from tests.sim.disk import SimDisk
+
+NOW = 1_700_000_000_000
+TIMEOUT_S = 20.0
+SECRET = "a secret that all nodes know"
+
+
+@dataclass
+class Booting:
+    config: Config
+    disk: SimDisk
+    identity: NodeIdentity
+    peers: PeerSide
+
+    async def take_place(self) -> NodeIdentity:
+        async with asyncio.timeout(TIMEOUT_S):
+            await take_place(self.config, self.identity, self.peers, os.urandom)
+        return self.identity
+
+
+class Welcoming(Member):
+    """A member that takes everybody in, or says why not."""
+
+    def __init__(self, identity: NodeIdentity, refusal: str = "", removed: str = "") -> None:
+        super().__init__(identity)
+        self._refusal, self._removed = refusal, removed
+        self._last = 1
+
+    async def greet(self, greeting: peer_pb2.Greeting) -> peer_pb2.Greeted:
+        greeted = await super().greet(greeting)
+        greeted.removed = self._removed
+        greeted.nodes.append(peer_pb2.KnownNode(number=9, name="n9", address="n9:1", kind=DISK))
+        return greeted
+
+    async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+        if self._refusal:
+            return peer_pb2.JoinResponse(refusal=self._refusal)
+        self._last += 1
+        founder = peer_pb2.KnownNode(number=1, name="n1", address="n1:1", kind=DISK)
+        return peer_pb2.JoinResponse(number=self._last, cluster_id=request.cluster_id, nodes=[founder])
+
+
+@asynccontextmanager
+async def booting(
+    name: str, section: ClusterSection, disk: SimDisk | None = None, listen: str = "127.0.0.1:0"
+) -> AsyncIterator[Booting]:
+    config = Config(listen=ListenSection(peer=listen), cluster=section)
+    disk = disk or SimDisk()
+    peers = PeerSide(config, time.monotonic, os.urandom, logging.getLogger("leveret"))
+    await peers.listen()
+    identity = NodeIdentity.begin(disk, name, RAM if section.ram else DISK, NOW, os.urandom)
+    try:
+        yield Booting(config, disk, identity, peers)
+    finally:
+        await peers.stop()
+
+
+def free_addresses(count: int) -> list[str]:
+    """For nodes that must know each other before they listen."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    return addresses
+
+
+def section(peers: Sequence[str] = (), join: str = "") -> ClusterSection:
+    return ClusterSection(secret=SECRET, peers=tuple(peers), join=join)
+
+
+def test_a_node_without_peers_founds_alone_and_is_itself_at_the_next_start() -> None:
+    async def scenario() -> None:
+        async with booting("n1", ClusterSection()) as one:
+            assert (await one.take_place()).place.founds
+        async with booting("n1", ClusterSection(), one.disk) as again:
+            identity = await again.take_place()
+            assert identity.cluster_id == one.identity.cluster_id
+            assert identity.place.founds
+
+    asyncio.run(scenario())
+
+
+def test_three_nodes_that_start_at_once_are_one_cluster() -> None:
+    async def scenario() -> None:
+        ports = free_addresses(3)
+        async with (
+            booting("n1", section(ports), listen=ports[0]) as one,
+            booting("n2", section(ports), listen=ports[1]) as two,
+            booting("n3", section(ports), listen=ports[2]) as three,
+        ):
+            others = [asyncio.ensure_future(node.take_place()) for node in (two, three)]
+            founder = await one.take_place()
+            one.peers.answer_strangers(Welcoming(founder))
+            await asyncio.gather(*others)
+            assert founder.place.founds
+            numbers = sorted(node.identity.number for node in (one, two, three))
+            assert numbers == [1, 2, 3]
+            assert {node.identity.cluster_id for node in (one, two, three)} == {founder.cluster_id}
+            assert not two.identity.place.founds
+            assert two.identity.place.others == (KnownNode(1, "n1", "n1:1", DISK),)
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_refused_for_long_stops_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.first_boot.REFUSED_S_MAX", 0.0)
+
+    async def scenario() -> None:
+        async with booting("n1", section()) as one:
+            one.peers.answer_strangers(Welcoming(await one.take_place(), refusal="the name 'n2' is in use"))
+            async with booting("n2", section(join=one.peers.address)) as two:
+                with pytest.raises(NoPlace, match="the name 'n2' is in use"):
+                    await two.take_place()
+                assert two.identity.blank
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_comes_back_learns_new_addresses_and_whether_it_was_removed() -> None:
+    async def scenario() -> None:
+        async with booting("n1", section()) as one:
+            founder = await one.take_place()
+            one.peers.answer_strangers(Welcoming(founder))
+            async with booting("n2", section(join=one.peers.address)) as two:
+                await two.take_place()
+            async with booting("n2", section(join=one.peers.address), two.disk) as again:
+                identity = await again.take_place()
+                assert identity.place.others == (KnownNode(9, "n9", "n9:1", DISK),)
+            one.peers.answer_strangers(Welcoming(founder, removed="it was forgotten"))
+            async with booting("n2", section(join=one.peers.address), two.disk) as removed:
+                with pytest.raises(NoPlace, match="'n2' belongs to its cluster no more: it was forgotten"):
+                    await removed.take_place()
+
+    asyncio.run(scenario())
+
+
+def test_data_of_one_cluster_is_not_taken_to_another() -> None:
+    async def scenario() -> None:
+        async with booting("n1", section()) as one, booting("n2", section()) as two:
+            one.peers.answer_strangers(Welcoming(await one.take_place()))
+            await two.take_place()
+            async with booting("n2", section(join=one.peers.address), two.disk) as again:
+                with pytest.raises(NoPlace, match="give an empty directory"):
+                    await again.take_place()
+
+    asyncio.run(scenario())
