@@ -7,7 +7,7 @@ answers. It uses no clock and no chance, so that every node that applies the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -229,6 +229,21 @@ class Catalog:
     def load(self, record: Record) -> None:
         """Take back a record that was stored: no checks, for they were passed when it came. In the order of LOAD_ORDER."""
         _LOAD[type(record)](self, record)
+
+    def records(self) -> Iterator[Record]:
+        """All of them; what one refers to comes before it."""
+        yield from self.nodes.values()
+        yield from self.vhosts.values()
+        yield from self.users.values()
+        yield from self._permissions.values()
+        yield from self.all_topic_permissions()
+        for namespace in self._namespaces.values():
+            yield from (exchange.record for exchange in namespace.exchanges.values())
+            yield from namespace.queues.values()
+            yield from namespace.bindings.values()
+        for policies in self._policies.values():
+            yield from policies.values()
+        yield from self._parameters.values()
 
     def load_head(self, head: CatalogHead) -> None:
         self.cluster_id = head.cluster_id

@@ -1,0 +1,163 @@
+"""The catalog as a disk node keeps it: one row of its metadata store for each record, and one that says up to where.
+
+    key      one letter for the kind of record | BLAKE2b (16 bytes) of what names it    names are longer than keys may be
+    value    the record as broker/catalog_commands.py writes it
+    "head"   msgpack array: applied, the catalog's head as a record, sessions as a map of node -> [incarnation, number]
+
+`applied` is the index of the last entry of the metadata log that these rows stand on. It is written in the same transaction as
+the records that the entry changed, so a start has whole entries, however it was ended. Entries up to there change nothing
+when the log is replayed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from broker.catalog import LOAD_ORDER, Catalog
+from broker.catalog_commands import Record, UnknownVersion, decode_record, encode_record
+from broker.errors import BrokerError
+from broker.namespace import identity_of
+from broker.records import (
+    BindingRecord,
+    CatalogHead,
+    ExchangeRecord,
+    NodeRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    QueueRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
+from storage.errors import StorageError
+from storage.lmdb_store import Change, Store
+
+HEAD_KEY = b"head"
+
+LETTERS: dict[type[Any], bytes] = {
+    NodeRecord: b"N",
+    VhostRecord: b"V",
+    UserRecord: b"U",
+    PermissionRecord: b"P",
+    TopicPermissionRecord: b"T",
+    ExchangeRecord: b"X",
+    QueueRecord: b"Q",
+    BindingRecord: b"B",
+    PolicyRecord: b"O",
+    ParameterRecord: b"R",
+}
+_NAMED_BY: dict[type[Any], tuple[str, ...]] = {
+    NodeRecord: ("name",),
+    VhostRecord: ("name",),
+    UserRecord: ("name",),
+    PermissionRecord: ("user", "vhost"),
+    TopicPermissionRecord: ("user", "vhost", "exchange"),
+    ExchangeRecord: ("vhost", "name"),
+    QueueRecord: ("vhost", "name"),
+    PolicyRecord: ("vhost", "operator", "name"),
+    ParameterRecord: ("vhost", "component", "name"),
+}
+
+# By node: the incarnation that submitted last, and the number of its last command that was applied.
+Sessions = dict[int, tuple[int, int]]
+
+
+class CatalogDamaged(Exception):
+    """Raised at start when what is stored cannot be read; nothing was changed."""
+
+
+@dataclass(slots=True)
+class Position:
+    """What a catalog stands on."""
+
+    applied: int = 0  # index of the last entry that it knows of; all before it are in it
+    sessions: Sessions = field(default_factory=dict)
+
+
+def names_of(record: Record) -> tuple[Any, ...]:
+    """What names the record among those of its kind."""
+    if isinstance(record, BindingRecord):
+        return record.vhost, *identity_of(record)
+    return tuple(getattr(record, field) for field in _NAMED_BY[type(record)])
+
+
+def key_of(record: Record) -> bytes:
+    named = msgspec.msgpack.encode(names_of(record))
+    return LETTERS[type(record)] + hashlib.blake2b(named, digest_size=16).digest()
+
+
+def stored_of(store: Store, kind: type[Any]) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of all stored records of a kind. Raises StorageError."""
+    return store.items(LETTERS[kind])
+
+
+def decoded(kind: type[Any], key: bytes, value: bytes) -> Record:
+    """The record that is stored so. Raises CatalogDamaged."""
+    try:
+        record: Record = decode_record(kind, value)
+    except (UnknownVersion, BrokerError) as error:
+        raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} cannot be read: {error}") from error
+    if key_of(record) != key:
+        raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} belongs under {key_of(record).hex()}")
+    return record
+
+
+def encode_head(position: Position, head: CatalogHead) -> bytes:
+    return msgspec.msgpack.encode((position.applied, encode_record(head), position.sessions))
+
+
+def decode_head(value: bytes) -> tuple[Position, CatalogHead]:
+    """Raises CatalogDamaged."""
+    try:
+        applied, head, sessions = msgspec.msgpack.decode(value, type=tuple[int, bytes, Sessions])
+        return Position(applied, sessions), decode_record(CatalogHead, head)
+    except (msgspec.DecodeError, UnknownVersion) as error:
+        raise CatalogDamaged(f"the head of the catalog cannot be read: {error}") from error
+
+
+def load(store: Store, catalog: Catalog) -> Position:
+    """Put what is stored into the empty catalog. Raises CatalogDamaged."""
+    assert catalog.version == 0, f"a catalog at version {catalog.version} is loaded into"
+    position = Position()
+    try:
+        stored = store.get(HEAD_KEY)
+        if stored is not None:
+            position, head = decode_head(stored)
+            catalog.load_head(head)
+        for kind in LOAD_ORDER:
+            records = [decoded(kind, key, value) for key, value in stored_of(store, kind)]
+            # Keys are hashes; an order that means something makes starts alike, and lists come in the order of declaring.
+            records.sort(key=lambda record: record.id if isinstance(record, QueueRecord) else names_of(record))
+            for record in records:
+                catalog.load(record)
+    except StorageError as error:
+        raise CatalogDamaged(f"the catalog cannot be read: {error}") from error
+    return position
+
+
+def replacement(store: Store, rows: dict[bytes, bytes]) -> Sequence[Change]:
+    """The changes that make these rows all that is stored."""
+    gone: list[Change] = [(key, None) for key, _ in store.items() if key not in rows]
+    return [*gone, *rows.items()]
+
+
+class NothingKept:
+    """The store of a RAM node: it holds the catalog in memory, and asks for it again at each start."""
+
+    def get(self, key: bytes) -> bytes | None:
+        return None
+
+    def items(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return iter(())
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Nothing is kept."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""

@@ -1,0 +1,278 @@
+"""The catalog on several nodes: equal everywhere, each command once and in order, a clear word when nothing can be decided."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.catalog_commands import (
+    Bind,
+    Command,
+    DeclareQueue,
+    DeleteQueue,
+    DeleteVhost,
+    PutPolicy,
+    PutUser,
+    PutVhost,
+)
+from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
+from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
+from node.metadata_courier import TIMEOUT_S
+from raft.driver import SnapshotRules
+from raft.ready import Role
+from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
+
+
+@pytest.fixture
+def world() -> MetadataWorld:
+    return MetadataWorld()
+
+
+def agreed(world: MetadataWorld) -> None:
+    """All nodes hold the same, and have kept it."""
+    world.run(2.0)
+    catalogs = [described(node.metadata.catalog) for node in world.alive()]
+    assert all(catalog == catalogs[0] for catalog in catalogs)
+    for node in world.alive():
+        assert described(world.stored(node.number)) == catalogs[0], f"node {node.number} has kept something else"
+        assert node.metadata.status().waiting == 0
+
+
+def test_a_command_is_answered_where_it_was_submitted_and_followed_everywhere(world: MetadataWorld) -> None:
+    for node in (world.leader_node(), world.follower()):
+        told = node.submit(DeclareQueue("/", f"of {node.number}"))
+        assert not told.answered
+        world.run(0.1)
+        assert told.value == node.metadata.catalog.queue("/", f"of {node.number}")
+        assert all(one.heard[-1] == (DeclareQueue("/", f"of {node.number}"), told.value) for one in world.alive())
+    agreed(world)
+
+
+def test_a_refusal_is_the_catalogs_own(world: MetadataWorld) -> None:
+    node = world.follower()
+    told = node.submit(Bind(BindingRecord("/", "nope", "q", "queue", "")))
+    world.run(0.1)
+    assert isinstance(told.error, NotFound) and "no exchange 'nope'" in told.error.text
+
+
+def test_what_is_submitted_together_is_decided_in_this_order(world: MetadataWorld) -> None:
+    node = world.follower()
+    told = [
+        node.submit(DeclareQueue("/", "q")),
+        node.submit(DeleteQueue("/", "q")),
+        node.submit(DeclareQueue("/", "q")),
+    ]
+    world.run(0.1)
+    assert [one.value.id for one in told] == [1, 1, 2]
+
+
+def test_followers_are_told_after_it_is_kept(world: MetadataWorld) -> None:
+    node = world.leader_node()
+    kept: list[bool] = []
+    node.metadata.subscribe(lambda command, result: kept.append(world.stored(node.number).queue("/", "q") is not None))
+    node.submit(DeclareQueue("/", "q"))
+    world.run(0.1)
+    assert kept == [True]
+
+
+def test_many_commands_share_a_commit_of_the_store(world: MetadataWorld) -> None:
+    node = world.follower()
+    commits = node.metadata.commits
+    told = [node.submit(DeclareQueue("/", f"q{number}")) for number in range(500)]
+    world.run(0.5)
+    assert all(one.value is not None for one in told)
+    assert node.metadata.commits - commits <= 5
+
+
+def test_without_a_majority_the_missing_nodes_are_named_at_once(world: MetadataWorld) -> None:
+    world.node(2).kill()
+    world.node(3).kill()
+    world.run(1.0)
+    told = world.node(1).submit(DeclareQueue("/", "q"))
+    assert told.answered and isinstance(told.error, ResourceExhausted)
+    assert told.error.text == (
+        "nothing can be declared or changed without a majority of the disk nodes, and 'n2', 'n3' cannot be reached"
+    )
+    assert world.node(1).metadata.status().missing == ("n2", "n3")
+    assert world.node(1).metadata.catalog.vhosts  # what is there is still there
+    world.restart(2)
+    world.run(2.0)
+    told = world.node(1).submit(DeclareQueue("/", "q"))
+    world.run(0.5)
+    assert told.value is not None
+
+
+def test_who_waits_when_the_majority_is_lost_is_told_that_the_outcome_is_unknown(world: MetadataWorld) -> None:
+    node = world.leader_node()
+    others = [one for one in world.alive() if one is not node]
+    told = node.submit(DeclareQueue("/", "q"))
+    for other in others:
+        other.kill()
+    world.run(1.0)
+    assert told.error is not None and told.error.text.endswith("what was asked for may still be carried out")
+    for other in others:
+        world.restart(other.number)
+    world.run(3.0)
+    assert node.metadata.catalog.queue("/", "q") is not None  # and it was, once
+    agreed(world)
+
+
+def test_a_patient_command_waits_and_others_come_behind_it(world: MetadataWorld) -> None:
+    world.node(2).kill()
+    world.node(3).kill()
+    world.run(1.0)
+    node = world.node(1)
+    told = Told(node.metadata.insist(PutVhost(VhostRecord("v"))))
+    world.run(2 * TIMEOUT_S)
+    assert not told.answered
+    world.restart(3)
+    world.run(2.0)
+    assert told.value == VhostRecord("v")
+
+
+def test_a_leader_that_is_lost_under_a_command_leaves_it_to_the_next(world: MetadataWorld) -> None:
+    leader, node = world.leader_node(), world.follower()
+    told = [node.submit(DeclareQueue("/", f"q{number}")) for number in range(10)]
+    world.run(0.0025)
+    leader.kill()
+    world.run(3.0)
+    assert [one.value.id for one in told] == list(range(1, 11))
+    world.restart(leader.number)
+    agreed(world)
+
+
+def test_a_command_that_was_sent_twice_is_carried_out_once(world: MetadataWorld) -> None:
+    node = world.leader_node()
+    told = node.submit(DeclareQueue("/", "q"))
+    courier = node.metadata._courier
+    assert courier is not None
+    courier.send_again()
+    courier.pump()
+    world.run(0.5)
+    assert told.value.id == 1 and len([one for one in node.heard if isinstance(one[0], DeclareQueue)]) == 1
+    agreed(world)
+
+
+def test_a_node_that_skips_entries_tells_the_difference(world: MetadataWorld) -> None:
+    world = MetadataWorld(rules=SnapshotRules(entries_max=20))
+    node = world.follower()
+    for command in (
+        PutVhost(VhostRecord("gone")),
+        DeclareQueue("gone", "q"),
+        DeclareQueue("/", "kept"),
+        DeclareQueue("/", "again"),
+    ):
+        node.submit(command)
+    world.run(0.5)
+    heard = len(node.heard)
+    others = {one.number for one in world.alive() if one is not node}
+    world.cut = lambda sender, receiver: node.number in (sender, receiver)
+    world.run(1.0)
+    leader = world.node(min(others)) if world.node(min(others)).metadata.status().leader else world.node(max(others))
+    commands: list[Command] = [
+        DeleteVhost("gone"),
+        DeleteQueue("/", "again"),
+        DeclareQueue("/", "again"),
+        PutUser(UserRecord("u", None)),
+        PutPolicy(PolicyRecord("/", "p", ".*", "all", 0, {"max-length": 5})),
+        *[DeclareQueue("/", f"q{number}") for number in range(100)],
+    ]
+    for command in commands:
+        leader.submit(command)
+        world.run(0.01)
+    world.run(5.0)
+    world.cut = lambda sender, receiver: False
+    world.connect_all()
+    world.run(5.0)
+    names = [(type(command).__name__, getattr(command, "name", "")) for command, _ in node.heard[heard:]]
+    assert names.index(("DeleteQueue", "q")) < names.index(("DeleteVhost", "gone"))
+    assert names.index(("DeleteQueue", "again")) < names.index(("DeclareQueue", "again"))
+    assert ("DeclareQueue", "kept") not in names
+    assert {"PutUser", "PutPolicy"} <= {kind for kind, _ in names}
+    agreed(world)
+
+
+def test_a_command_too_large_for_an_entry_is_refused(world: MetadataWorld) -> None:
+    told = world.leader_node().submit(PutVhost(VhostRecord("v", "d" * (9 << 20))))
+    assert isinstance(told.error, PreconditionFailed) and "at most 8388608 can be kept" in told.error.text
+
+
+def test_a_node_alone_is_a_cluster(world: MetadataWorld) -> None:
+    world = MetadataWorld(1)
+    told = world.node(1).submit(DeclareQueue("/", "q"))
+    world.run(0.1)
+    assert told.value.name == "q"
+    status = world.node(1).metadata.status()
+    assert (status.role, status.leader, status.voters, status.missing) == (Role.LEADER, "n1", ("n1",), ())
+    world.node(1).kill()
+    world.restart(1)
+    world.run(1.0)
+    agreed(world)
+    assert world.node(1).metadata.catalog.queue("/", "q") == told.value
+
+
+def test_a_store_that_is_behind_the_log_is_brought_up_to_it(world: MetadataWorld) -> None:
+    node = world.leader_node()
+    node.submit(DeclareQueue("/", "q"))
+    while node.metadata.catalog.queue("/", "q") is None:
+        world.loop.run_for(0.0005)
+    assert world.stored(node.number).queue("/", "q") is None
+    node.kill()
+    again = world.restart(node.number)
+    assert isinstance(again, MetadataNode) and again.metadata.catalog.queue("/", "q") is None
+    world.run(2.0)
+    agreed(world)
+    assert again.metadata.catalog.queue("/", "q") is not None
+
+
+def drawn(random: Random, node: MetadataNode) -> Command:
+    name = f"q{random.randrange(8)}"
+    return random.choice(
+        [
+            DeclareQueue("/", name, home=f"n{node.number}", durable=random.random() < 0.7),
+            DeclareQueue("/", name, home=f"n{node.number}", exclusive=True, owner=f"c{random.randrange(2)}"),
+            DeleteQueue("/", name),
+            Bind(BindingRecord("/", random.choice(["amq.fanout", "amq.topic"]), name, "queue", random.choice("ab"))),
+            PutPolicy(
+                PolicyRecord("/", f"p{random.randrange(3)}", ".*", "all", 0, {"max-length": random.randrange(9)})
+            ),
+            PutVhost(VhostRecord(f"v{random.randrange(3)}")),
+            DeleteVhost(f"v{random.randrange(3)}"),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_is_killed_when_all_nodes_end_with_the_same_catalog_and_store(seed: int) -> None:
+    random = Random(seed)
+    rules = SnapshotRules(entries_max=random.choice([10, 40, 1_000]))
+    world = MetadataWorld(3, seed, rules=rules)
+    answered: list[Told] = []
+    for _ in range(60):
+        alive = world.alive()
+        choice = random.random()
+        if choice < 0.08 and len(alive) > 1:
+            random.choice(alive).kill()
+        elif choice < 0.2 and len(alive) < 3:
+            dead = next(number for number in world.nodes if not world.nodes[number].alive)
+            world.restart(dead)
+        else:
+            node = random.choice(alive)
+            answered += [node.submit(drawn(random, node)) for _ in range(random.randrange(1, 6))]
+        world.run(random.choice([0.0005, 0.002, 0.01, 0.3]))
+    for number in world.nodes:
+        if not world.nodes[number].alive:
+            world.restart(number)
+    world.run(3.0)
+    agreed(world)
+    assert sum(told.answered for told in answered) > len(answered) / 2
+    before = described(world.node(1).metadata.catalog)
+    for node in world.alive():
+        node.kill()
+    for number in world.nodes:
+        world.restart(number)
+        assert described(world.node(number).metadata.catalog) == before
+    world.run(2.0)
+    agreed(world)
+    assert described(world.node(1).metadata.catalog) == before
