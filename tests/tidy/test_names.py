@@ -16,7 +16,7 @@ FILE_LINES_MAX = 700  # above it a file has two nouns
 
 # The same name in sibling folders is meant: one can be read beside the other. So is that of a port and of what fulfils it.
 SIBLINGS = {
-    "__init__", "__main__", "server", "errors", "connection", "consumer", "publish", "driver", "queue", "session",
+    "__init__", "__main__", "server", "errors", "connection", "consumer", "consumers", "publish", "driver", "queue", "session",
 }  # fmt: skip
 PORTS = {
     "alarms": ("broker", "node"),

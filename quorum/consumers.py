@@ -1,0 +1,229 @@
+"""Who consumes, and whose turn it is: the highest priority with room, among equals each in turn; with a single active
+consumer only that one.
+
+A consumer stands in the line of its priority while it could be given something: it is up, its node is not suspected, it
+has room, and it is the active one if there can be only one.
+
+Single active consumer. The active one is the one of the highest priority, and among equals the one that came first. When one
+of a higher priority comes, the active one is *quiescing*: it is given nothing more, keeps what it holds, and the next one
+becomes active once that is settled. When it is cancelled, timed out or suspected the next one becomes active at once.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+
+from native.sequence_set import SequenceSet
+from quorum.commands import FIRST_ID, ConsumerKey
+from quorum.holding import Holding
+
+UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without acknowledgements, may hold
+
+
+class Status(IntEnum):
+    """What a consumer may expect. Whether its node is suspected is beside that: `Consumer.suspected_at`."""
+
+    UP = 0
+    QUIESCING = 1  # was the active one, and holds what the next one must not overtake
+    CANCELLED = 2  # here only as long as it holds something
+    TIMED_OUT = 3  # given nothing until it has settled what was overdue
+    GET = 4  # no consumer: it holds what a GET took
+
+
+class Consumer:
+    """One consumer, or a get that has not been settled."""
+
+    __slots__ = (
+        "exclusive", "holding", "in_line", "key", "next_id", "no_ack", "overdue", "prefetch", "priority", "status",
+        "suspected_at", "tag", "timeout_ms", "window",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        key: ConsumerKey,
+        tag: str = "",
+        prefetch: int = 0,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        timeout_ms: int | None = None,
+        status: Status = Status.UP,
+    ) -> None:
+        self.key = key
+        self.tag = tag
+        self.prefetch = prefetch
+        self.window = UNLIMITED_WINDOW if no_ack or not prefetch else prefetch
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.timeout_ms = timeout_ms  # None: as the queue's rules say; 0: never
+        self.status = status
+        self.suspected_at: int | None = None  # since when its node seems to be down
+        self.next_id = FIRST_ID
+        self.holding = Holding()
+        self.overdue = SequenceSet()  # ids that were taken away from it and that it has not settled
+        self.in_line = False
+
+
+class Consumers:
+    """See the module."""
+
+    __slots__ = ("_lines", "_priorities", "active", "all", "quiescing", "single_active")
+
+    def __init__(self) -> None:
+        self.single_active = False
+        self.all: dict[ConsumerKey, Consumer] = {}  # in the order in which they came
+        self.active: Consumer | None = None  # the single active one
+        self.quiescing: Consumer | None = None  # nobody becomes active while it holds something
+        self._lines: dict[int, deque[Consumer]] = {}
+        self._priorities: list[int] = []  # of lines in which somebody stands, ascending
+
+    @property
+    def count(self) -> int:
+        """Without those that are here only for what they hold."""
+        return sum(1 for _ in self.subscribed())
+
+    def subscribed(self) -> Iterator[Consumer]:
+        return (one for one in self.all.values() if one.status not in (Status.CANCELLED, Status.GET))
+
+    def accepts(self, exclusive: bool) -> bool:
+        """Whether one more can be added."""
+        if exclusive and self.single_active:
+            return False
+        return not any(exclusive or one.exclusive for one in self.subscribed())
+
+    def add(self, consumer: Consumer) -> None:
+        assert consumer.key not in self.all, f"consumer {consumer.key} is added twice"
+        self.all[consumer.key] = consumer
+        self.update(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """It is given nothing any more, and forgotten when it holds nothing."""
+        if consumer.status is not Status.GET:
+            consumer.status = Status.CANCELLED
+        consumer.overdue.clear()
+        self.update(consumer)
+
+    def update(self, consumer: Consumer) -> None:
+        """Its status, or what it holds, has changed."""
+        if not consumer.holding.count and consumer.status in (Status.CANCELLED, Status.GET):
+            self.all.pop(consumer.key, None)
+        if self.single_active:
+            self._elect()
+        self._line_up(consumer)
+
+    def elect_only_one(self, single_active: bool) -> None:
+        """The queue's rule from now on."""
+        self.single_active = single_active
+        if single_active:
+            self._elect()
+        else:
+            if self.quiescing is not None:
+                self.quiescing.status = Status.UP
+            self.active = self.quiescing = None
+        for consumer in self.all.values():
+            self._line_up(consumer)
+
+    def next(self, ready: int) -> tuple[Consumer, int] | None:
+        """Whose turn it is, and how many of `ready` messages it may have now. Equals that have room share what is ready.
+        None when nobody has room. `served` is to be called then."""
+        if not self._priorities:
+            return None
+        line = self._lines[self._priorities[-1]]
+        consumer = line[0]
+        room = consumer.window - consumer.holding.count
+        sharing = len(line)
+        if sharing == 1 or room == 1:
+            return consumer, room
+        return consumer, min(room, -(-ready // sharing))
+
+    def served(self, consumer: Consumer) -> None:
+        """It goes behind its equals, or out of the line when it has no room left."""
+        line = self._lines[consumer.priority]
+        if consumer.holding.count < consumer.window:
+            if len(line) > 1:
+                line.rotate(-1)
+            return
+        line.popleft()
+        consumer.in_line = False
+        if not line:
+            self._priorities.pop()
+
+    def room(self, enough: int) -> int:
+        """How many messages would be handed out at once; counted no further than `enough`."""
+        room = 0
+        for priority in self._priorities:
+            for consumer in self._lines[priority]:
+                room += consumer.window - consumer.holding.count
+                if room >= enough:
+                    return enough
+        return room
+
+    def in_turn(self) -> Iterator[Consumer]:
+        """Those that stand in a line, each line in its order."""
+        for priority in self._priorities:
+            yield from self._lines[priority]
+
+    def line_up(self, consumers: list[Consumer]) -> None:
+        """As `in_turn` had them when a snapshot was taken."""
+        for consumer in consumers:
+            self._line_up(consumer)
+
+    def _line_up(self, consumer: Consumer) -> None:
+        """Into the line, or out of it."""
+        stands = (
+            consumer.status is Status.UP
+            and consumer.holding.count < consumer.window
+            and consumer.suspected_at is None
+            and (not self.single_active or consumer is self.active)
+        )
+        if stands == consumer.in_line:
+            return
+        consumer.in_line = stands
+        line = self._lines.setdefault(consumer.priority, deque())
+        if stands:
+            if not line:
+                insort(self._priorities, consumer.priority)
+            line.append(consumer)
+        else:
+            line.remove(consumer)
+            if not line:
+                self._priorities.remove(consumer.priority)
+
+    def _elect(self) -> None:
+        quiescing = self.quiescing
+        if quiescing is not None:
+            if quiescing.status is Status.QUIESCING and quiescing.suspected_at is None and quiescing.holding.count:
+                return
+            if quiescing.status is Status.QUIESCING:
+                quiescing.status = Status.UP
+            self.quiescing = None
+        active, best = self.active, self._best()
+        if active is not None and (active.status is not Status.UP or active.suspected_at is not None):
+            active = self.active = None
+        if active is None:
+            self._activate(best)
+        elif best is not None and best.priority > active.priority:
+            if active.holding.count:
+                active.status = Status.QUIESCING
+                self.quiescing, self.active = active, None
+                self._line_up(active)
+            else:
+                self._activate(best)
+
+    def _best(self) -> Consumer | None:
+        """Who should be active."""
+        best: Consumer | None = None
+        for one in self.all.values():
+            if one.status is Status.UP and one.suspected_at is None and (best is None or one.priority > best.priority):
+                best = one
+        return best
+
+    def _activate(self, consumer: Consumer | None) -> None:
+        before, self.active = self.active, consumer
+        for one in (before, consumer):
+            if one is not None:
+                self._line_up(one)

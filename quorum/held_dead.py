@@ -1,0 +1,57 @@
+"""Dead messages that are kept until they have arrived where dead letters go (at-least-once)."""
+
+from __future__ import annotations
+
+from heapq import merge
+
+from broker.queue_type import DeathReason
+from quorum.commands import FIRST_ID
+from quorum.effects import Dead
+from quorum.holding import Held, Holding
+from quorum.stored import Stored
+
+
+class HeldDead:
+    """They have ids as a consumer's messages have; for each reason of dying there is a holding of its own."""
+
+    __slots__ = ("holdings", "next_id")
+
+    def __init__(self) -> None:
+        self.next_id = FIRST_ID
+        self.holdings = {reason: Holding() for reason in DeathReason}
+
+    @property
+    def count(self) -> int:
+        return sum(holding.count for holding in self.holdings.values())
+
+    @property
+    def size(self) -> int:
+        return sum(holding.size for holding in self.holdings.values())
+
+    def add(self, reason: DeathReason, stored: Stored, now: int) -> None:
+        self.holdings[reason].add(self.next_id, stored, now)
+        self.next_id += stored.length
+
+    def take(self, first: int, length: int) -> None:
+        """They have arrived."""
+        for holding in self.holdings.values():
+            holding.take(first, length)
+
+    def after(self, from_id: int, limit: int) -> list[Dead]:
+        """The first ones of this id and above, `limit` messages at most."""
+        found: list[Dead] = []
+        by_id = [
+            ((held.first_id, reason, held) for held in holding.from_id(from_id))
+            for reason, holding in self.holdings.items()
+        ]
+        for first_id, reason, held in merge(*by_id):
+            stored = _at_most(held, limit)
+            found.append(Dead(first_id, reason, stored.piece, stored.delivery_count, stored.acquired_count))
+            limit -= stored.length
+            if not limit:
+                break
+        return found
+
+
+def _at_most(held: Held, limit: int) -> Stored:
+    return held.stored if held.stored.length <= limit else held.stored.part(0, limit)

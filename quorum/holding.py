@@ -1,0 +1,134 @@
+"""What a consumer has been given and has not settled, by message id.
+
+Ids ascend in the order of handing out, so do the times. Most is settled from the front, the rest is found by its id.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorum.stored import Stored
+
+_SLACK_MAX = 256  # used-up rows at the front are kept until it pays to move the rest
+
+
+class Held(NamedTuple):
+    """Messages that were handed out together."""
+
+    first_id: int
+    stored: Stored
+    since: int  # ms
+
+
+class Holding:
+    """See the module. `count` messages, with `size` bytes."""
+
+    __slots__ = ("_firsts", "_head", "_rows", "count", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self._rows: list[Held] = []
+        self._firsts: list[int] = []  # ids of the same rows, to search in
+        self._head = 0
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(self._rows[self._head :])
+
+    @property
+    def since(self) -> int | None:
+        """When the oldest were handed out."""
+        return self._rows[self._head].since if self.count else None
+
+    def add(self, first_id: int, stored: Stored, since: int) -> None:
+        """`first_id` is above all ids that were here."""
+        self._firsts.append(first_id)
+        self._rows.append(Held(first_id, stored, since))
+        self.count += stored.length
+        self.size += stored.size
+
+    def take(self, first: int, length: int) -> list[Stored]:
+        """Take out what is held of these ids, in their order."""
+        head = self._head
+        if head < len(self._rows) and self._firsts[head] == first:
+            stored = self._rows[head].stored
+            if stored.length == length:
+                self._drop(head, head + 1)
+                self._account(stored)
+                return [stored]
+        return self._take_anywhere(first, first + length)
+
+    def take_until(self, since: int) -> list[Held]:
+        """Take out what was handed out then or before."""
+        at = self._head
+        while at < len(self._rows) and self._rows[at].since <= since:
+            self._account(self._rows[at].stored)
+            at += 1
+        taken = self._rows[self._head : at]
+        self._drop(self._head, at)
+        return taken
+
+    def take_all(self) -> list[Stored]:
+        taken = [held.stored for held in self]
+        self._rows.clear()
+        self._firsts.clear()
+        self._head = self.count = self.size = 0
+        return taken
+
+    def from_id(self, first: int) -> Iterator[Held]:
+        """What is held of this id and those above."""
+        for held in self._rows[max(self._head, bisect_right(self._firsts, first, self._head) - 1) :]:
+            before = first - held.first_id
+            if before <= 0:
+                yield held
+            elif before < held.stored.length:
+                yield held._replace(first_id=first, stored=held.stored.part(before, held.stored.length - before))
+
+    def _take_anywhere(self, first: int, end: int) -> list[Stored]:
+        rows = self._rows
+        start = max(self._head, bisect_right(self._firsts, first, self._head) - 1)
+        stop = bisect_left(self._firsts, end, start)
+        taken: list[Stored] = []
+        left: list[Held] = []
+        for held in rows[start:stop]:
+            first_id, stored, since = held
+            skip = max(0, first - first_id)
+            length = min(end - first_id, stored.length) - skip
+            if length <= 0:
+                left.append(held)
+                continue
+            if skip:
+                left.append(Held(first_id, stored.part(0, skip), since))
+            behind = stored.length - skip - length
+            if behind:
+                left.append(Held(first_id + skip + length, stored.part(skip + length, behind), since))
+            part = stored if length == stored.length else stored.part(skip, length)
+            taken.append(part)
+            self._account(part)
+        if left:
+            rows[start:stop] = left
+            self._firsts[start:stop] = [held.first_id for held in left]
+        else:
+            self._drop(start, stop)
+        return taken
+
+    def _account(self, gone: Stored) -> None:
+        self.count -= gone.length
+        self.size -= gone.size
+
+    def _drop(self, start: int, stop: int) -> None:
+        if start != self._head:
+            del self._rows[start:stop]
+            del self._firsts[start:stop]
+            return
+        self._head = stop
+        if stop == len(self._rows):
+            self._rows.clear()
+            self._firsts.clear()
+            self._head = 0
+        elif stop > _SLACK_MAX and stop * 2 > len(self._rows):
+            del self._rows[:stop]
+            del self._firsts[:stop]
+            self._head = 0

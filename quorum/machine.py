@@ -1,0 +1,621 @@
+"""The core of a quorum queue: commands in, results and effects out; the same on every member.
+
+It fulfils raft/machine.py. It knows neither bodies nor clocks: a message is a place in the log, and time comes with each
+entry. Between two ops this holds:
+
+- no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
+- the ready messages are within the limits, if the queue drops its head;
+- `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
+
+The effects are to be taken after each `apply`. `digest` follows from everything that was handed out, settled and counted so
+far: members that differ in it at the same index have come to different states.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from itertools import chain, groupby
+
+from broker.queue_type import DeathReason, Outcome
+from quorum.commands import (
+    ENQUEUE_HEAD,
+    ENTRY_HEAD,
+    ENTRY_VERSION,
+    FIRST_ID,
+    NO_EXPIRATION,
+    OP_HEAD,
+    PRIORITY_MAX,
+    RANGE,
+    SETTLE_HEAD,
+    Answer,
+    Cancel,
+    CommandKind,
+    Consume,
+    ConsumerKey,
+    DeadSettled,
+    Get,
+    Got,
+    Held,
+    NodeDown,
+    NodeUp,
+    Policy,
+    Purge,
+    Purged,
+    Result,
+    SessionGone,
+    SessionKey,
+    Upgrade,
+    decode,
+)  # fmt: skip
+from quorum.consumers import Consumer, Status
+from quorum.effects import ActiveChanged, Dead, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
+from quorum.figures import ConsumerFigures, Counters, Figures
+from quorum.queue_state import QueueState
+from quorum.rules import DeadLetters, Retry, Rules
+from quorum.snapshot import decode_snapshot, encode_snapshot
+from quorum.stored import NEVER, Stored
+from quorum.versions import must_know
+from raft.messages import Entry
+from storage.disk import Buffer
+
+TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
+ID_END = 1 << 62
+
+_DIGEST_MASK = (1 << 64) - 1
+_DIGEST_FACTOR = 6364136223846793005
+
+_ENQUEUE, _SETTLE = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE)
+_FIRST_OP = ENTRY_HEAD.size
+
+
+class QueueMachine:
+    """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
+
+    __slots__ = ("_active_told", "_dead_told", "_effects", "_trail", "counters", "state")
+
+    def __init__(self) -> None:
+        self.state = QueueState()
+        self.counters = Counters()
+        self._effects: list[Effect] = []
+        self._active_told: Consumer | None = None  # whom the last ActiveChanged named
+        self._dead_told = False  # DeadHeld is among the effects
+        self._trail = 0  # of the entry being applied, for the digest
+
+    # raft/machine.py
+
+    @property
+    def version(self) -> int:
+        return self.state.version
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[list[Result]]:
+        return [self._apply(entry.index, entry.data) for entry in entries]
+
+    def snapshot(self) -> Sequence[Buffer]:
+        return encode_snapshot(self.state)
+
+    def restore(self, state: bytes, version: int) -> None:
+        must_know(version)
+        restored = decode_snapshot(state)
+        if restored.version != version:
+            raise ValueError(f"the snapshot is of version {restored.version}, and it was announced as {version}")
+        self.state = restored
+        self.counters = Counters()
+        self._effects = []
+        self._active_told = restored.consumers.active
+        self._dead_told = False
+        self._set_deadline()
+
+    def live_entries(self) -> Iterable[int]:
+        """To be used up before anything else is applied: what is ready is not copied."""
+        s = self.state
+        lanes = [lane.entries() for lane in s.ready.lanes if lane]
+        elsewhere = chain(
+            s.ready.returned,
+            (stored for _, stored in s.delayed),
+            (held.stored for consumer in s.consumers.all.values() for held in consumer.holding),
+            (held.stored for holding in s.dead.holdings.values() for held in holding),
+        )
+        return (entry for entry, _ in groupby(merge(sorted({stored.entry for stored in elsewhere}), *lanes)))
+
+    # What the member that runs it asks.
+
+    @property
+    def rules(self) -> Rules:
+        return self.state.rules
+
+    @property
+    def digest(self) -> int:
+        return self.state.digest
+
+    @property
+    def deadline(self) -> int | None:
+        """When (ms) an entry is to be proposed, a TICK if there is nothing else. It may be too early, never too late."""
+        return None if self.state.deadline == NEVER else self.state.deadline
+
+    def take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        self._dead_told = False
+        return effects
+
+    def checked_out(self, consumer: ConsumerKey, from_id: int = FIRST_ID) -> list[Deliver]:
+        """What it holds of this id and above, as it was handed out."""
+        found = self.state.consumers.all.get(consumer)
+        if found is None:
+            return []
+        return [
+            Deliver(consumer, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
+            for first_id, stored, _ in found.holding.from_id(from_id)
+        ]
+
+    def dead_letters(self, from_id: int = FIRST_ID, limit: int = 32) -> list[Dead]:
+        """Dead messages that are held, of this id and above, `limit` of them at most."""
+        return self.state.dead.after(from_id, limit)
+
+    def browse(self, skip: int = 0, limit: int = 1) -> list[Deliver]:
+        """Ready messages behind the first `skip`, in their order, without taking them. They have no consumer."""
+        found: list[Deliver] = []
+        nobody = ConsumerKey(0, 0, 0)
+        for stored in self.state.ready:
+            if skip >= stored.length:
+                skip -= stored.length
+                continue
+            part = stored.part(skip, min(limit, stored.length - skip))
+            skip = 0
+            limit -= part.length
+            found.append(Deliver(nobody, 0, part.piece, part.delivery_count, part.acquired_count))
+            if not limit:
+                break
+        return found
+
+    def sessions(self) -> list[SessionKey]:
+        """Those that the queue has dealt with and that are not gone."""
+        return list(self.state.sessions.all)
+
+    def suspected(self) -> set[SessionKey]:
+        """Sessions with consumers whose node is taken for down."""
+        everybody = self.state.consumers.all.values()
+        return {SessionKey(*one.key[:2]) for one in everybody if one.suspected_at is not None}
+
+    def figures(self) -> Figures:
+        s = self.state
+        everybody = s.consumers.all.values()
+        return Figures(
+            ready=s.ready.count,
+            ready_bytes=s.ready.size,
+            unacknowledged=sum(consumer.holding.count for consumer in everybody),
+            unacknowledged_bytes=sum(consumer.holding.size for consumer in everybody),
+            delayed=s.delayed.count,
+            dead=s.dead.count,
+            dead_bytes=s.dead.size,
+            consumers=s.consumers.count,
+            active=s.consumers.active.key if s.consumers.active is not None else None,
+            counters=self.counters,
+        )
+
+    def consumer_figures(self) -> list[ConsumerFigures]:
+        consumers = self.state.consumers
+        return [
+            ConsumerFigures(
+                key=one.key,
+                tag=one.tag,
+                priority=one.priority,
+                prefetch=one.prefetch,
+                no_ack=one.no_ack,
+                exclusive=one.exclusive,
+                status="suspected" if one.suspected_at is not None else one.status.name.lower(),
+                active=one.status is Status.UP and (not consumers.single_active or one is consumers.active),
+                unacknowledged=one.holding.count,
+            )
+            for one in consumers.subscribed()
+        ]
+
+    def state_digest(self) -> str:
+        """Of the whole state, for comparing members where they take snapshots."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in encode_snapshot(self.state):
+            digest.update(part)
+        return digest.hexdigest()
+
+    # Applying.
+
+    def _apply(self, index: int, data: bytes) -> list[Result]:
+        s = self.state
+        s.applied = index
+        if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
+            return [Answer.UNKNOWN]
+        self._trail = 0
+        self._advance(ENTRY_HEAD.unpack_from(data)[1])
+        results: list[Result] = []
+        at, end = _FIRST_OP, len(data)
+        while at < end:
+            if end - at < OP_HEAD.size:
+                results.append(Answer.UNKNOWN)
+                break
+            kind, size = OP_HEAD.unpack_from(data, at)
+            op_end = at + OP_HEAD.size + size
+            if op_end > end:
+                results.append(Answer.UNKNOWN)
+                break
+            if kind == _ENQUEUE:
+                results.append(self._enqueue(index, data, at, op_end))
+            elif kind == _SETTLE:
+                results.append(self._settle(data, at, op_end))
+            else:
+                results.append(self._apply_rare(data, at))
+            if s.ready.count:
+                self._hand_out()
+            if s.consumers.active is not self._active_told:
+                self._tell_active()
+            at = op_end
+        # One multiplication and a few additions, as this is done for every entry of every queue.
+        outcome = self._trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
+        s.digest = (s.digest * _DIGEST_FACTOR + outcome) & _DIGEST_MASK
+        return results
+
+    def _advance(self, time_ms: int) -> None:
+        """It is that late now. Do what is due."""
+        s = self.state
+        if time_ms > s.now:
+            if not s.now:
+                s.used_at = min(time_ms, TIME_MS_MAX)
+            s.now = min(time_ms, TIME_MS_MAX)
+        if s.deadline <= s.now:
+            self._meet_deadline()
+
+    def _enqueue(self, index: int, data: bytes, at: int, end: int) -> Result:
+        if end - at < ENQUEUE_HEAD.size:
+            return Answer.UNKNOWN
+        (
+            _, _, node, incarnation, sequence, answered, length, size, expiration, _, priority, _, _
+        ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
+        s = self.state
+        session = s.sessions.of(node, incarnation)
+        if session is None:
+            return Answer.GONE
+        if not length or sequence + length > ID_END:
+            return Answer.UNKNOWN
+        heard = session.hear(sequence, length, answered)
+        if heard is not None:
+            return heard
+        rules = s.rules
+        if rules.reject_publish and self._is_full_for(length, size):
+            session.enqueued(length, False)
+            self.counters.rejected += length
+            return Answer.REJECTED
+        session.enqueued(length, True)
+        expires_at = NEVER
+        if expiration != NO_EXPIRATION or rules.message_ttl_ms is not None:
+            ttl = expiration if rules.message_ttl_ms is None else min(expiration, rules.message_ttl_ms)
+            expires_at = min(s.now + ttl, TIME_MS_MAX)
+            if expires_at < s.deadline:
+                s.deadline = expires_at
+        s.ready.add(index, at, length, size, expires_at, priority if priority <= PRIORITY_MAX else PRIORITY_MAX)
+        self.counters.published += length
+        return Answer.ACCEPTED
+
+    def _is_full_for(self, length: int, size: int) -> bool:
+        """What consumers have room for leaves at once, so it does not count."""
+        s = self.state
+        left = length
+        if not s.ready.count:
+            left -= s.consumers.room(length)
+        rules = s.rules
+        if rules.max_length is not None and s.ready.count + s.dead.count + left > rules.max_length:
+            return left > 0
+        if rules.max_length_bytes is None:
+            return False
+        return left > 0 and s.ready.size + s.dead.size + size * left // length > rules.max_length_bytes
+
+    def _settle(self, data: bytes, at: int, end: int) -> Result:
+        start = at + SETTLE_HEAD.size
+        if end < start or (end - start) % RANGE.size:
+            return Answer.UNKNOWN
+        _, _, node, incarnation, number, outcome = SETTLE_HEAD.unpack_from(data, at)
+        consumers = self.state.consumers
+        consumer = consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
+        if consumer is None:
+            return None
+        taken: list[Stored] = []
+        for first, length in RANGE.iter_unpack(data[start:end]):
+            if first + length > ID_END:
+                return Answer.UNKNOWN
+            taken += consumer.holding.take(first, length)
+            if consumer.overdue:
+                consumer.overdue.remove(first, first + length)
+            self._trail += first + length
+        if outcome == Outcome.ACKNOWLEDGED:
+            for stored in taken:
+                self.counters.acknowledged += stored.length
+        elif outcome == Outcome.REQUEUED:
+            self._give_back(taken, failed=True)
+        elif outcome == Outcome.REJECTED:
+            self._die(DeathReason.REJECTED, taken)
+        else:
+            self._give_back(taken, seen=False)
+        if consumer.status is Status.TIMED_OUT and not consumer.overdue:
+            consumer.status = Status.UP
+        consumers.update(consumer)
+        return None
+
+    def _apply_rare(self, data: bytes, at: int) -> Result:
+        try:
+            op = decode(data, at)
+        except ValueError:
+            return Answer.UNKNOWN
+        match op:
+            case Consume():
+                return self._consume(op)
+            case Cancel(key, held):
+                return self._cancel(key, held)
+            case Get(key, no_ack):
+                return self._get(key, no_ack)
+            case Purge():
+                return Purged(self.state.ready.clear() + self.state.delayed.clear())
+            case Policy(rules):
+                return self._change_rules(rules)
+            case NodeDown(session):
+                return self._suspect(session, self.state.now)
+            case NodeUp(session):
+                return self._suspect(session, None)
+            case SessionGone(session):
+                return self._end_session(session)
+            case DeadSettled(ranges):
+                for first, length in ranges:
+                    self.state.dead.take(first, length)
+            case Upgrade(version):
+                return self._upgrade(version)
+        return None
+
+    def _consume(self, op: Consume) -> Result:
+        s = self.state
+        key = op.consumer
+        session = s.sessions.of(key.node, key.incarnation)
+        if session is None:
+            return Answer.GONE
+        if not session.begin(key.number):
+            return None
+        if not s.consumers.accepts(op.exclusive):
+            return Answer.IN_USE
+        s.consumers.add(
+            Consumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms),
+        )
+        s.used_at = s.now
+        return None
+
+    def _cancel(self, key: ConsumerKey, held: Held) -> Result:
+        consumer = self.state.consumers.all.get(key)
+        if consumer is not None and consumer.status is not Status.GET:
+            if held is not Held.STAYS:
+                self._give_back(consumer.holding.take_all(), failed=held is Held.REQUEUED, seen=held is Held.REQUEUED)
+            self._remove(consumer)
+        return None
+
+    def _remove(self, consumer: Consumer) -> None:
+        s = self.state
+        s.consumers.remove(consumer)
+        if s.rules.expires_ms is not None and not s.consumers.count:
+            s.used_at = s.now
+            self._due(s.now + s.rules.expires_ms)
+
+    def _get(self, key: ConsumerKey, no_ack: bool) -> Result:
+        s = self.state
+        session = s.sessions.of(key.node, key.incarnation)
+        if session is None:
+            return Answer.GONE
+        if not session.begin(key.number):
+            return self._got_before(key)
+        if s.rules.single_active:
+            return Answer.NOT_ACTIVE
+        s.used_at = s.now
+        if not s.ready.count:
+            return None
+        stored = s.ready.take(1)
+        self.counters.got += 1
+        self._trail += stored.entry + stored.first
+        if not no_ack:
+            consumer = Consumer(key, status=Status.GET)
+            self._hold(consumer, stored)
+            s.consumers.add(consumer)
+        return Got(FIRST_ID, stored.piece, stored.delivery_count, stored.acquired_count, s.ready.count)
+
+    def _got_before(self, key: ConsumerKey) -> Result:
+        """A get that is heard for the second time has what it got the first time, as long as that is held."""
+        for held in self.checked_out(key):
+            return Got(held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count)
+        return None
+
+    def _change_rules(self, rules: Rules) -> Result:
+        s = self.state
+        s.rules = rules
+        s.ready.returned.order(rules.requeue_in_place)
+        if rules.single_active != s.consumers.single_active:
+            s.consumers.elect_only_one(rules.single_active)
+        self._set_deadline()
+        if s.deadline <= s.now:
+            self._meet_deadline()
+        return None
+
+    def _suspect(self, session: SessionKey, since: int | None) -> Result:
+        """Its node seems to be down since then; None: it is back."""
+        s = self.state
+        for consumer in self._consumers_of([session]):
+            if since is None or consumer.suspected_at is None:
+                consumer.suspected_at = since
+                s.consumers.update(consumer)
+                self._due(s.now + s.rules.disconnected_timeout_ms)
+        return None
+
+    def _end_session(self, session: SessionKey) -> Result:
+        for consumer in self._consumers_of(self.state.sessions.end(session)):
+            self._give_back(consumer.holding.take_all())
+            self._remove(consumer)
+        return None
+
+    def _consumers_of(self, sessions: Sequence[SessionKey]) -> list[Consumer]:
+        return [consumer for consumer in self.state.consumers.all.values() if consumer.key[:2] in sessions]
+
+    def _upgrade(self, version: int) -> Result:
+        """Fails on a node that does not know the version: it cannot go on as the others do."""
+        must_know(version)
+        self.state.version = max(self.state.version, version)
+        return None
+
+    # Where messages go.
+
+    def _hand_out(self) -> None:
+        """To those whose turn it is; then see to it that what is left may stay."""
+        s = self.state
+        ready, consumers = s.ready, s.consumers
+        while ready.count and (turn := consumers.next(ready.count)) is not None:
+            consumer, share = turn
+            while share and ready.count:
+                stored = ready.take(share)
+                share -= stored.length
+                first_id = consumer.next_id
+                self._hold(consumer, stored)
+                self._effects.append(
+                    Deliver(consumer.key, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
+                )
+                self._trail += stored.entry * first_id + stored.first
+                self.counters.delivered += stored.length
+                if stored.acquired_count:
+                    self.counters.redelivered += stored.length
+            consumers.served(consumer)
+        if ready.count:
+            if ready.soonest <= s.now:
+                self._die(DeathReason.EXPIRED, ready.expire(s.now))
+            if not s.rules.reject_publish:
+                self._drop_head()
+
+    def _hold(self, consumer: Consumer, stored: Stored) -> None:
+        s = self.state
+        consumer.holding.add(consumer.next_id, stored, s.now)
+        consumer.next_id += stored.length
+        timeout = self._timeout_of(consumer)
+        if timeout and s.now + timeout < s.deadline:
+            s.deadline = s.now + timeout
+
+    def _drop_head(self) -> None:
+        s = self.state
+        ready = s.ready
+        length_max, size_max = s.rules.max_length, s.rules.max_length_bytes
+        while length_max is not None and ready.count > length_max:
+            self._die(DeathReason.MAXLEN, [ready.take(ready.count - length_max)])
+        while size_max is not None and ready.size > size_max:
+            self._die(DeathReason.MAXLEN, [ready.take(1)])
+
+    def _give_back(self, messages: Iterable[Stored], *, failed: bool = False, seen: bool = True) -> None:
+        """`failed`: the delivery is to blame on whoever had them. `seen`: a client may have had them."""
+        s = self.state
+        rules = s.rules
+        for stored in messages:
+            if seen:
+                stored = stored._replace(
+                    delivery_count=stored.delivery_count + failed, acquired_count=stored.acquired_count + 1
+                )
+            if failed and rules.delivery_limit is not None and stored.delivery_count > rules.delivery_limit:
+                self._die(DeathReason.DELIVERY_LIMIT, [stored])
+            elif stored.expires_at <= s.now:
+                self._die(DeathReason.EXPIRED, [stored])
+            elif delay := self._retry_delay(stored, failed):
+                s.delayed.add(s.now + delay, stored)
+                self._due(s.delayed.due)
+            else:
+                s.ready.put_back(stored)
+                self._due(stored.expires_at)
+
+    def _retry_delay(self, stored: Stored, failed: bool) -> int:
+        rules = self.state.rules
+        if rules.retry is Retry.DISABLED or rules.retry is (Retry.RETURNED if failed else Retry.FAILED):
+            return 0
+        delay = rules.retry_min_ms * max(1, stored.delivery_count)
+        return delay if rules.retry_max_ms is None else min(delay, rules.retry_max_ms)
+
+    def _die(self, reason: DeathReason, messages: Iterable[Stored]) -> None:
+        s = self.state
+        strategy = s.rules.dead_letters
+        for stored in messages:
+            self.counters.dead += stored.length
+            self._trail += stored.entry * (reason + 2) + stored.first
+            if strategy is DeadLetters.AT_MOST_ONCE:
+                self._effects.append(
+                    DeadLetter(reason, stored.piece, stored.delivery_count, stored.acquired_count),
+                )
+            elif strategy is DeadLetters.AT_LEAST_ONCE:
+                s.dead.add(reason, stored, s.now)
+                if not self._dead_told:
+                    self._dead_told = True
+                    self._effects.append(DeadHeld())
+
+    def _tell_active(self) -> None:
+        self._active_told = active = self.state.consumers.active
+        self._effects.append(ActiveChanged(active.key if active is not None else None))
+
+    # Time.
+
+    def _due(self, at: int) -> None:
+        if at < self.state.deadline:
+            self.state.deadline = at
+
+    def _meet_deadline(self) -> None:
+        """Do everything that is due by now."""
+        s = self.state
+        self._die(DeathReason.EXPIRED, s.ready.expire(s.now))
+        for stored in s.delayed.take(s.now):
+            if stored.expires_at <= s.now:
+                self._die(DeathReason.EXPIRED, [stored])
+            else:
+                s.ready.put_back(stored)
+        for consumer in list(s.consumers.all.values()):
+            self._time_out(consumer)
+            self._disconnect(consumer)
+        expires_ms = s.rules.expires_ms
+        if expires_ms is not None and s.used_at + expires_ms <= s.now and not s.consumers.count:
+            s.used_at = s.now  # should nobody act on it, it is said again
+            self._effects.append(Unused())
+        self._set_deadline()
+        if s.ready.count:
+            self._hand_out()
+
+    def _time_out(self, consumer: Consumer) -> None:
+        """Take away what it should have settled by now."""
+        s = self.state
+        timeout, oldest = self._timeout_of(consumer), consumer.holding.since
+        if not timeout or oldest is None or oldest + timeout > s.now:
+            return
+        overdue = consumer.holding.take_until(s.now - timeout)
+        self._give_back([held.stored for held in overdue])
+        if consumer.status in (Status.UP, Status.QUIESCING, Status.TIMED_OUT):
+            for held in overdue:
+                consumer.overdue.add(held.first_id, held.first_id + held.stored.length)
+            consumer.status = Status.TIMED_OUT
+            self._effects.append(TimedOut(consumer.key))
+        s.consumers.update(consumer)
+
+    def _disconnect(self, consumer: Consumer) -> None:
+        """Take away everything, if its node is gone for too long."""
+        s = self.state
+        since = consumer.suspected_at
+        if since is not None and since + s.rules.disconnected_timeout_ms <= s.now:
+            self._give_back(consumer.holding.take_all())
+            s.consumers.update(consumer)
+
+    def _timeout_of(self, consumer: Consumer) -> int | None:
+        return self.state.rules.consumer_timeout_ms if consumer.timeout_ms is None else consumer.timeout_ms
+
+    def _set_deadline(self) -> None:
+        """Find out when the next thing is due."""
+        s = self.state
+        s.deadline = min(s.ready.soonest, s.delayed.due)
+        for consumer in s.consumers.all.values():
+            timeout, oldest = self._timeout_of(consumer), consumer.holding.since
+            if oldest is None:
+                continue
+            if timeout:
+                self._due(oldest + timeout)
+            if consumer.suspected_at is not None:
+                self._due(consumer.suspected_at + s.rules.disconnected_timeout_ms)
+        if s.rules.expires_ms is not None and not s.consumers.count:
+            self._due(s.used_at + s.rules.expires_ms)

@@ -1,0 +1,35 @@
+"""Everything that the machine's rules look at, as plain data: the same on all members, and what a snapshot holds."""
+
+from __future__ import annotations
+
+from quorum.consumers import Consumers
+from quorum.delayed import Delayed
+from quorum.held_dead import HeldDead
+from quorum.ready import Ready
+from quorum.rules import Rules
+from quorum.sessions import Sessions
+from quorum.stored import NEVER
+from quorum.versions import VERSION_OLDEST
+
+
+class QueueState:
+    """A message is in exactly one of `ready`, `delayed`, `dead` and the holdings of `consumers`."""
+
+    __slots__ = (
+        "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "ready", "rules", "sessions", "used_at",
+        "version",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.version = VERSION_OLDEST
+        self.applied = 0  # index of the last entry
+        self.now = 0  # ms; of the entries so far, it never goes back
+        self.digest = 0  # rolls over all that was handed out, settled and counted
+        self.used_at = 0  # ms; when somebody consumed or got last
+        self.rules = Rules()
+        self.sessions = Sessions()
+        self.ready = Ready()
+        self.delayed = Delayed()
+        self.dead = HeldDead()
+        self.consumers = Consumers()
+        self.deadline = NEVER  # ms; nothing is due before. Follows from the rest, and may be too early

@@ -1,0 +1,71 @@
+"""What the machine remembers of each session, so that hearing something twice changes nothing."""
+
+from __future__ import annotations
+
+from native.sequence_set import SequenceSet
+from quorum.commands import FIRST_NUMBER, FIRST_SEQUENCE, Answer, Gap, SessionKey
+
+# Numbers that a later one has overtaken: what was said before it is still on its way. A session has fewer portions under way.
+OVERTAKEN_MAX = 4096
+
+
+class Session:
+    """One session: how far it has come."""
+
+    __slots__ = ("last_number", "next_sequence", "overtaken", "rejected")
+
+    def __init__(self) -> None:
+        self.next_sequence = FIRST_SEQUENCE
+        self.rejected = SequenceSet()  # sequences that were refused, as far as the session may ask again
+        self.last_number = FIRST_NUMBER - 1  # the highest of its consumers and gets
+        self.overtaken = SequenceSet()  # numbers below it that have not been heard of yet
+
+    def hear(self, sequence: int, length: int, answered: int) -> Answer | Gap | None:
+        """A run with these sequences; None: it is new, and its fate is to be told by `enqueued`."""
+        if self.rejected:
+            self.rejected.remove(0, answered)
+        if sequence == self.next_sequence:
+            return None
+        if sequence + length <= self.next_sequence:
+            return Answer.REJECTED if sequence in self.rejected else Answer.DUPLICATE
+        return Gap(self.next_sequence)
+
+    def enqueued(self, length: int, accepted: bool) -> None:
+        if not accepted:
+            self.rejected.add(self.next_sequence, self.next_sequence + length)
+        self.next_sequence += length
+
+    def begin(self, number: int) -> bool:
+        """A consumer or get with this number: whether it is heard of for the first time."""
+        if number > self.last_number:
+            if number > self.last_number + 1:
+                self.overtaken.add(max(self.last_number + 1, number - OVERTAKEN_MAX), number)
+            self.last_number = number
+            return True
+        return self.overtaken.remove(number, number + 1) == 1
+
+
+class Sessions:
+    """Those of all nodes, and which lives of nodes are over."""
+
+    __slots__ = ("all", "gone")
+
+    def __init__(self) -> None:
+        self.all: dict[SessionKey, Session] = {}
+        self.gone: dict[int, int] = {}  # node -> the highest of its incarnations that are known to be over
+
+    def of(self, node: int, incarnation: int) -> Session | None:
+        """None: that life is over."""
+        key = SessionKey(node, incarnation)
+        session = self.all.get(key)
+        if session is None and incarnation > self.gone.get(node, -1):
+            session = self.all[key] = Session()
+        return session
+
+    def end(self, key: SessionKey) -> list[SessionKey]:
+        """This life of the node is over, and so are those before it. Which of them were known."""
+        self.gone[key.node] = max(key.incarnation, self.gone.get(key.node, -1))
+        ended = [one for one in self.all if one.node == key.node and one.incarnation <= self.gone[key.node]]
+        for one in ended:
+            del self.all[one]
+        return ended

@@ -1,0 +1,22 @@
+"""The machine's versions: sets of rules under which commands are applied, and formats of snapshots.
+
+A group begins at VERSION_OLDEST and goes up only by an UPGRADE command, which the leader proposes once every member's node
+knows the version; so all members change their rules at the same entry. Code keeps the rules of every version from
+VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to guess.
+
+    1   the first
+"""
+
+from __future__ import annotations
+
+VERSION_OLDEST = 1
+VERSION_NEWEST = 1
+
+
+def must_know(version: int) -> None:
+    """Raises ValueError for a version that this code does not have the rules of."""
+    if not VERSION_OLDEST <= version <= VERSION_NEWEST:
+        raise ValueError(
+            f"version {version} of a quorum queue is unknown here, {VERSION_OLDEST} to {VERSION_NEWEST} are known: "
+            "update this node"
+        )
