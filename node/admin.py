@@ -14,7 +14,9 @@ from broker.catalog_commands import Command
 from broker.errors import BrokerError, ResourceExhausted
 from broker.metadata import Metadata
 from broker.pending import Pending
-from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
+from front.grpc.admin_service import NodeFacts
+from front.grpc.cluster_service import ClusterPort
+from front.grpc.facts import AlarmFacts, ListenerFacts
 from node.alarms import Watcher
 from node.auth import Hashes, Verifier
 from node.background import Background
@@ -36,7 +38,9 @@ class NodeAdmin:
         watcher: Watcher,
         listeners: Callable[[], Sequence[ListenerFacts]],
         started_at_ms: int,
+        cluster: ClusterPort | None = None,
     ) -> None:
+        self.cluster = cluster
         self._config = config
         self._metadata = metadata
         self._verifier = verifier

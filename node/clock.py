@@ -44,7 +44,14 @@ class SystemRandom:
 
 
 class Process(Protocol):
-    """How a node ends itself when it cannot keep its promises."""
+    """How a node ends itself."""
 
     def stop(self, reason: str) -> None:
-        """Begin to stop; `reason` is for the log and decides the exit code."""
+        """Begin to stop: a promise cannot be kept, and whoever watches the process is to know. `reason` is for the log."""
+
+    def end(self, reason: str) -> None:
+        """Begin to stop, as an operator has asked for."""
+
+    def restart(self, reason: str, *, join: str = "") -> None:
+        """Stop, and begin again in this process. `join`: with an empty data directory, as a node of the cluster of the node at
+        this address."""

@@ -257,6 +257,11 @@ class PeerLinks:
         link.call_ears = self._call_ears
         return link
 
+    def remove(self, node: NodeId) -> None:
+        """It is no peer of ours any more: its stream ends, and it is not let in again."""
+        link = self._links.pop(node)
+        link.end()
+
     def hear_calls(self, ears: CallEars) -> None:
         """Before any stream is there: who hears of the second lane, also of links that are added later."""
         self._call_ears = ears

@@ -10,16 +10,21 @@ import contextlib
 import ctypes
 import gc
 import logging
+import os
 import signal
 import sys
+import time
 
+import msgspec
 import uvloop
 
 import native
 from front.grpc.server import CannotListen
 from node.assemble import Node
+from node.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
-from node.metadata import CatalogDamaged
+from node.first_boot import NoPlace
+from node.peer_server import CannotListen as CannotListenForNodes
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
 EXIT_OK = 0
@@ -46,12 +51,37 @@ logger = logging.getLogger("leveret")
 def run_node(config: Config) -> int:
     """Run one node until it is told to stop or must; returns the exit code."""
     keep_freed_memory()
+    while True:
+        ending = Ending()
+        code = run_once(config, ending)
+        if ending.restarts is None or code != EXIT_OK:
+            return code
+        try:
+            config = prepared_again(config, ending.restarts)
+        except OSError as error:
+            logger.error("cannot start again: %s", error)
+            return EXIT_UNAVAILABLE
+
+
+def prepared_again(config: Config, join: str) -> Config:
+    """What the node is to start again with. One that joins another cluster leaves its data directory aside, under a name that
+    says so: nothing of it was declared by anybody, but that is for an operator to delete. Raises OSError."""
+    if not join:
+        return config
+    aside = f"{config.node.data_dir.rstrip('/')}.before-joining-{time.time_ns() // 1_000_000}"
+    os.rename(config.node.data_dir, aside)
+    logger.info("the data directory of before is %s now", aside)
+    section = msgspec.structs.replace(config.cluster, join=join, peers=(), dns="", nodes_expected=0)
+    return msgspec.structs.replace(config, cluster=section)
+
+
+def run_once(config: Config, ending: Ending) -> int:
     try:
-        return uvloop.run(serve(config))
-    except (DirectoryInUse, CannotListen) as error:
+        return uvloop.run(serve(config, ending))
+    except (DirectoryInUse, CannotListen, CannotListenForNodes) as error:
         logger.error("cannot start: %s", error)
         return EXIT_UNAVAILABLE
-    except ConfigError as error:
+    except (ConfigError, NoPlace) as error:
         logger.error("cannot start: %s", error)
         return EXIT_CONFIG
     except (Corrupt, CatalogDamaged) as error:
@@ -99,12 +129,24 @@ class Ending:
     def __init__(self) -> None:
         self._wanted = asyncio.Event()
         self.exit_code = EXIT_OK
+        self.restarts: str | None = None  # not None: begin again; not empty: in the cluster of the node at this address
 
     def stop(self, reason: str) -> None:
         """A promise cannot be kept any more: stop, and let whoever watches the process know."""
         if not self._wanted.is_set():
             logger.error("stopping: %s", reason)
             self.exit_code = EXIT_DISK
+            self._wanted.set()
+
+    def end(self, reason: str) -> None:
+        if not self._wanted.is_set():
+            logger.info("stopping: %s", reason)
+            self._wanted.set()
+
+    def restart(self, reason: str, *, join: str = "") -> None:
+        if not self._wanted.is_set():
+            logger.info("starting again: %s", reason)
+            self.restarts = join
             self._wanted.set()
 
     def stop_by_signal(self, name: str) -> None:
@@ -121,9 +163,23 @@ class Ending:
         await self._wanted.wait()
 
 
-async def serve(config: Config) -> int:
+async def started(node: Node, ending: Ending) -> bool:
+    """False: it was told to stop meanwhile. A node may wait for others for as long as an operator lets it."""
+    starting = asyncio.create_task(node.start())
+    told = asyncio.create_task(ending.wait())
+    await asyncio.wait([starting, told], return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    return False
+
+
+async def serve(config: Config, ending: Ending) -> int:
     loop = asyncio.get_running_loop()
-    ending = Ending()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.stop_by_signal, signal.Signals(number).name)
     logger.info("node %s starts in %s, kernels %s", config.node_name, config.node.data_dir, native.backend())
@@ -131,7 +187,8 @@ async def serve(config: Config) -> int:
         logger.warning("the kernels are not compiled: messages move some hundred times slower (see native/README.md)")
     node = Node(config, ending)
     try:
-        await node.start()
+        if not await started(node, ending):
+            return ending.exit_code
         collect_garbage_rarely()
         listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
         print(f"ready: node {config.node_name}, {listening}", flush=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from leveret.records import (
     Alarm,
     Channel,
+    ClusterStatus,
     Connection,
     ConsumerInfo,
     NodeStatus,
@@ -65,6 +66,37 @@ class Admin:
     async def queue_status(self, name: str, *, vhost: str | None = None) -> QueueStatus:
         request = pb.GetQueueStatusRequest(vhost=self._vhost(vhost), name=name)
         return from_stub(QueueStatus, await self._call("GetQueueStatus", request))
+
+    # ------------------------------------------------------------------ the cluster
+
+    async def cluster_status(self) -> ClusterStatus:
+        """The nodes, and whether they can agree on anything, as the connected node sees it."""
+        return from_stub(ClusterStatus, await self._call("GetClusterStatus", pb.GetClusterStatusRequest()))
+
+    async def join_cluster(self, address: str) -> None:
+        """Have the connected node, which must be empty and alone, start again in the cluster of the node that listens for nodes
+        at this address."""
+        await self._call("JoinCluster", pb.JoinClusterRequest(address=address))
+
+    async def leave_cluster(self) -> None:
+        """Have the connected node leave its cluster, and stop."""
+        await self._call("LeaveCluster", pb.LeaveClusterRequest())
+
+    async def forget_node(self, name: str) -> None:
+        """Take a node that is down out of the cluster. What only it had is lost."""
+        await self._call("ForgetNode", pb.ForgetNodeRequest(name=name))
+
+    async def change_node_kind(self, kind: str) -> None:
+        """Have the connected node start again as a disk or RAM node."""
+        await self._call("ChangeNodeKind", pb.ChangeNodeKindRequest(kind=kind))
+
+    async def drain_node(self) -> None:
+        """Have the connected node hand over what it leads, and send its clients away."""
+        await self._call("DrainNode", pb.DrainNodeRequest())
+
+    async def revive_node(self) -> None:
+        """Have it serve clients again."""
+        await self._call("ReviveNode", pb.ReviveNodeRequest())
 
     # ------------------------------------------------------------------ connections
 

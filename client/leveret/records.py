@@ -121,6 +121,38 @@ class NodeStatus:
 
 
 @dataclass(slots=True, frozen=True)
+class ClusterNode:
+    """A node as the one that was asked sees it. `since_ms`: since when it is up, or down; 0: that is not known."""
+
+    name: str
+    number: int
+    kind: str  # disk or ram
+    address: str  # of its listener for other nodes
+    zone: str
+    draining: bool
+    up: bool
+    since_ms: int
+    version: str
+    listeners: tuple[Listener, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterStatus:
+    """`missing`: disk nodes that are down, when the others are no majority and nothing can be declared or changed."""
+
+    cluster_id: str
+    cluster_name: str
+    seen_by: str
+    nodes: tuple[ClusterNode, ...]
+    metadata_leader: str
+    metadata_term: int
+    metadata_voters: tuple[str, ...]
+    missing: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(slots=True, frozen=True)
 class Connection:
     id: str
     name: str
@@ -205,7 +237,7 @@ class Policy:
 
 
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Alarm, Listener, Queue)
+    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue)
 }  # records within records, by the name of their stub
 
 

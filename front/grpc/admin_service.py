@@ -20,27 +20,16 @@ from front.definitions import export_definitions, import_definitions, parsed
 from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import caller
+from front.grpc.cluster_service import ClusterMethods, ClusterPort
 from front.grpc.convert import InvalidRequest
+from front.grpc.facts import AlarmFacts as AlarmFacts
+from front.grpc.facts import ListenerFacts as ListenerFacts
 from front.grpc.topology_service import check_may_see, may_see, vhosts_to_list
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 PASSWORD_BYTES_MAX = 1024
-
-
-@dataclass(slots=True, frozen=True)
-class ListenerFacts:
-    protocol: str
-    address: str
-    tls: bool = False
-
-
-@dataclass(slots=True, frozen=True)
-class AlarmFacts:
-    kind: str  # memory, disk
-    reason: str
-    since_ms: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -80,6 +69,10 @@ class AdminPort(Protocol):
         """As users' records keep it. Slow on purpose, so elsewhere than on the event loop."""
 
     @property
+    def cluster(self) -> ClusterPort | None:
+        """None: this node cannot be in one."""
+
+    @property
     def password_hashes(self) -> PasswordHashes:
         """How they are written into definitions."""
 
@@ -87,11 +80,12 @@ class AdminPort(Protocol):
         """A change by an operator: applied and durable when it is answered."""
 
 
-class AdminService(admin_pb2_grpc.AdminServicer):
+class AdminService(ClusterMethods, admin_pb2_grpc.AdminServicer):
     """leveret.v1.Admin."""
 
     def __init__(self, front: Front, port: AdminPort) -> None:
         self.front = front
+        self.cluster = port.cluster
         self._port = port
         self._broker = front.broker
         self._catalog = front.broker.catalog

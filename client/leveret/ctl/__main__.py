@@ -18,6 +18,7 @@ import typer
 from leveret.connection import DEFAULT_TARGET
 from leveret.ctl import (
     bindings,
+    cluster,
     connections,
     definitions,
     exchanges,
@@ -45,6 +46,8 @@ app = typer.Typer(
 )
 
 for name, group in (
+    ("cluster", cluster.app),
+    ("node", cluster.node_app),
     ("queue", queues.app),
     ("exchange", exchanges.app),
     ("binding", bindings.app),

@@ -36,6 +36,22 @@ def records(items: Sequence[Any], columns: Sequence[str], *, empty: str) -> None
     _console().print(table)
 
 
+def rows(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """A table for people; columns in which nobody has anything are left out."""
+    shown = [column for column in columns if any(cell(column, item[column]) for item in items)]
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in shown:
+        table.add_column(column.removesuffix("_ms"), overflow="fold")
+    for item in items:
+        table.add_row(*(escape(cell(column, item[column])) for column in shown))
+    _console().print(table)
+
+
+def print_record(record: Any) -> None:
+    """A dataclass, as JSON."""
+    print_json(_jsonable(record))
+
+
 def facts(values: Mapping[str, Any], *, as_json: Any) -> None:
     """Names and values below each other."""
     if options.json:

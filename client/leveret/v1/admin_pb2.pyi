@@ -605,3 +605,109 @@ class ImportDefinitionsResponse(_message.Message):
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     applied: int
     def __init__(self, applied: _Optional[int] = ...) -> None: ...
+
+class GetClusterStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClusterNode(_message.Message):
+    __slots__ = ("name", "number", "kind", "address", "zone", "draining", "up", "since_ms", "version", "listeners", "alarms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    UP_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    number: int
+    kind: str
+    address: str
+    zone: str
+    draining: bool
+    up: bool
+    since_ms: int
+    version: str
+    listeners: _containers.RepeatedCompositeFieldContainer[Listener]
+    alarms: _containers.RepeatedCompositeFieldContainer[Alarm]
+    def __init__(self, name: _Optional[str] = ..., number: _Optional[int] = ..., kind: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., draining: _Optional[bool] = ..., up: _Optional[bool] = ..., since_ms: _Optional[int] = ..., version: _Optional[str] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., alarms: _Optional[_Iterable[_Union[Alarm, _Mapping]]] = ...) -> None: ...
+
+class GetClusterStatusResponse(_message.Message):
+    __slots__ = ("cluster_id", "cluster_name", "seen_by", "nodes", "metadata_leader", "metadata_term", "metadata_voters", "missing", "problems")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    SEEN_BY_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    METADATA_LEADER_FIELD_NUMBER: _ClassVar[int]
+    METADATA_TERM_FIELD_NUMBER: _ClassVar[int]
+    METADATA_VOTERS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    cluster_name: str
+    seen_by: str
+    nodes: _containers.RepeatedCompositeFieldContainer[ClusterNode]
+    metadata_leader: str
+    metadata_term: int
+    metadata_voters: _containers.RepeatedScalarFieldContainer[str]
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cluster_id: _Optional[str] = ..., cluster_name: _Optional[str] = ..., seen_by: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[ClusterNode, _Mapping]]] = ..., metadata_leader: _Optional[str] = ..., metadata_term: _Optional[int] = ..., metadata_voters: _Optional[_Iterable[str]] = ..., missing: _Optional[_Iterable[str]] = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class JoinClusterRequest(_message.Message):
+    __slots__ = ("address",)
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    def __init__(self, address: _Optional[str] = ...) -> None: ...
+
+class JoinClusterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaveClusterRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LeaveClusterResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ForgetNodeRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ForgetNodeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ChangeNodeKindRequest(_message.Message):
+    __slots__ = ("kind",)
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    def __init__(self, kind: _Optional[str] = ...) -> None: ...
+
+class ChangeNodeKindResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DrainNodeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DrainNodeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReviveNodeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReviveNodeResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -44,6 +44,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.GetNodeStatusRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.GetNodeStatusResponse.FromString,
                 _registered_method=True)
+        self.GetClusterStatus = channel.unary_unary(
+                '/leveret.v1.Admin/GetClusterStatus',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.FromString,
+                _registered_method=True)
         self.ListAlarms = channel.unary_unary(
                 '/leveret.v1.Admin/ListAlarms',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ListAlarmsRequest.SerializeToString,
@@ -174,6 +179,36 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.FromString,
                 _registered_method=True)
+        self.JoinCluster = channel.unary_unary(
+                '/leveret.v1.Admin/JoinCluster',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.JoinClusterRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.JoinClusterResponse.FromString,
+                _registered_method=True)
+        self.LeaveCluster = channel.unary_unary(
+                '/leveret.v1.Admin/LeaveCluster',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.FromString,
+                _registered_method=True)
+        self.ForgetNode = channel.unary_unary(
+                '/leveret.v1.Admin/ForgetNode',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
+                _registered_method=True)
+        self.ChangeNodeKind = channel.unary_unary(
+                '/leveret.v1.Admin/ChangeNodeKind',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/leveret.v1.Admin/DrainNode',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.ReviveNode = channel.unary_unary(
+                '/leveret.v1.Admin/ReviveNode',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -187,6 +222,12 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetNodeStatus(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetClusterStatus(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -353,6 +394,43 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JoinCluster(self, request, context):
+        """administrator. Of the node that is asked, but for ForgetNode
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaveCluster(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChangeNodeKind(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReviveNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -365,6 +443,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetNodeStatus,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.GetNodeStatusRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.GetNodeStatusResponse.SerializeToString,
+            ),
+            'GetClusterStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetClusterStatus,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.SerializeToString,
             ),
             'ListAlarms': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAlarms,
@@ -496,6 +579,36 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.SerializeToString,
             ),
+            'JoinCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.JoinCluster,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.JoinClusterRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.JoinClusterResponse.SerializeToString,
+            ),
+            'LeaveCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaveCluster,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.SerializeToString,
+            ),
+            'ForgetNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetNode,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ForgetNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ForgetNodeResponse.SerializeToString,
+            ),
+            'ChangeNodeKind': grpc.unary_unary_rpc_method_handler(
+                    servicer.ChangeNodeKind,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.DrainNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'ReviveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReviveNode,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'leveret.v1.Admin', rpc_method_handlers)
@@ -551,6 +664,33 @@ class Admin:
             '/leveret.v1.Admin/GetNodeStatus',
             leveret_dot_v1_dot_admin__pb2.GetNodeStatusRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.GetNodeStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetClusterStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/GetClusterStatus',
+            leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1253,6 +1393,168 @@ class Admin:
             '/leveret.v1.Admin/ImportDefinitions',
             leveret_dot_v1_dot_admin__pb2.ImportDefinitionsRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ImportDefinitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JoinCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/JoinCluster',
+            leveret_dot_v1_dot_admin__pb2.JoinClusterRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.JoinClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaveCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/LeaveCluster',
+            leveret_dot_v1_dot_admin__pb2.LeaveClusterRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.LeaveClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ForgetNode',
+            leveret_dot_v1_dot_admin__pb2.ForgetNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ForgetNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChangeNodeKind(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ChangeNodeKind',
+            leveret_dot_v1_dot_admin__pb2.ChangeNodeKindRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ChangeNodeKindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/DrainNode',
+            leveret_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReviveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ReviveNode',
+            leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from front.grpc.server import CannotListen
 from node import run
-from node.config import Config, ConfigError
-from node.metadata import CatalogDamaged
+from node.catalog_store import CatalogDamaged
+from node.config import ClusterSection, Config, ConfigError, NodeSection
 from node.run import Ending, run_node
 from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull
 
@@ -33,7 +34,7 @@ from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull
 def test_what_keeps_a_node_from_starting_decides_the_exit_code(
     error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(config: Config) -> int:
+    async def fail(config: Config, ending: Ending) -> int:
         raise error
 
     def run_plainly(work: Coroutine[Any, Any, int]) -> int:
@@ -85,3 +86,39 @@ def test_a_task_that_ends_stops_the_node_and_a_cancelled_one_does_not() -> None:
         return ending.exit_code, other.exit_code
 
     assert asyncio.run(work()) == (74, 0)
+
+
+def test_a_node_that_is_to_join_another_cluster_leaves_its_directory_aside_and_begins_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    started: list[Config] = []
+
+    def once(config: Config, ending: Ending) -> int:
+        started.append(config)
+        if len(started) == 1:
+            ending.restart("to join", join="127.0.0.1:1")
+        return ending.exit_code
+
+    monkeypatch.setattr(run, "run_once", once)
+    monkeypatch.setattr(run, "keep_freed_memory", lambda: None)
+    before = Config(node=NodeSection(data_dir=str(data)), cluster=ClusterSection(secret="x" * 16, peers=("a:1",)))
+    assert run_node(before) == 0
+    assert [config.cluster.join for config in started] == ["", "127.0.0.1:1"]
+    assert started[1].cluster.peers == ()
+    assert not data.exists()
+    assert [path.name.startswith("data.before-joining-") for path in tmp_path.iterdir()] == [True]
+
+
+def test_a_node_that_waits_for_others_at_its_start_can_be_stopped() -> None:
+    class Waiting:
+        async def start(self) -> None:
+            await asyncio.Event().wait()
+
+    async def work() -> bool:
+        ending = Ending()
+        asyncio.get_running_loop().call_soon(ending.stop_by_signal, "SIGTERM")
+        return await asyncio.wait_for(run.started(Waiting(), ending), 5)  # type: ignore[arg-type]
+
+    assert not asyncio.run(work())

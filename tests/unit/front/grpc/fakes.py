@@ -25,6 +25,7 @@ from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
 from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
+from front.grpc.cluster_service import ClusterView, NodeView
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from native import content
 from node.auth import Hashes
@@ -291,10 +292,41 @@ def slice_of(stored: Stored) -> Slice:
     return Slice(queue, None, 0, 1, 0, stored.exchange, stored.routing_key, stored.redelivered)
 
 
+class FakeCluster:
+    """One node. Notes what is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def status(self) -> ClusterView:
+        alarm = AlarmFacts("memory", "above the watermark", 1_000)
+        node = NodeView("n1", 1, "disk", "n1:5681", "z", False, True, NOW, "0.1.0", alarms=[alarm])
+        return ClusterView("c1", "cluster", "n1", [node], "n1", 3, ["n1"], [], ["look at n1"])
+
+    async def join_cluster(self, address: str) -> None:
+        self.asked.append(f"join {address}")
+
+    async def leave(self) -> None:
+        self.asked.append("leave")
+
+    async def forget(self, name: str) -> None:
+        self.asked.append(f"forget {name}")
+
+    async def change_kind(self, kind: str) -> None:
+        self.asked.append(f"change {kind}")
+
+    async def drain(self) -> None:
+        self.asked.append("drain")
+
+    async def revive(self) -> None:
+        self.asked.append("revive")
+
+
 class FakeAdminPort:
     node_name = "n1"
 
     def __init__(self, broker: FakeBroker) -> None:
+        self.cluster = FakeCluster()
         self.broker = broker
         self.level = "info"
 
@@ -332,15 +364,17 @@ class Running:
     broker: FakeBroker
     server: Server
     target: str
+    cluster: FakeCluster
 
 
 @asynccontextmanager
 async def running(tls: Tls | None = None, limits: GrpcLimits | None = None) -> AsyncIterator[Running]:
     broker: Any = FakeBroker()
     logger = logging.getLogger("test.grpc")
-    server = await serve(broker, FakeAdminPort(broker), "127.0.0.1:0", tls, logger, FixedClock(), limits)
+    port = FakeAdminPort(broker)
+    server = await serve(broker, port, "127.0.0.1:0", tls, logger, FixedClock(), limits)
     try:
-        yield Running(broker, server, f"127.0.0.1:{server.port}")
+        yield Running(broker, server, f"127.0.0.1:{server.port}", port.cluster)
     finally:
         await server.stop(grace_s=0)
 

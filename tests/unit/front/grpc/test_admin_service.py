@@ -23,6 +23,13 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "who_am_i": ((), EVERYBODY),
     "node_status": ((), MANAGEMENT),
     "alarms": ((), MANAGEMENT),
+    "cluster_status": ((), MANAGEMENT),
+    "join_cluster": (("n2:5681",), ADMINISTRATOR),
+    "leave_cluster": ((), ADMINISTRATOR),
+    "forget_node": (("n2",), ADMINISTRATOR),
+    "change_node_kind": (("ram",), ADMINISTRATOR),
+    "drain_node": ((), ADMINISTRATOR),
+    "revive_node": ((), ADMINISTRATOR),
     "queue_status": (("q",), MANAGEMENT),
     "vhosts": ((), MANAGEMENT),
     "connections": ((), MANAGEMENT),
@@ -75,7 +82,7 @@ def test_the_table_is_complete() -> None:
     public = {name for name in vars(leveret.connect("x").admin.__class__) if not name.startswith("_")}
     assert public == CALLS.keys() | NOT_IN_THE_TABLE
     methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-    assert len(methods) == 28, "a new method needs a row in the table, and this number"
+    assert len(methods) == 35, "a new method needs a row in the table, and this number"
 
 
 @pytest.mark.parametrize("tag", TAGS)
@@ -180,5 +187,22 @@ def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do() -> None
     async def work(server: Running, node: leveret.Node) -> None:
         with pytest.raises(errors.InvalidRequest, match="'loud' is none of debug, info, warning, error"):
             await node.admin.set_log_level("loud")
+
+    with_server(work)
+
+
+def test_the_cluster_is_shown_and_changed() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        found = await node.admin.cluster_status()
+        assert [(one.name, one.up, one.alarms) for one in found.nodes] == [
+            ("n1", True, (records.Alarm("memory", "above the watermark", 1_000),))
+        ]
+        assert (found.metadata_leader, found.missing, found.problems) == ("n1", (), ("look at n1",))
+        await node.admin.forget_node("n2")
+        with pytest.raises(errors.RequestRefused, match="there are disk and ram"):
+            await node.admin.change_node_kind("tape")
+        with pytest.raises(errors.RequestRefused, match="the name of the node is missing"):
+            await node.admin.forget_node("")
+        assert server.cluster.asked == ["forget n2"]
 
     with_server(work)

@@ -1,0 +1,103 @@
+"""leveretctl cluster ... and leveretctl node ..."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from leveret.ctl import render
+from leveret.ctl.exits import UsageError
+from leveret.ctl.run import options, with_node
+from leveret.records import ClusterNode, ClusterStatus
+
+app = typer.Typer(help="The cluster: its nodes, and who belongs to it.", no_args_is_help=True)
+node_app = typer.Typer(help="Maintenance of the node that is asked.", no_args_is_help=True)
+
+COLUMNS = ("name", "kind", "state", "since_ms", "version", "zone", "address", "clients", "alarms")
+
+
+@app.command()
+def status() -> None:
+    """The nodes, who leads the metadata, what is missing, and what to look at."""
+    found = with_node(lambda node: node.admin.cluster_status())
+    if options.json:
+        render.print_record(found)
+        return
+    name = f"{found.cluster_name} ({found.cluster_id})"
+    facts = {"cluster": name, "seen by": found.seen_by, "metadata": metadata_in_words(found)}
+    render.facts(facts, as_json=found)
+    render.print_line("")
+    render.rows([cells(one) for one in found.nodes], COLUMNS)
+    for problem in found.problems:
+        render.print_line(f"! {render.printable(problem)}")
+
+
+def metadata_in_words(found: ClusterStatus) -> str:
+    voters = ", ".join(found.metadata_voters)
+    if found.missing:
+        return f"no majority of the disk nodes {voters}: {', '.join(found.missing)} missing. Nothing can be declared"
+    if not found.metadata_leader:
+        return f"no leader at the moment, of {voters}"
+    return f"led by {found.metadata_leader}, in term {found.metadata_term}; voters {voters}"
+
+
+def cells(node: ClusterNode) -> dict[str, object]:
+    state = "up" if node.up else "down"
+    return {
+        "name": node.name,
+        "kind": node.kind,
+        "state": f"{state}, drained" if node.draining else state,
+        "since_ms": node.since_ms,
+        "version": node.version,
+        "zone": node.zone,
+        "address": node.address,
+        "clients": ", ".join(f"{one.protocol} {one.address}" for one in node.listeners),
+        "alarms": ", ".join(alarm.kind for alarm in node.alarms) or "none",
+    }
+
+
+@app.command()
+def join(
+    address: Annotated[str, typer.Argument(help="HOST:PORT where any node of the other cluster listens for nodes.")],
+) -> None:
+    """Have the node, which must be empty and alone, start again as one of another cluster."""
+    with_node(lambda node: node.admin.join_cluster(address))
+    render.done(f"the node starts again, to join the cluster of {address}: see its log", address=address)
+
+
+@app.command()
+def leave() -> None:
+    """Have the node leave its cluster, and stop. Classic queues that live there are lost."""
+    with_node(lambda node: node.admin.leave_cluster())
+    render.done("the node has left its cluster, and stops", node=options.node)
+
+
+@app.command()
+def forget(name: Annotated[str, typer.Argument(help="The node, which must be down.")]) -> None:
+    """Take a node that is down out of the cluster, for good. Classic queues that live there are lost."""
+    with_node(lambda node: node.admin.forget_node(name))
+    render.done(f"node '{name}' belongs to the cluster no more", name=name)
+
+
+@app.command("change-type")
+def change_type(kind: Annotated[str, typer.Argument(help="disk or ram.")]) -> None:
+    """Have the node start again as a disk or RAM node."""
+    if kind not in ("disk", "ram"):
+        raise UsageError(f"a node of type {kind!r}: there are disk and ram")
+    with_node(lambda node: node.admin.change_node_kind(kind))
+    render.done(f"the node starts again as a {kind} node", kind=kind)
+
+
+@node_app.command()
+def drain() -> None:
+    """Have the node hand over what it leads, and send its clients away; it goes on storing what others send it."""
+    with_node(lambda node: node.admin.drain_node())
+    render.done("the node is drained: stop it, or have it serve clients again with `leveretctl node revive`")
+
+
+@node_app.command()
+def revive() -> None:
+    """Have a drained node serve clients again."""
+    with_node(lambda node: node.admin.revive_node())
+    render.done("the node serves clients again")
