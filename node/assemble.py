@@ -11,12 +11,16 @@ import contextlib
 import logging
 import platform
 import ssl
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog_commands import AddNode, NodeStarted, SetClusterId
+from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
+from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
@@ -31,17 +35,33 @@ from node.alarms import AlarmPorts, Watcher
 from node.auth import Verifier
 from node.background import Threads
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
+from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
-from node.metadata import LocalMetadata
+from node.first_boot import NoPlace, removed_text, take_place
+from node.identity import DISK, RAM, NodeIdentity, Place
+from node.metadata_group import METADATA_GROUP, MetadataGroup
+from node.metadata_member import MetadataMember
 from node.metrics import Metrics
+from node.neighbours import Neighbours
+from node.peer_auth import Identity as PeerIdentity
+from node.peer_calls import PeerCalls
+from node.peer_side import PeerSide
+from node.recovery import recover
+from raft.driver import Driver
+from raft.errors import Damaged
+from raft.groups import Groups
+from raft.messages import NodeId
+from raft.node_log import RaftStore, StoreLimits
+from raft.replicas import replica_at
 from storage import names
 from storage.lmdb_store import LmdbStore
+from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
 from storage.wal import LOG_ID_BYTES, LogCore
 from storage.wal_facts import load_or_create
-from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 
+ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
 PASSWORD_THREADS = 2
 TICK_S = 0.1  # how often is looked after what has no timer of its own; also finds timers when the wall clock jumped
 
@@ -69,41 +89,26 @@ class Node:
         disk = OsDisk(config.node.data_dir)
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
+        identity, peers = await self._take_place(disk)
+        metadata = self._open_catalog(disk, loop)
+        self._undo.push_async_callback(lambda: answered(metadata.flushed()))
+        classic = self._open_log(disk, loop, metadata.catalog, identity)
+        self.place = place = identity.place
+        peers.enter(PeerIdentity(place.number, place.incarnation))
+        calls = PeerCalls(peers.links, loop, logger)
+        self.member = member = MetadataMember(place, self.raft, metadata.machine)
+        self.groups = groups = self._join_groups(place, peers, loop)
+        group = MetadataGroup(groups, lambda: disk_nodes(metadata.catalog))
+        metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
+        member.begin()
+        member.take_part(groups)
 
-        metadata_thread = Threads(loop, 1, "leveret-metadata")
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords")
         self._undo.callback(password_threads.close)
-        catalog = Catalog(catalog_limits(config))
-        metadata = LocalMetadata(catalog, LmdbStore(disk.path(names.CATALOG_DIRECTORY)), metadata_thread)
-        self._undo.callback(metadata.close)
-        self._undo.push_async_callback(lambda: answered(metadata.flushed()))
-
-        facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
-        replay = Replay(disk, facts, salvage=True)
-        housekeeping_thread = Threads(loop, 1, "leveret-classic")
-        classic = ClassicQueues(disk, classic_limits(config), housekeeping_thread)
-        classic.recover(replay.chunks(), [record for name in catalog.vhosts for record in catalog.queues(name)])
-        end = replay.finish()
-        for damage in replay.damage:
-            logger.error(
-                "the log is damaged: file %d, %d bytes at %d: %s. What it held is lost on this node",
-                damage.file_number, damage.length, damage.offset, damage.reason,
-            )  # fmt: skip
-        core = LogCore(facts.log_id, end, config.log.file_bytes_max)
-        log = LogWriter(
-            core,
-            disk,
-            loop,
-            facts,
-            on_failed=lambda reason: self._process.stop(f"the log failed and takes nothing more: {reason}"),
-            commit_inline_bytes_max=config.log.commit_inline_bytes_max,
-        )
-        self._undo.callback(log.close)
-
         verifier = Verifier(password_threads, self._clock.monotonic)
         self.broker = broker = Broker(
             node=config.node_name,
-            catalog=catalog,
+            catalog=metadata.catalog,
             metadata=metadata,
             authenticator=verifier,
             request_turn=lambda: amqp.request_turn(),
@@ -112,16 +117,21 @@ class Node:
             limits=client_limits(config),
         )
         amqp = self._amqp_server(broker)
-        classic.attach(broker, log)
+        classic.attach(broker, self.log, self._classic_share)
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
-        self._undo.callback(housekeeping_thread.close)  # before `stop`, which writes the same files
         broker.add_kind(classic)
         broker.recover(self._clock.wall_ms())
         classic.opened()
         classic.when_found(lambda finding: logger.error("%s", finding))
-        if not catalog.vhosts:
-            for command in default_commands(verifier.hash("guest")):
-                await answered(metadata.submit(command))
+
+        ticking = asyncio.create_task(self._tick(broker, classic, amqp))
+        ticking.add_done_callback(self._tick_ended)
+        self._undo.callback(ticking.cancel)
+        self._undo.callback(self._cancel_broker_timer)
+        neighbours = Neighbours(place.number, peers, groups, self._clock.monotonic, self._tick_ended, logger)
+        self._undo.push_async_callback(neighbours.stop)
+        neighbours.follow(place.others)
+        await self._enter_cluster(metadata, verifier, peers.address)
 
         self.watcher = Watcher(config.memory, config.disk, self._alarm_ports(broker, classic, disk))
         admin = NodeAdmin(
@@ -134,22 +144,128 @@ class Node:
             listeners=lambda: self.listeners,
             started_at_ms=started_at,
         )
-        metrics = Metrics(broker, log, metadata, self.watcher, config)
+        metrics = Metrics(broker, self.log, metadata, self.watcher, config)
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
         await self._listen_grpc(broker, admin)
         await self._listen_http(broker, admin, metrics)
-        ticking = asyncio.create_task(self._tick(broker, classic, log, amqp))
-        ticking.add_done_callback(self._tick_ended)
-        self._undo.callback(ticking.cancel)
-        self._undo.callback(self._cancel_broker_timer)
 
     async def stop(self) -> None:
         """Also after a start that failed half-way."""
         await self._undo.aclose()
 
     # parts
+
+    async def _take_place(self, disk: OsDisk) -> tuple[NodeIdentity, PeerSide]:
+        """Who this node is, who the others are, and whether it founds a cluster: what comes after this relies on it."""
+        config, random_bytes = self._config, self._random.random_bytes
+        kind = RAM if config.cluster.ram else DISK
+        identity = NodeIdentity.begin(disk, config.node_name, kind, self._clock.wall_ms(), random_bytes)
+        peers = PeerSide(config, self._clock.monotonic, random_bytes, logger)
+        self._undo.push_async_callback(peers.stop)
+        await peers.listen()
+        await take_place(config, identity, peers, random_bytes)
+        return identity, peers
+
+    def _open_catalog(self, disk: OsDisk, loop: asyncio.AbstractEventLoop) -> ClusterMetadata:
+        """What this node knows of it without asking anybody."""
+        thread = Threads(loop, 1, "leveret-metadata")
+        store = LmdbStore(disk.path(names.CATALOG_DIRECTORY))
+        self.metadata = metadata = ClusterMetadata(Catalog(), store, thread)
+        self._undo.callback(metadata.close)
+        return metadata
+
+    def _open_log(
+        self, disk: OsDisk, loop: asyncio.AbstractEventLoop, catalog: Catalog, identity: NodeIdentity
+    ) -> ClassicQueues:
+        """Read the node's log, for all who keep something in it, and go on in it. Returns the classic queues, unattached."""
+        config = self._config
+        facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
+        raft_thread = Threads(loop, 1, "leveret-raft")
+        self.raft = raft = RaftStore(disk, StoreLimits(), raft_thread, self._new_replica, found=logger.error)
+        classic_thread = Threads(loop, 1, "leveret-classic")
+        classic = ClassicQueues(disk, classic_limits(config), classic_thread)
+        recovered = recover(disk, facts, raft, classic, queues_of(catalog, config.node_name))
+        if recovered.lost:
+            identity.renew_disk(self._clock.wall_ms())
+        core = LogCore(facts.log_id, recovered.end, config.log.file_bytes_max)
+        self.log = LogWriter(
+            core,
+            disk,
+            loop,
+            facts,
+            on_failed=lambda reason: self._process.stop(f"the log failed and takes nothing more: {reason}"),
+            commit_inline_bytes_max=config.log.commit_inline_bytes_max,
+        )
+        self._undo.callback(raft.close)
+        self._undo.callback(self.log.close)
+        self._undo.callback(raft_thread.close)
+        self._undo.callback(classic_thread.close)  # before `classic.stop`, which writes the same files
+        users = LogUsers(self.log)
+        raft_share, self._classic_share = users.join("raft"), users.join("classic")
+        raft.attach(self.log, raft_share)
+        return classic
+
+    def _join_groups(self, place: Place, peers: PeerSide, loop: asyncio.AbstractEventLoop) -> Groups:
+        groups = Groups(
+            place.number,
+            place.incarnation,
+            loop=loop,
+            clock=self._clock,
+            net=peers.links,
+            log=self.log,
+            random=self._fraction,
+            on_failed=self._process.stop,
+            on_leading=self._leading_changed,
+            on_damaged=self._member_damaged,
+            on_repaired=self._member_repaired,
+        )
+        self.raft.on_damaged = groups.damaged
+        self._undo.callback(groups.close)
+        return groups
+
+    async def _enter_cluster(self, metadata: ClusterMetadata, verifier: Verifier, address: str) -> None:
+        """Say who this is, behind what makes a cluster where there is none. A node that knows the catalog does not wait for the
+        others for long: what it has is served while they are away."""
+        place, catalog = self.place, metadata.catalog
+        entered: list[asyncio.Future[Any]] = []
+        if self.member.alone and not catalog.cluster_id:
+            commands = default_commands(verifier.hash("guest")) if not catalog.vhosts else []
+            record = NodeRecord(place.name, 0, place.disk_id, address, place.kind, self._config.zone)
+            commands += [AddNode(record), SetClusterId(place.cluster_id)]
+            entered += [answered(metadata.insist(command)) for command in commands]
+        limits = asdict(catalog_limits(self._config))
+        started = NodeStarted(place.name, place.disk_id, place.incarnation, limits)
+        entered.append(answered(metadata.insist(started)))
+        waits_s = ENTER_S if catalog.vhosts and not self.member.alone else None
+        for future in entered:
+            future.add_done_callback(lambda one: one.cancelled() or one.exception())  # whether anybody waits or not
+        done, _ = await asyncio.wait(entered, timeout=waits_s)
+        try:
+            for future in done:
+                future.result()
+        except NotFound as error:
+            raise NoPlace(removed_text(place.name, error.text)) from error
+
+    def _leading_changed(self, driver: Driver) -> None:
+        if driver.group == METADATA_GROUP:
+            self.metadata.leading_changed()
+
+    def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.damaged(damage)
+
+    def _member_repaired(self, driver: Driver) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.repaired(driver)
+
+    def _fraction(self) -> float:
+        """By chance, from 0 to 1."""
+        return int.from_bytes(self._random.random_bytes(6)) / (1 << 48)
+
+    def _new_replica(self) -> int:
+        return replica_at(self._clock.wall_ms())
 
     def _alarm_ports(self, broker: Broker, classic: ClassicQueues, disk: OsDisk) -> AlarmPorts:
         return AlarmPorts(
@@ -263,13 +379,15 @@ class Node:
 
     # what happens by itself
 
-    async def _tick(self, broker: Broker, classic: ClassicQueues, log: LogWriter, amqp: AmqpServer) -> None:
-        held = False
+    async def _tick(self, broker: Broker, classic: ClassicQueues, amqp: AmqpServer) -> None:
+        held, log = False, self.log
         while True:
             await asyncio.sleep(TICK_S)
             now = self._clock.wall_ms()
             broker.tick(now)
             classic.tick(now)
+            self.raft.tick(now)
+            self.metadata.tick()
             if log.failed is None:
                 log.flush_lazy()
             amqp.request_turn()
@@ -311,6 +429,15 @@ def client_limits(config: Config) -> ClientLimits:
         channels_per_node=limits.channels_per_node,
         consumers_per_channel=limits.consumers_per_channel,
     )
+
+
+def disk_nodes(catalog: Catalog) -> list[NodeId]:
+    return [record.number for record in catalog.nodes.values() if record.kind == DISK]
+
+
+def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
+    """Those that live on this node. A record without a home was made before there were clusters."""
+    return [record for vhost in catalog.vhosts for record in catalog.queues(vhost) if record.home in ("", node)]
 
 
 def classic_limits(config: Config) -> ClassicLimits:

@@ -15,7 +15,7 @@ from typing import Any
 import classic.file_formats  # noqa: F401  registers how the files of classic queues are read
 import raft.group_formats  # noqa: F401  and those of replicated logs
 from broker.catalog import LOAD_ORDER
-from node.metadata import CatalogDamaged, decoded, stored_of
+from node.catalog_store import HEAD_KEY, CatalogDamaged, decode_head, decoded, stored_of
 from storage import doctor, names
 from storage.disk import Disk
 from storage.errors import Corrupt
@@ -93,6 +93,10 @@ def opened_store(disk: Disk) -> Iterator[LmdbStore]:
 def dump_catalog(disk: Disk, name: str) -> Iterator[doctor.Row]:
     """Every record. Nobody is shown a password's hash: it is all that an attack at home needs."""
     with opened_store(disk) as store:
+        stored = store.get(HEAD_KEY)
+        if stored is not None:
+            position, head = decode_head(stored)
+            yield {"record": "head", "applied": position.applied, **asdict(head)}
         for kind in LOAD_ORDER:
             for key, value in stored_of(store, kind):
                 row = asdict(decoded(kind, key, value))
@@ -103,6 +107,12 @@ def dump_catalog(disk: Disk, name: str) -> Iterator[doctor.Row]:
 
 def verify_catalog(disk: Disk, name: str) -> Iterator[doctor.Finding]:
     with opened_store(disk) as store:
+        try:
+            stored = store.get(HEAD_KEY)
+            if stored is not None:
+                decode_head(stored)
+        except (Corrupt, CatalogDamaged) as error:
+            yield doctor.Finding(name, 0, 0, True, str(error))
         for kind in LOAD_ORDER:
             try:
                 for key, value in stored_of(store, kind):

@@ -19,8 +19,8 @@ from broker.broker import Broker
 from broker.counters import Counters
 from broker.queue_type import QueueStatistics
 from node.alarms import Watcher
+from node.cluster_metadata import ClusterMetadata
 from node.config import Config
-from node.metadata import LocalMetadata
 from node.version import VERSION
 from storage.wal_writer import LogWriter
 
@@ -74,7 +74,7 @@ class Metrics(Collector):
     """One node's figures."""
 
     def __init__(
-        self, broker: Broker, log: LogWriter, metadata: LocalMetadata, watcher: Watcher, config: Config
+        self, broker: Broker, log: LogWriter, metadata: ClusterMetadata, watcher: Watcher, config: Config
     ) -> None:
         self._broker = broker
         self._log = log

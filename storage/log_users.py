@@ -21,9 +21,11 @@ class LogUsers:
     def __init__(self, log: LogFiles) -> None:
         self._log = log
         self._first: dict[str, int] = {}
+        self._released = False
 
     def join(self, name: str) -> LogShare:
         assert name not in self._first, f"{name} uses this log already"
+        assert not self._released, f"{name} joins when files that it needs may be gone"
         self._first[name] = self._log.files().start
         return LogShare(self, name)
 
@@ -32,6 +34,7 @@ class LogUsers:
         return range(max(files.start, self._first[name]), files.stop)
 
     def release(self, name: str, first_file: int) -> None:
+        self._released = True
         self._first[name] = max(self._first[name], first_file)
         self._log.release(min(self._first.values()))
 

@@ -52,3 +52,11 @@ def test_two_users_of_one_name_are_a_mistake() -> None:
     users.join("classic")
     with pytest.raises(AssertionError, match="classic uses this log already"):
         users.join("classic")
+
+
+def test_who_comes_after_a_release_is_refused_as_its_files_may_be_gone() -> None:
+    """A node whose groups let go of log files before classic queues had joined lost confirmed messages at its next start."""
+    users = LogUsers(Log())
+    users.join("raft").release(5)
+    with pytest.raises(AssertionError, match="classic joins when files that it needs may be gone"):
+        users.join("classic")
