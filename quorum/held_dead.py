@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import merge
 
 from broker.queue_type import DeathReason
@@ -40,12 +41,11 @@ class HeldDead:
     def after(self, from_id: int, limit: int) -> list[Dead]:
         """The first ones of this id and above, `limit` messages at most."""
         found: list[Dead] = []
-        by_id = [
-            ((held.first_id, reason, held) for held in holding.from_id(from_id))
-            for reason, holding in self.holdings.items()
-        ]
+        by_id = (_named(reason, holding.from_id(from_id)) for reason, holding in self.holdings.items())
         for first_id, reason, held in merge(*by_id):
-            stored = _at_most(held, limit)
+            stored = held.stored
+            if stored.length > limit:
+                stored = stored.part(0, limit)
             found.append(Dead(first_id, reason, stored.piece, stored.delivery_count, stored.acquired_count))
             limit -= stored.length
             if not limit:
@@ -53,5 +53,5 @@ class HeldDead:
         return found
 
 
-def _at_most(held: Held, limit: int) -> Stored:
-    return held.stored if held.stored.length <= limit else held.stored.part(0, limit)
+def _named(reason: DeathReason, rows: Iterator[Held]) -> Iterator[tuple[int, DeathReason, Held]]:
+    return ((held.first_id, reason, held) for held in rows)

@@ -244,10 +244,10 @@ class QueueMachine:
                 results.append(self._settle(data, at, op_end))
             else:
                 results.append(self._apply_rare(data, at))
-            if s.ready.count:
-                self._hand_out()
             if s.consumers.active is not self._active_told:
                 self._tell_active()
+            if s.ready.count:
+                self._hand_out()
             at = op_end
         # One multiplication and a few additions, as this is done for every entry of every queue.
         outcome = self._trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
@@ -422,6 +422,9 @@ class QueueMachine:
 
     def _got_before(self, key: ConsumerKey) -> Result:
         """A get that is heard for the second time has what it got the first time, as long as that is held."""
+        consumer = self.state.consumers.all.get(key)
+        if consumer is None or consumer.status is not Status.GET:
+            return None
         for held in self.checked_out(key):
             return Got(held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count)
         return None
@@ -576,6 +579,8 @@ class QueueMachine:
             s.used_at = s.now  # should nobody act on it, it is said again
             self._effects.append(Unused())
         self._set_deadline()
+        if s.consumers.active is not self._active_told:
+            self._tell_active()
         if s.ready.count:
             self._hand_out()
 
