@@ -24,14 +24,15 @@ from broker.arguments import (
     kind_of_queue,
 )
 from broker.catalog_commands import Command, Record
+from broker.catalog_nodes import CatalogNodes
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchange import Destination, check_binding, check_kind
-from broker.names import check_length, clean, labelled, not_found
+from broker.limits import USER_LIMITS, VHOST_LIMITS, check_limits, given_limits
+from broker.names import check_length, check_name, labelled, not_found
 from broker.namespace import Exchange, Namespace
 from broker.permissions import check_permission, check_topic_permission
 from broker.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
 from broker.records import (
-    NODE_KINDS,
     BindingRecord,
     CatalogHead,
     ExchangeRecord,
@@ -59,8 +60,6 @@ PREDECLARED_EXCHANGES = (
 USER_TAGS_MAX = 32
 # Records that only come and go, so that counting both gives how many there are.
 _NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
-VHOST_LIMITS = frozenset({"max-connections", "max-queues"})
-USER_LIMITS = frozenset({"max-connections", "max-channels"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -101,7 +100,7 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog:
+class Catalog(CatalogNodes):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
@@ -111,7 +110,7 @@ class Catalog:
         self._begin_empty()
 
     def _begin_empty(self) -> None:
-        self.cluster_id = ""  # empty until the cluster is founded
+        self.cluster_id = ""
         self.next_queue_id = 1
         self.next_node_number = 1
         self.nodes: dict[str, NodeRecord] = {}
@@ -130,9 +129,6 @@ class Catalog:
     @property
     def head(self) -> CatalogHead:
         return CatalogHead(self.cluster_id, self.next_queue_id, self.next_node_number, asdict(self.limits))
-
-    def node_of_number(self, number: int) -> NodeRecord | None:
-        return next((record for record in self.nodes.values() if record.number == number), None)
 
     def namespace(self, vhost: str) -> Namespace:
         """What the vhost holds. Raises NotFound."""
@@ -275,10 +271,10 @@ class Catalog:
 
     def _put_vhost(self, command: commands.PutVhost) -> VhostRecord:
         record = command.record
-        _check_name("vhost", record.name)
+        check_name("vhost", record.name)
         if record.default_queue_type not in QUEUE_KINDS:
             raise PreconditionFailed(f"default queue type '{record.default_queue_type}' is not supported")
-        _check_limits(record.limits, VHOST_LIMITS)
+        check_limits(record.limits, VHOST_LIMITS)
         current = self.vhosts.get(record.name)
         if current is None:
             _check_count("vhosts", len(self.vhosts), self.limits.vhosts)
@@ -320,8 +316,8 @@ class Catalog:
         record = self.vhosts.get(command.vhost)
         if record is None:
             raise NotFound(f"no vhost '{command.vhost}'")
-        _check_limits(command.limits, VHOST_LIMITS)
-        record = replace(record, limits=_set_limits(command.limits))
+        check_limits(command.limits, VHOST_LIMITS)
+        record = replace(record, limits=given_limits(command.limits))
         self.vhosts[record.name] = record
         self._changed(record, True)
         return record
@@ -330,8 +326,8 @@ class Catalog:
 
     def _put_user(self, command: commands.PutUser) -> UserRecord:
         record = command.record
-        _check_name("user", record.name)
-        _check_limits(record.limits, USER_LIMITS)
+        check_name("user", record.name)
+        check_limits(record.limits, USER_LIMITS)
         if len(record.tags) > USER_TAGS_MAX:
             raise PreconditionFailed(
                 f"user '{record.name}': {len(record.tags)} tags, and at most {USER_TAGS_MAX} are allowed"
@@ -354,8 +350,8 @@ class Catalog:
 
     def _set_user_limits(self, command: commands.SetUserLimits) -> UserRecord:
         record = self._existing_user(command.user)
-        _check_limits(command.limits, USER_LIMITS)
-        record = replace(record, limits=_set_limits(command.limits))
+        check_limits(command.limits, USER_LIMITS)
+        record = replace(record, limits=given_limits(command.limits))
         self.users[record.name] = record
         self._changed(record, True)
         return record
@@ -431,7 +427,7 @@ class Catalog:
         return current
 
     def _check_new_exchange(self, wish: ExchangeRecord) -> None:
-        _check_name("exchange", wish.name)
+        check_name("exchange", wish.name)
         check_kind(wish.kind)
         check_exchange(wish.vhost, wish.name, wish.arguments)
         _check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
@@ -471,7 +467,7 @@ class Catalog:
         return current
 
     def _check_new_queue(self, wish: commands.DeclareQueue, kind: str) -> None:
-        _check_name("queue", wish.name)
+        check_name("queue", wish.name)
         check_queue(wish, kind)
         count = len(self.namespace(wish.vhost).queues)
         limit = self.vhosts[wish.vhost].limits.get("max-queues")
@@ -530,85 +526,6 @@ class Catalog:
                 gone.append(namespace.remove_queue(record.name))
         return gone
 
-    # nodes
-
-    def _set_cluster_id(self, command: commands.SetClusterId) -> str:
-        if self.cluster_id not in ("", command.id):
-            raise PreconditionFailed(f"this cluster has the id {self.cluster_id}, and cannot be {command.id}")
-        if not command.id:
-            raise PreconditionFailed("a cluster's id is not empty")
-        if not self.cluster_id:
-            self.cluster_id = command.id
-            self.version += 1
-        return self.cluster_id
-
-    def _add_node(self, command: commands.AddNode) -> NodeRecord:
-        wish = command.record
-        _check_name("node", wish.name)
-        _check_kind_of_node(wish)
-        current = self.nodes.get(wish.name)
-        if current is not None and current.disk_id == wish.disk_id:
-            return current
-        if current is not None:
-            self._check_disk_is_left(wish)
-            return self._keep_node(replace(wish, number=current.number, incarnation=current.incarnation))
-        record = self._keep_node(replace(wish, number=self.next_node_number))
-        self.next_node_number += 1
-        return record
-
-    def _put_node(self, command: commands.PutNode) -> NodeRecord:
-        wish = command.record
-        current = self._existing_node(wish.name)
-        _check_kind_of_node(wish)
-        self._check_disk_is_left(wish)
-        return self._keep_node(
-            replace(current, address=wish.address, kind=wish.kind, zone=wish.zone, draining=wish.draining)
-        )
-
-    def _remove_node(self, command: commands.RemoveNode) -> list[QueueRecord]:
-        record = self._existing_node(command.name)
-        self._check_disk_is_left(replace(record, kind="ram"))
-        del self.nodes[command.name]
-        self._changed(record, False)
-        return self._remove_queues(lambda queue: queue.kind == "classic" and queue.home == command.name)
-
-    def _node_started(self, command: commands.NodeStarted) -> list[QueueRecord]:
-        record = self._existing_node(command.name)
-        if command.incarnation <= record.incarnation:
-            return []  # of a process that is over, or said twice
-        self._keep_node(replace(record, disk_id=command.disk_id, incarnation=command.incarnation))
-        self._agree_on_limits(command.limits)
-        gone = self._remove_left_behind(command.name)
-        if list(self.nodes) == [command.name]:
-            self._remove_transient_exchanges()
-        return gone
-
-    def _node_lost(self, command: commands.NodeLost) -> list[QueueRecord]:
-        record = self._existing_node(command.name)
-        return self._remove_left_behind(command.name) if record.incarnation == command.incarnation else []
-
-    def _existing_node(self, name: str) -> NodeRecord:
-        record = self.nodes.get(name)
-        if record is None:
-            raise NotFound(f"no node '{name}' belongs to this cluster")
-        return record
-
-    def _keep_node(self, record: NodeRecord) -> NodeRecord:
-        if self.nodes.get(record.name) != record:
-            self.nodes[record.name] = record
-            self._changed(record, True)
-        return record
-
-    def _check_disk_is_left(self, changed: NodeRecord) -> None:
-        """Without a disk node nobody would keep the catalog."""
-        others = (record for record in self.nodes.values() if record.name != changed.name)
-        if changed.kind != "disk" and not any(record.kind == "disk" for record in others):
-            raise PreconditionFailed(f"node '{changed.name}' is the last disk node of this cluster")
-
-    def _remove_left_behind(self, node: str) -> list[QueueRecord]:
-        """What no client can reach any more, or was promised to last only as long as the process of that node."""
-        return self._remove_queues(lambda queue: queue.home == node and (queue.exclusive or not queue.durable))
-
     def _remove_transient_exchanges(self) -> None:
         for namespace in self._namespaces.values():
             for record in [one.record for one in namespace.exchanges.values() if not one.record.durable]:
@@ -646,7 +563,7 @@ class Catalog:
     def _put_policy(self, command: commands.PutPolicy) -> PolicyRecord:
         record = command.record
         self.namespace(record.vhost)
-        _check_name("policy", record.name)
+        check_name("policy", record.name)
         check_policy(record, self.limits.regex_length)
         policies = self._policies.setdefault(record.vhost, {})
         if (record.operator, record.name) not in policies:
@@ -672,7 +589,7 @@ class Catalog:
         record = command.record
         if record.vhost:
             self.namespace(record.vhost)
-        _check_name("parameter", record.name)
+        check_name("parameter", record.name)
         key = record.vhost, record.component, record.name
         if key not in self._parameters:
             _check_count("parameters", len(self._parameters), self.limits.parameters)
@@ -721,34 +638,9 @@ class Catalog:
         self._parameters[record.vhost, record.component, record.name] = record
 
 
-def _check_name(kind: str, name: str) -> None:
-    if not name:
-        raise PreconditionFailed(f"a {kind} needs a name")
-    check_length(kind, name)
-    if clean(name) != name:
-        raise PreconditionFailed(f"{kind} name {name!r} contains a line break")
-
-
-def _check_kind_of_node(record: NodeRecord) -> None:
-    if record.kind not in NODE_KINDS:
-        raise PreconditionFailed(f"node '{record.name}' is of kind '{record.kind}': there are {', '.join(NODE_KINDS)}")
-
-
 def _check_count(what: str, count: int, limit: int) -> None:
     if limit and count >= limit:
         raise PreconditionFailed(f"the limit of {limit} {what} is reached")
-
-
-def _check_limits(limits: Mapping[str, int], known: frozenset[str]) -> None:
-    for name, value in limits.items():
-        if name not in known:
-            raise PreconditionFailed(f"'{name}' is not a limit; there are {', '.join(sorted(known))}")
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise PreconditionFailed(f"limit '{name}' is a number, not {value!r}")
-
-
-def _set_limits(limits: Mapping[str, int]) -> dict[str, int]:
-    return {name: value for name, value in limits.items() if value >= 0}
 
 
 _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
@@ -773,12 +665,12 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.SetVhostLimits: Catalog._set_vhost_limits,
     commands.SetUserLimits: Catalog._set_user_limits,
     commands.SetQueueMembers: Catalog._set_queue_members,
-    commands.SetClusterId: Catalog._set_cluster_id,
-    commands.AddNode: Catalog._add_node,
-    commands.PutNode: Catalog._put_node,
-    commands.RemoveNode: Catalog._remove_node,
-    commands.NodeStarted: Catalog._node_started,
-    commands.NodeLost: Catalog._node_lost,
+    commands.SetClusterId: Catalog.set_cluster_id,
+    commands.AddNode: Catalog.add_node,
+    commands.PutNode: Catalog.put_node,
+    commands.RemoveNode: Catalog.remove_node,
+    commands.NodeStarted: Catalog.node_started,
+    commands.NodeLost: Catalog.node_lost,
 }
 
 _LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {

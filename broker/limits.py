@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from broker.errors import PreconditionFailed
+
+# What may be set for one vhost or one user.
+VHOST_LIMITS = frozenset({"max-connections", "max-queues"})
+USER_LIMITS = frozenset({"max-connections", "max-channels"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -12,3 +19,16 @@ class Limits:
     connections: int = 16_000
     channels_per_node: int = 0
     consumers_per_channel: int = 10_000
+
+
+def check_limits(limits: Mapping[str, int], known: frozenset[str]) -> None:
+    for name, value in limits.items():
+        if name not in known:
+            raise PreconditionFailed(f"'{name}' is not a limit; there are {', '.join(sorted(known))}")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise PreconditionFailed(f"limit '{name}' is a number, not {value!r}")
+
+
+def given_limits(limits: Mapping[str, int]) -> dict[str, int]:
+    """A negative number takes a limit away."""
+    return {name: value for name, value in limits.items() if value >= 0}

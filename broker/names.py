@@ -32,6 +32,15 @@ def check_length(kind: str, name: str) -> None:
         raise PreconditionFailed(f"{kind} name of {size} bytes is longer than {NAME_BYTES_MAX}: '{name[:40]}...'")
 
 
+def check_name(kind: str, name: str) -> None:
+    """Of what everybody may name as they like."""
+    if not name:
+        raise PreconditionFailed(f"a {kind} needs a name")
+    check_length(kind, name)
+    if clean(name) != name:
+        raise PreconditionFailed(f"{kind} name {name!r} contains a line break")
+
+
 def labelled(kind: str, name: str, vhost: str) -> str:
     """`queue 'orders' in vhost '/'`."""
     return f"{kind} '{name}' in vhost '{vhost}'"
