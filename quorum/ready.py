@@ -74,12 +74,12 @@ class Ready:
         return stored
 
     def expire(self, now: int) -> list[Stored]:
-        """Take out what has expired, wherever it is."""
+        """Take out what has expired, wherever it is; what came back first, then the highest priority."""
         if self.soonest > now:
             return []
         expired = self.returned.expire(now)
         self.soonest = self.returned.soonest()
-        for lane in self.lanes:
+        for lane in reversed(self.lanes):
             if lane is not None:
                 expired += lane.expire(now)
                 self.soonest = min(self.soonest, lane.soonest())

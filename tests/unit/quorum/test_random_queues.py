@@ -93,7 +93,7 @@ class Speaker:
         return self.numbers[session]
 
     def some(self, session: SessionKey, back: int) -> ConsumerKey:
-        return ConsumerKey(*session, max(1, self.numbers.get(session, 1) - back))
+        return ConsumerKey(session.node, session.incarnation, max(1, self.numbers.get(session, 1) - back))
 
     def encoded(self, step: tuple[Any, ...]) -> bytes:
         if step[0] == "enqueue":
@@ -112,14 +112,14 @@ class Speaker:
     def op(self, step: tuple[Any, ...]) -> Op:
         match step:
             case ("consume", session, prefetch, no_ack, exclusive, priority, timeout, back):
-                key = ConsumerKey(*session, self.number(session, back))
+                key = ConsumerKey(session.node, session.incarnation, self.number(session, back))
                 return Consume(key, "tag", prefetch, no_ack, exclusive, priority, timeout)
             case ("settle", session, back, outcome, first, length):
                 return Settle(self.some(session, back), outcome, [(first, length)])
             case ("cancel", session, back, held):
                 return Cancel(self.some(session, back), held)
             case ("get", session, no_ack, back):
-                return Get(ConsumerKey(*session, self.number(session, back)), no_ack)
+                return Get(ConsumerKey(session.node, session.incarnation, self.number(session, back)), no_ack)
             case ("node down", session):
                 return NodeDown(session)
             case ("node up", session):
