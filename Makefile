@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run test check fuzz mutants sim bench proto docs clean
+.PHONY: setup run cluster test check fuzz mutants sim bench proto docs clean
 
 setup: $(STAMP)
 
@@ -20,6 +20,10 @@ $(STAMP): $(BIN)/python pyproject.toml setup.py $(KERNELS)
 
 run: setup
 	$(BIN)/leveret serve --data-dir var
+
+# Three nodes on this machine, with their data in ./var/cluster.
+cluster: setup
+	$(BIN)/leveret cluster --nodes 3 --data-dir var/cluster
 
 test: setup
 	$(BIN)/python -m pytest tests -q

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import platform
 import ssl
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from node.alarms import AlarmPorts, Watcher
 from node.auth import Verifier
 from node.background import Threads
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
+from node.cluster import Cluster
 from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
 from node.first_boot import NoPlace, removed_text, take_place
@@ -42,7 +44,7 @@ from node.identity import DISK, RAM, NodeIdentity, Place
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember
 from node.metrics import Metrics
-from node.neighbours import Neighbours
+from node.node_news import News, OthersNews, ToldAlarm, ToldListener
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
@@ -94,7 +96,7 @@ class Node:
         self._undo.push_async_callback(lambda: answered(metadata.flushed()))
         classic = self._open_log(disk, loop, metadata.catalog, identity)
         self.place = place = identity.place
-        peers.enter(PeerIdentity(place.number, place.incarnation))
+        peers.enter(PeerIdentity(place.number, place.incarnation, place.cluster_id))
         calls = PeerCalls(peers.links, loop, logger)
         self.member = member = MetadataMember(place, self.raft, metadata.machine)
         self.groups = groups = self._join_groups(place, peers, loop)
@@ -128,9 +130,8 @@ class Node:
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
         self._undo.callback(self._cancel_broker_timer)
-        neighbours = Neighbours(place.number, peers, groups, self._clock.monotonic, self._tick_ended, logger)
-        self._undo.push_async_callback(neighbours.stop)
-        neighbours.follow(place.others)
+        self._announced(peers)
+        cluster = self._join_others(identity, peers, calls, started_at)
         await self._enter_cluster(metadata, verifier, peers.address)
 
         self.watcher = Watcher(config.memory, config.disk, self._alarm_ports(broker, classic, disk))
@@ -143,6 +144,7 @@ class Node:
             watcher=self.watcher,
             listeners=lambda: self.listeners,
             started_at_ms=started_at,
+            cluster=cluster,
         )
         metrics = Metrics(broker, self.log, metadata, self.watcher, config)
 
@@ -150,6 +152,9 @@ class Node:
         self._undo.push_async_callback(amqp.stop)
         await self._listen_grpc(broker, admin)
         await self._listen_http(broker, admin, metrics)
+        self._undo.push_async_callback(
+            cluster.hand_over
+        )  # first of all: clients find the next leaders where they go to
 
     async def stop(self) -> None:
         """Also after a start that failed half-way."""
@@ -224,6 +229,38 @@ class Node:
         self.raft.on_damaged = groups.damaged
         self._undo.callback(groups.close)
         return groups
+
+    def _announced(self, peers: PeerSide) -> None:
+        if peers.listens:
+            self.listeners.append(ListenerFacts("peer", peers.address))
+
+    def _join_others(self, identity: NodeIdentity, peers: PeerSide, calls: PeerCalls, started_at: int) -> Cluster:
+        """From here on this node has links to the others, and is asked by those that want to be."""
+        catalog, broker, wall_ms = self.metadata.catalog, self.broker, self._clock.wall_ms
+
+        def news(alarms: Sequence[ToldAlarm]) -> News:
+            listeners = tuple(ToldListener(one.protocol, one.address, one.tls) for one in self.listeners)
+            return News(VERSION, started_at, listeners, tuple(alarms))
+
+        def name_of(number: NodeId) -> str:
+            record = catalog.node_of_number(number)
+            return record.name if record is not None else str(number)
+
+        cluster = Cluster(
+            identity,
+            peers,
+            self.groups,
+            self.metadata,
+            OthersNews(identity.number, calls, broker.alarms, name_of, wall_ms, news),
+            self._process,
+            self._clock,
+            cluster_name=self._config.cluster_name,
+            zone=self._config.zone,
+            holds_anything=lambda: declared_in(catalog),
+        )
+        self._undo.push_async_callback(cluster.stop)
+        cluster.start()
+        return cluster
 
     async def _enter_cluster(self, metadata: ClusterMetadata, verifier: Verifier, address: str) -> None:
         """Say who this is, behind what makes a cluster where there is none. A node that knows the catalog does not wait for the
@@ -433,6 +470,18 @@ def client_limits(config: Config) -> ClientLimits:
 
 def disk_nodes(catalog: Catalog) -> list[NodeId]:
     return [record.number for record in catalog.nodes.values() if record.kind == DISK]
+
+
+def declared_in(catalog: Catalog) -> str:
+    """What somebody has declared, in words; empty: nothing that a new catalog has not."""
+    queues = sum(1 for vhost in catalog.vhosts for _ in catalog.queues(vhost))
+    users, vhosts = sorted(catalog.users.keys() - {"guest"}), sorted(catalog.vhosts.keys() - {"/"})
+    parts = [
+        f"{queues} queues" if queues else "",
+        *(f"user '{one}'" for one in users),
+        *(f"vhost '{one}'" for one in vhosts),
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:

@@ -44,6 +44,7 @@ from raft.messages import MemberId, node_of
 TICK_S = 0.25
 ASK_AROUND_S = 5.0
 LOST_S = 3.0  # a node that was not reached for as long is asked whether this one still belongs to the cluster
+HANDED_OVER_S_MAX = 3.0
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 
 logger = logging.getLogger("leveret")
@@ -295,9 +296,14 @@ class Cluster:
         for driver in list(self._groups.drivers()):
             if driver.leads:
                 self._hand_over(driver)
-        async with asyncio.timeout(LEFT_S_MAX):
-            while any(driver.leads and self._heir(driver) for driver in self._groups.drivers()):  # noqa: ASYNC110
-                await asyncio.sleep(TICK_S / 10)
+        until = self._clock.monotonic() + HANDED_OVER_S_MAX
+        while any(driver.leads and self._heir(driver) for driver in self._groups.drivers()):
+            if self._clock.monotonic() > until:
+                logger.warning(
+                    "what this node leads is not handed over within %g s; the others will elect", HANDED_OVER_S_MAX
+                )
+                return
+            await asyncio.sleep(TICK_S / 10)
 
     # steps
 

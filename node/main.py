@@ -67,6 +67,18 @@ def serve(
     amqps: Address = None,
     grpc: Address = None,
     http: Address = None,
+    peer: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where other nodes reach this one.")] = None,
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Join the cluster of the node that listens for nodes there."),
+    ] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option("--peers", metavar="HOST:PORT", help="All nodes of a new cluster, one each time it is given."),
+    ] = None,
+    ram: Annotated[bool, typer.Option("--ram", help="Keep what is declared in memory only.")] = False,
+    secret_file: Annotated[Path | None, typer.Option(help="A file with the secret that all nodes know.")] = None,
+    zone: Annotated[str | None, typer.Option(help="What fails together, such as a machine or a rack.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
 ) -> None:
     """Run one node until it is told to stop (SIGTERM or Ctrl-C). Options win over the file."""
@@ -76,6 +88,7 @@ def serve(
     try:
         config = configuration.load(config_file) if config_file else Config()
         config = with_options(config, name, data_dir, log_level, amqp=amqp, amqps=amqps, grpc=grpc, http=http)
+        config = with_cluster_options(config, peer, join, peers, ram, secret_file, zone)
         configuration.check(config)
     except ConfigError as error:
         typer.echo(f"leveret: {error}", err=True)
@@ -99,6 +112,44 @@ def with_options(
         config = replace(config, logging=replace(config.logging, level=log_level))
     given: dict[str, Any] = {key: tuple(value) for key, value in addresses.items() if value}
     return replace(config, listen=replace(config.listen, **given))
+
+
+def with_cluster_options(
+    config: Config,
+    peer: str | None,
+    join: str | None,
+    peers: list[str] | None,
+    ram: bool,
+    secret_file: Path | None,
+    zone: str | None,
+) -> Config:
+    given: dict[str, Any] = {"join": join, "peers": peers and tuple(peers), "zone": zone, "ram": ram or None}
+    if secret_file is not None:
+        given |= {"secret_file": str(secret_file), "secret": ""}
+    given = {key: value for key, value in given.items() if value is not None}
+    replace = msgspec.structs.replace
+    config = replace(config, cluster=replace(config.cluster, **given))
+    return config if peer is None else replace(config, listen=replace(config.listen, peer=peer))
+
+
+@app.command()
+def cluster(
+    nodes: Annotated[int, typer.Option(min=1, max=64, help="How many disk nodes.")] = 3,
+    ram_nodes: Annotated[int, typer.Option(min=0, max=64, help="How many RAM nodes beside them.")] = 0,
+    data_dir: Annotated[Path, typer.Option(help="Each node has a directory in it.")] = Path("var/cluster"),
+    base_port: Annotated[
+        int, typer.Option(min=1024, max=64_000, help="Of the first node's AMQP; see the table for the others.")
+    ] = 5672,
+    config_file: Annotated[Path | None, typer.Option("--config", help="TOML file for all of them.")] = None,
+) -> None:
+    """Run a cluster on this machine until it is told to stop (SIGTERM or Ctrl-C). A later start goes on with its data."""
+    from node.local_cluster import CannotStart, run_cluster
+
+    try:
+        raise typer.Exit(run_cluster(nodes, ram_nodes, data_dir, base_port, config_file))
+    except CannotStart as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_UNAVAILABLE) from error
 
 
 @app.command()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
-ADDRESS = re.compile(r"(amqps|amqp|grpc|http) ([^ ,]+):(\d+)")
+ADDRESS = re.compile(r"(amqps|amqp|grpc|http|peer) ([^ ,]+):(\d+)")
 
 
 @dataclass

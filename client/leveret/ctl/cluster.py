@@ -52,7 +52,7 @@ def cells(node: ClusterNode) -> dict[str, object]:
         "version": node.version,
         "zone": node.zone,
         "address": node.address,
-        "clients": ", ".join(f"{one.protocol} {one.address}" for one in node.listeners),
+        "clients": ", ".join(f"{one.protocol} {one.address}" for one in node.listeners if one.protocol != "peer"),
         "alarms": ", ".join(alarm.kind for alarm in node.alarms) or "none",
     }
 
