@@ -22,7 +22,8 @@ PORTS = {
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
-    "machine": ("raft", "quorum"),
+    "machine": ("quorum", "raft"),
+    "ready": ("quorum", "raft"),  # messages that wait for a consumer; what a member's core wants done
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}

@@ -1,0 +1,176 @@
+"""What operators do with a quorum queue's group: add and remove members, hand the leadership over, ask how it is.
+
+Any node may be asked; what only the leader can do is passed on to its node. The catalog's record follows by itself: the
+leader's node tells it the members that the group has, once they are committed, and nodes begin or give up their member when
+the record names them or does so no more (quorum/driver.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.pending import Pending
+from quorum import letters
+from quorum.letters import BadLetter, Status
+from quorum.ports import QUORUM_TOPIC, Payload
+from raft.errors import BadChange, ChangePending, NotLeader, RaftError
+from raft.membership import AddLearner, Change, RemoveMember, members_of
+from raft.messages import MemberId, NodeId, member_id, node_of, shown
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+_CHANGED = (BadChange,)  # asking again is of no use
+
+
+class What(IntEnum):
+    """What an ADMIN letter asks for."""
+
+    ADD = 1
+    REMOVE = 2
+    TRANSFER = 3
+
+
+class Administration:
+    """Of all quorum queues, through this node."""
+
+    def __init__(self, kind: QuorumQueues) -> None:
+        self._kind = kind
+
+    def add_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        """A member on this node, that becomes a voter once it has caught up. Answered when it is a learner."""
+        return self._ask(queue, What.ADD, node)
+
+    def remove_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        """The member on this node goes. Answered when that is committed."""
+        return self._ask(queue, What.REMOVE, node)
+
+    def transfer(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        """Have the member on this node lead. Answered when it was asked to."""
+        return self._ask(queue, What.TRANSFER, node)
+
+    def status(self, queue: QuorumQueue) -> dict[str, Any]:
+        """Every figure of this node's member and machine, and where the leader is."""
+        session = queue.session
+        found: dict[str, Any] = {
+            "group": queue.group,
+            "leader_node": queue.way.leader(),
+            "members": [shown(member) for member in queue.record.members],
+            "said": {
+                "open": session.open,
+                "portions": len(session.portions),
+                "in_flight": session.sent,
+                "waiting_bytes": session.waiting_bytes,
+                "waiting_messages": session.waiting_messages,
+            },
+        }
+        driver, member = queue.way.driver, queue.member
+        if driver is not None and member is not None:
+            raft = asdict(driver.core.status())
+            raft["role"] = driver.standing.role.value
+            found["raft"] = raft
+            found["machine"] = asdict(member.machine.figures())
+            found["machine"]["version"] = member.machine.version
+            found["machine"]["applied"] = member.machine.state.applied
+            found["machine"]["digest"] = member.machine.digest
+        return found
+
+    # the leader's node
+
+    def _ask(self, queue: QuorumQueue, what: What, node: NodeId) -> Pending[None]:
+        answer: Pending[None] = Pending()
+        leader = queue.way.look_for()
+        if not leader:
+            answer.fail(ResourceExhausted(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no leader"))
+        elif leader == self._kind.key.node:
+            self._do(queue, what, node, lambda error: _tell(answer, error))
+        else:
+            letter = letters.admin(queue.group, what, node)
+            self._kind.calls.ask(leader, QUORUM_TOPIC, letter, lambda data: self._answered(queue, answer, data))
+        return answer
+
+    def _answered(self, queue: QuorumQueue, answer: Pending[None], data: bytes | None) -> None:
+        try:
+            status, leader, wrong = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+        except BadLetter as error:
+            status, leader, wrong = Status.AGAIN, 0, str(error)
+        if status is Status.NOT_LEADER:
+            queue.way.believe(leader)
+        if status is Status.DONE and wrong:
+            answer.fail(PreconditionFailed(wrong))
+        elif status is Status.DONE:
+            answer.resolve(None)
+        else:
+            answer.fail(
+                ResourceExhausted(wrong or f"the leader of queue '{queue.record.name}' did not answer: try again")
+            )
+
+    def asked(self, queue: QuorumQueue | None, letter: bytes, answer: Callable[[Payload], None]) -> None:
+        """Another node's ADMIN letter."""
+        what, node = letters.decode_admin(letter)
+        if queue is None:
+            answer(letters.admin_answer(Status.NO_GROUP, 0))
+            return
+
+        def told(error: BrokerError | None) -> None:
+            if error is None:
+                answer(letters.admin_answer(Status.DONE, self._kind.key.node))
+            elif isinstance(error, ResourceExhausted):
+                answer(letters.admin_answer(Status.AGAIN, queue.way.leader(), error.text))
+            else:
+                answer(letters.admin_answer(Status.DONE, self._kind.key.node, error.text))
+
+        try:
+            asked = What(what)
+        except ValueError as error:
+            raise BadLetter(f"an ADMIN that asks for {what}") from error
+        self._do(queue, asked, node, told)
+
+    def _do(self, queue: QuorumQueue, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
+        driver = queue.way.driver
+        if driver is None or not driver.leads:
+            told(ResourceExhausted(f"queue '{queue.record.name}' is not led from here: try again"))
+            return
+        there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
+        if what is not What.ADD and not there:
+            told(NotFound(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on node {node}"))
+        elif what is What.TRANSFER:
+            self._transfer(queue, there[0], told)
+        elif what is What.ADD:
+            self._change(queue, AddLearner(member_id(node, self._kind.new_replica())), told)
+        else:
+            self._change(queue, RemoveMember(there[0]), told)
+
+    def _transfer(self, queue: QuorumQueue, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
+        try:
+            self._kind.groups.transfer(queue.group, member)
+        except RaftError as error:
+            told(_refused(error))
+        else:
+            told(None)
+
+    def _change(self, queue: QuorumQueue, change: Change, told: Callable[[BrokerError | None], None]) -> None:
+        def changed(results: Sequence[Any] | None, error: RaftError | None) -> None:
+            told(None if error is None else _refused(error))
+
+        self._kind.groups.change(queue.group, change, changed)
+
+
+def _refused(error: RaftError) -> BrokerError:
+    if isinstance(error, ChangePending):
+        return ResourceExhausted("another change of the members is not committed yet: try again")
+    if isinstance(error, NotLeader):
+        return ResourceExhausted("the leadership has just changed: try again")
+    return PreconditionFailed(str(error)) if isinstance(error, _CHANGED) else ResourceExhausted(str(error))
+
+
+def _tell(answer: Pending[None], error: BrokerError | None) -> None:
+    if error is None:
+        answer.resolve(None)
+    else:
+        answer.fail(error)

@@ -1,0 +1,102 @@
+"""A queue that is in use on a node without a member: the leader's node is asked to serve its consumers, and to tell how it is.
+
+The leader's node forgets whom it serves when it leads no more, and says so if it can. So it is asked again now and then, and
+at once when there is reason to doubt. Each time it hears how far the consumers have come, and sends what they lack.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quorum import letters
+from quorum.letters import BadLetter, Status
+from quorum.ports import QUORUM_TOPIC
+from raft.messages import NodeId
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+WANTED_MS = 10_000  # after its last use a queue without consumers wants no attention any more
+
+
+class Attention:
+    """Of one queue."""
+
+    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
+        self.answered = False  # the node that leads, as far as is known, serves us
+        self._queue = queue
+        self._kind = kind
+        self._asked = False
+        self._again = False  # ask once more when the answer is there: it may be too early for what is wanted now
+        self._server: NodeId = 0
+        self._wanted_until = 0
+
+    def want(self) -> None:
+        """The queue is used."""
+        before, self._wanted_until = self._wanted_until, self._kind.wall_ms() + WANTED_MS
+        self._kind.attending(self._queue)
+        if not self.answered or not before:
+            self.ask()
+
+    def missed(self) -> None:
+        """Something that was sent to us was lost."""
+        self._again = self._asked
+        self.ask()
+
+    def lost(self, node: NodeId) -> None:
+        """This node serves nobody any more."""
+        if node == self._server:
+            self._server = 0
+            self.answered = False
+            self._kind.look_for_leader(self._queue)
+
+    def go_on(self, now: int) -> bool:
+        """Called about once a second. False: nobody needs this any more."""
+        if not self._queue.subscriptions and now > self._wanted_until:
+            return False
+        self.ask()
+        return True
+
+    def ask(self) -> None:
+        queue = self._queue
+        if self._asked or queue.member is not None:
+            return
+        node = queue.way.look_for()
+        if not node:
+            self._refused()
+            return
+        self._asked = True
+        consumers = [(one.number, one.next_id) for one in queue.subscriptions.values()]
+        letter = letters.attend(queue.group, self._kind.key.incarnation, consumers)
+        self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node))
+
+    def _told(self, node: NodeId, data: bytes | None) -> None:
+        self._asked = False
+        queue = self._queue
+        if queue.deleted or queue.attention is not self:
+            return
+        try:
+            answer = letters.decode_answer(data) if data is not None else None
+        except BadLetter:
+            answer = None
+        if answer is not None and answer.status is Status.DONE:
+            self.answered = True
+            self._server = node
+            if self._again:
+                self._again = False
+                self.ask()
+            return
+        if answer is None:
+            queue.way.forget(node)
+        elif answer.status is not Status.AGAIN:
+            queue.way.believe(answer.leader)
+        if answer is not None and answer.leader not in (0, node):
+            self.ask()  # now it is known who leads
+        else:
+            self._refused()
+
+    def _refused(self) -> None:
+        self.answered = False
+        self._kind.look_for_leader(self._queue)

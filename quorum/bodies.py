@@ -1,0 +1,91 @@
+"""Messages as they stand in the log: whoever delivers one reads it from the entry that brought it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from native.content import skip
+from quorum import commands
+from quorum.commands import Enqueue, Piece
+
+KEPT_BYTES_MAX = 32 << 20  # of entries of all queues that were applied or read lately
+
+
+class Body(NamedTuple):
+    """Messages of one piece. They begin at `position` of `content`, which is the whole entry: nothing is copied."""
+
+    content: bytes
+    position: int
+    exchange: str
+    routing_key: str
+    flags: int  # of the ENQUEUE
+
+    def after(self, count: int) -> Body:
+        """Without the first of its messages."""
+        return self._replace(position=skip(self.content, self.position, count))
+
+    @property
+    def persistent(self) -> bool:
+        return bool(self.flags & commands.PERSISTENT)
+
+    @property
+    def delivered_elsewhere(self) -> bool:
+        """Clients have had them in the queue that dead-lettered them."""
+        return bool(self.flags & commands.REDELIVERED)
+
+
+def body_of(data: bytes, piece: Piece) -> Body:
+    """Raises ValueError where the entry has no such messages."""
+    op = commands.decode(data, piece.offset)
+    if not isinstance(op, Enqueue):
+        raise ValueError(f"the op at {piece.offset} of entry {piece.entry} is no ENQUEUE")
+    start = op.content[0]
+    position = skip(data, start, piece.first) if piece.first else start
+    return Body(data, position, op.exchange, op.routing_key, op.flags)
+
+
+class EntryCache:
+    """Entries that were applied or read lately, of all queues of the node: the common delivery reads no file."""
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._kept: OrderedDict[tuple[int, int], bytes] = OrderedDict()  # by group and index; the latest used last
+        self._bytes = 0
+
+    def get(self, group: int, index: int) -> bytes | None:
+        data = self._kept.get((group, index))
+        if data is not None:
+            self._kept.move_to_end((group, index))
+        return data
+
+    def keep(self, group: int, index: int, data: bytes) -> None:
+        if (group, index) in self._kept:
+            return
+        self._kept[group, index] = data
+        self._bytes += len(data)
+        while self._bytes > self._bytes_max and len(self._kept) > 1:
+            self._bytes -= len(self._kept.popitem(last=False)[1])
+
+
+class Bodies:
+    """Those of one queue's member. `read_entry` may raise raft.errors.Damaged."""
+
+    def __init__(self, group: int, cache: EntryCache, read_entry: Callable[[int], bytes]) -> None:
+        self._group = group
+        self._cache = cache
+        self._read_entry = read_entry
+        self.reads = 0  # of entries that were not kept
+
+    def get(self, piece: Piece) -> Body:
+        data = self._cache.get(self._group, piece.entry)
+        if data is None:
+            self.reads += 1
+            data = self._read_entry(piece.entry)
+            self._cache.keep(self._group, piece.entry, data)
+        return body_of(data, piece)
+
+    def applied(self, index: int, data: bytes) -> None:
+        """What the entry brought may be delivered in the same turn."""
+        self._cache.keep(self._group, index, data)

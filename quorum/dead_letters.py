@@ -1,0 +1,118 @@
+"""Dead letters at least once: the leader's node publishes what the machine holds, and has it forgotten when it has arrived.
+
+At most IN_FLIGHT_MAX messages are on their way. One that its new queues refuse, or that has nowhere to go, stays and is tried
+again after RETRY_MS: nothing that died here is dropped, however long that takes. A new leader begins with the oldest again, so
+a message may arrive twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from native.content import skip
+from quorum.commands import DeadSettled, Op
+from quorum.effects import Dead
+from quorum.member import Member
+from raft.errors import Damaged
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+IN_FLIGHT_MAX = 32
+RETRY_MS = 3_000
+
+Propose = Callable[[Sequence[Op], Callable[[bool], None]], None]
+
+
+class DeadLetterWorker:
+    """Of one leadership."""
+
+    def __init__(self, queue: QuorumQueue, kind: QuorumQueues, member: Member, propose: Propose) -> None:
+        self._queue = queue
+        self._kind = kind
+        self._member = member
+        self._propose = propose
+        self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
+        self._arrived: list[int] = []
+        self._settling = False
+        self._retry_at: int | None = None
+        self._ended = False
+
+    def end(self) -> None:
+        self._ended = True
+
+    def look(self) -> None:
+        """There may be more than before."""
+        now = self._kind.wall_ms()
+        if self._ended or self._kind.dead_letters is None or (self._retry_at is not None and now < self._retry_at):
+            return
+        self._retry_at = None
+        self._settle()
+        for dead in self._member.machine.dead_letters(limit=2 * IN_FLIGHT_MAX):
+            for offset in range(dead.piece.length):
+                if len(self._in_flight) >= IN_FLIGHT_MAX:
+                    return
+                if dead.first_id + offset not in self._in_flight:
+                    self._publish(dead, offset, now)
+                    if self._retry_at is not None:
+                        return
+
+    def _publish(self, dead: Dead, offset: int, now: int) -> None:
+        try:
+            body = self._member.bodies.get(dead.piece)
+        except Damaged as damage:
+            self._kind.groups.damaged(self._queue.group, damage)
+            self._retry_at = now + RETRY_MS
+            return
+        start = skip(body.content, body.position, offset)
+        content = body.content[start : skip(body.content, start, 1)]
+        number = dead.first_id + offset
+        self._in_flight.add(number)
+        assert self._kind.dead_letters is not None, "dead letters have no way out"
+        self._kind.dead_letters.dead_letter_confirmed(
+            self._queue,
+            dead.reason,
+            (body.exchange, body.routing_key, content, body.persistent),
+            now,
+            partial(self._published, number),
+        )
+
+    def _published(self, number: int, arrived: bool) -> None:
+        if self._ended:
+            return
+        if arrived:
+            self._arrived.append(number)
+            self._settle()
+        else:
+            self._in_flight.discard(number)
+            self._retry_at = self._kind.wall_ms() + RETRY_MS  # the tick of the leader's node comes back to it
+
+    def _settle(self) -> None:
+        if self._settling or not self._arrived or self._ended:
+            return
+        self._settling = True
+        arrived, self._arrived = sorted(self._arrived), []
+        self._propose((DeadSettled(_ranges(arrived)),), partial(self._settled, arrived))
+
+    def _settled(self, numbers: list[int], done: bool) -> None:
+        self._settling = False
+        if not done:
+            self._arrived += numbers  # the next look proposes it again
+            return
+        self._in_flight.difference_update(numbers)
+        self._settle()
+        self.look()
+
+
+def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """First and count of each range of ascending numbers."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and sum(ranges[-1]) == number:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
+        else:
+            ranges.append((number, 1))
+    return ranges

@@ -1,0 +1,378 @@
+"""The quorum queues of one node. Fulfils broker.queue_type.QueueType.
+
+Every node opens every queue; those that its record names as members' nodes take part in its group. A node *founds* its member,
+with the whole first membership, only if the record names exactly the member that this node's disk would found and the store has
+none. Otherwise the member that the record names was lost with an earlier disk, or was added later: then the node begins with
+an empty one of a new number, and the leader takes it in.
+
+Assembly: make it, hand `leading_changed` to Groups.on_leading and `lives_again` to whoever has a member repaired, `attach`
+it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from broker.confirms import Receipt
+from broker.errors import PreconditionFailed, ResourceExhausted
+from broker.message import Run
+from broker.names import labelled
+from broker.policy import EffectiveArguments
+from broker.queue_type import Queue, QueueHost
+from broker.records import QueueRecord
+from native.content import skip
+from quorum import letters
+from quorum.administration import Administration
+from quorum.bodies import Bodies, EntryCache
+from quorum.commands import Got, Result, SessionKey
+from quorum.letters import BadLetter, Delivery, LetterKind, Status
+from quorum.machine import QueueMachine
+from quorum.member import Member
+from quorum.ports import QUORUM_TOPIC, Calls, DeadLetters, Groups, Loop, Payload, Store, Timer
+from quorum.queue import QuorumQueue
+from quorum.subscription import Portion
+from raft.driver import SnapshotRules
+from raft.errors import Damaged, NotLeader, RaftError
+from raft.group_records import Identity
+from raft.messages import MemberId, Membership, NodeId, member_id, node_of
+from raft.replicas import NewReplica, successor
+from raft.settings import Settings
+
+QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
+LOOK_S = 0.02  # how often queues without a leader look for one
+CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
+WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
+EAGER = 4.0  # of the member on the node where the queue was declared; see raft/settings.py
+KIND = "quorum"
+
+
+class QuorumQueues:
+    """See the module. Everything belongs to the event loop's thread."""
+
+    name = KIND
+
+    def __init__(
+        self,
+        key: SessionKey,
+        disk_id: int,
+        *,
+        groups: Groups,
+        store: Store,
+        calls: Calls,
+        loop: Loop,
+        wall_ms: Callable[[], int],
+        new_replica: NewReplica,
+        set_members: Callable[[QueueRecord, tuple[MemberId, ...]], None],
+        incarnation_of: Callable[[NodeId], int | None],
+        node_name: str = "",
+        dead_letters: DeadLetters | None = None,
+        settings: Settings | None = None,
+        rules: SnapshotRules | None = None,
+        on_damaged: Callable[[int, Damaged], None] | None = None,
+    ) -> None:
+        """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
+        command; it may fail, and is called again. `incarnation_of` a node of the cluster, None: there is no such node."""
+        self.key = key
+        self.groups = groups
+        self.calls = calls
+        self.wall_ms = wall_ms
+        self.set_members = set_members
+        self.incarnation_of = incarnation_of
+        self.dead_letters = dead_letters
+        self.host: QueueHost
+        self.queues: dict[int, QuorumQueue] = {}  # by group
+        self._disk_id = disk_id
+        self._store = store
+        self._loop = loop
+        self.new_replica = new_replica
+        self._node_name = node_name
+        self._settings = settings or Settings()
+        self._snapshot_rules = rules or SnapshotRules()
+        self._on_damaged = on_damaged
+        self._cache = EntryCache()
+        self._leading: dict[QuorumQueue, None] = {}
+        self._looking: dict[QuorumQueue, None] = {}  # for a leader
+        self._look_timer: Timer | None = None
+        self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
+        self._check_at = 0
+        self.administration = Administration(self)
+        calls.serve(QUORUM_TOPIC, self._heard)
+        calls.on_link(self._link_changed)
+        calls.on_writable(self._writable)
+
+    def attach(self, host: QueueHost) -> None:
+        """Before the first queue is opened."""
+        self.host = host
+
+    # QueueType
+
+    def check(self, record: QueueRecord) -> None:
+        """Raises PreconditionFailed."""
+        for wrong, what in (
+            (not record.durable, "non-durable"),
+            (record.exclusive, "exclusive"),
+            (record.auto_delete, "auto-delete"),
+        ):
+            if wrong:
+                label = labelled("queue", record.name, record.vhost)
+                raise PreconditionFailed(f"invalid property '{what}' for {label}: a quorum queue is none")
+
+    def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
+        group = QUEUE_GROUPS + record.id
+        queue = self.queues[group] = QuorumQueue(record, effective, self, group)
+        self._take_part(queue)
+        return queue
+
+    def delete(self, queue: Queue, now: int) -> int:
+        assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
+        ready = queue.ready_count
+        queue.close()
+        self._drop_member(queue)
+        del self.queues[queue.group]
+        for some in (self._leading, self._looking, self._attending):
+            some.pop(queue, None)
+        return ready
+
+    def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
+        refused: ResourceExhausted | None = None
+        for queue in queues:
+            assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
+            try:
+                queue.publish(run, receipt)
+            except ResourceExhausted as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    # members
+
+    def _take_part(self, queue: QuorumQueue) -> None:
+        """As its record, and what the disk has, say."""
+        group = queue.group
+        named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
+        if named is None:
+            if group in self._store.stores:
+                self._store.remove_group(group)
+            return
+        if group not in self._store.stores:
+            self._store.create_group(self._new_identity(queue, named))
+        self._begin(queue)
+
+    def _new_identity(self, queue: QuorumQueue, named: MemberId) -> Identity:
+        label = f"{queue.record.vhost}/{queue.record.name}"
+        if named == member_id(self.key.node, self._disk_id):
+            return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
+        mine = successor(named, self.new_replica())
+        return Identity(queue.group, mine, label, KIND, Membership(()))
+
+    def _begin(self, queue: QuorumQueue) -> None:
+        store = self._store.group(queue.group)
+        member = Member(QueueMachine(), Bodies(queue.group, self._cache, store.read_entry), queue)
+        try:
+            driver = self.groups.add(
+                queue.group, store.member, store, member, self._settings_of(queue), self._snapshot_rules
+            )
+        except Damaged as damage:  # its snapshot
+            if self._on_damaged is None:
+                raise
+            self._on_damaged(queue.group, damage)
+            return
+        queue.joined(driver, member)
+        if driver.leads:
+            self.leading_changed(queue.group)
+
+    def _settings_of(self, queue: QuorumQueue) -> Settings:
+        """Where the queue was declared its member usually leads: its first clients are there."""
+        at_home = queue.record.home == self._node_name
+        return replace(self._settings, eagerness=EAGER) if at_home else self._settings
+
+    def _drop_member(self, queue: QuorumQueue) -> None:
+        if queue.member is not None:
+            queue.left()
+            self.groups.remove(queue.group)
+        if queue.group in self._store.stores:
+            self._store.remove_group(queue.group)
+
+    def members_changed(self, record: QueueRecord) -> None:
+        """The catalog's record of a queue names other members now (SetQueueMembers was applied)."""
+        queue = self.queues.get(QUEUE_GROUPS + record.id)
+        if queue is None:
+            return
+        queue.record = record
+        is_named = self.key.node in queue.member_nodes()
+        if is_named and queue.member is None and queue.group not in self._store.stores:
+            self._take_part(queue)
+        elif not is_named:
+            self._drop_member(queue)
+
+    def damaged(self, group: int) -> None:
+        """The group's member here could not read what it had stored, and takes part no more (Groups.on_damaged)."""
+        queue = self.queues.get(group)
+        if queue is not None:
+            self._leading.pop(queue, None)
+            queue.left()
+
+    def lives_again(self, group: int) -> None:
+        """The store has made another member of it."""
+        queue = self.queues.get(group)
+        if queue is not None:
+            self._begin(queue)
+
+    def leading_changed(self, group: int) -> None:
+        """The leadership of a group has come to this node, or has left it (Groups.on_leading)."""
+        queue = self.queues.get(group)
+        if queue is None or queue.member is None:
+            return
+        queue.leading_changed()
+        if queue.leading is not None:
+            self._leading[queue] = None
+        else:
+            self._leading.pop(queue, None)
+
+    # what queues ask
+
+    def look_for_leader(self, queue: QuorumQueue) -> None:
+        """It has something to say, and nobody to say it to."""
+        self._looking[queue] = None
+        if self._look_timer is None:
+            self._look_timer = self._loop.call_later(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._look_timer = None
+        looking, self._looking = self._looking, {}
+        for queue in looking:
+            queue.try_again()
+            if queue.finds_no_leader:
+                self._looking[queue] = None
+        if self._looking and self._look_timer is None:
+            self._look_timer = self._loop.call_later(LOOK_S, self._look)
+
+    def used(self, queue: QuorumQueue) -> None:
+        """It was declared again here; its leader has just answered."""
+        if queue.leading is not None:
+            queue.leading.used(self.wall_ms())
+        else:
+            self.calls.tell(queue.way.leader(), QUORUM_TOPIC, letters.head(LetterKind.USED, queue.group))
+
+    def attending(self, queue: QuorumQueue) -> None:
+        """It wants to be asked for again, every CHECK_MS."""
+        self._attending[queue] = None
+
+    # now and then
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Said and not answered, by queues that have a leader. Above WAITING_BYTES_MAX publishers are to be held."""
+        return sum([queue.session.waiting_bytes for queue in self.queues.values() if queue.session.open])
+
+    def tick(self, now: int) -> None:
+        """Called some ten times a second."""
+        for queue in self._leading:
+            if queue.leading is not None:
+                queue.leading.tell_news()
+        if now < self._check_at:
+            return
+        self._check_at = now + CHECK_MS
+        for queue in list(self._leading):
+            if queue.leading is not None:
+                queue.leading.check(now)
+        for queue in list(self._attending):
+            if queue.attention is None or not queue.attention.go_on(now):
+                del self._attending[queue]
+
+    # other nodes
+
+    def _link_changed(self, node: NodeId, came: bool) -> None:
+        if came:
+            self._look()
+            return
+        for queue in list(self._leading):
+            if queue.leading is not None:
+                queue.leading.link_went(node)
+        for queue in list(self._attending):
+            if queue.attention is not None:
+                queue.attention.lost(node)
+
+    def _writable(self, node: NodeId) -> None:
+        for queue in list(self._leading):
+            if queue.leading is not None:
+                queue.leading.writable(node)
+
+    def _heard(self, node: NodeId, letter: bytes, answer: Callable[[Payload], None] | None) -> None:
+        """Raises BadLetter, which ends the link."""
+        kind, group = letters.kind_and_group(letter)
+        queue = self.queues.get(group)
+        if answer is not None:
+            self._asked(kind, queue, node, letter, answer)
+        elif queue is not None:
+            self._told(kind, queue, node, letter)
+
+    def _asked(
+        self,
+        kind: LetterKind,
+        queue: QuorumQueue | None,
+        node: NodeId,
+        letter: bytes,
+        answer: Callable[[Payload], None],
+    ) -> None:
+        if kind is LetterKind.ADMIN:
+            self.administration.asked(queue, letter, answer)
+        elif queue is None:
+            answer(letters.refusal(Status.NO_GROUP, 0))
+        elif queue.leading is None or not queue.way.leads:
+            answer(letters.refusal(Status.NOT_LEADER, queue.way.leader()))
+        elif kind is LetterKind.PROPOSE:
+            ops = memoryview(letter)[letters.HEAD.size :]
+            queue.way.propose_here((ops,), partial(self._proposed, queue, answer))
+        elif kind is LetterKind.ATTEND:
+            queue.leading.attend(node, *letters.decode_attend(letter))
+            answer(letters.attending(self.key.node))
+        else:
+            raise BadLetter(f"node {node} asks for an answer to a letter of kind {kind.name}")
+
+    def _proposed(
+        self,
+        queue: QuorumQueue,
+        answer: Callable[[Payload], None],
+        results: Sequence[Result] | None,
+        error: RaftError | None,
+    ) -> None:
+        if results is None or queue.leading is None or queue.member is None:
+            if isinstance(error, NotLeader):
+                answer(letters.refusal(Status.NOT_LEADER, node_of(error.leader)))
+            else:
+                answer(letters.refusal(Status.AGAIN, queue.way.leader()))
+            return
+        fetched: list[tuple[Delivery, int]] = []
+        for result in results:
+            if type(result) is Got:
+                body = queue.member.bodies.get(result.piece)
+                end = skip(body.content, body.position, 1)
+                fetched.append(
+                    (Delivery(0, result.message_id, 1, result.delivery_count, result.acquired_count, body), end)
+                )
+        answer(letters.done(self.key.node, queue.leading.news(), results, fetched))
+
+    def _told(self, kind: LetterKind, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
+        match kind:
+            case LetterKind.DELIVER:
+                found = letters.decode_deliver(letter)
+                if queue.member is None:
+                    counts = found.delivery_count, found.acquired_count
+                    queue.deliver(found.number, Portion(found.first_id, found.length, *counts, found.body))
+                    self.host.wake(queue)
+            case LetterKind.NEWS:
+                queue.heard(letters.decode_news(letter))
+            case LetterKind.TIMED_OUT:
+                queue.timed_out(letters.decode_timed_out(letter))
+            case LetterKind.USED:
+                if queue.leading is not None:
+                    queue.leading.used(self.wall_ms())
+            case LetterKind.RELEASED:
+                queue.way.forget(node)
+                if queue.attention is not None:
+                    queue.attention.lost(node)
+            case _:
+                raise BadLetter(f"node {node} wants no answer to a letter of kind {kind.name}")

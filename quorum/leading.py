@@ -1,0 +1,305 @@
+"""What only the leader's node does for a queue.
+
+    time           proposes TICK when the machine's deadline has come, for machines have no clock
+    rules          proposes POLICY when the machine does not keep to what is declared
+    nodes          tells the machine which nodes cannot be reached, are back, or have begun a new life
+    attendants     nodes without a member that have consumers: sends them what these are given, with the messages
+    dead letters   at most once here, at least once in dead_letters.py
+    record         has the catalog name the members that the group has
+
+What is proposed here and lost is proposed again by whoever leads then: the machine still asks for it, or the tick sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from native.content import skip
+from quorum import commands, letters
+from quorum.bodies import Body
+from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick
+from quorum.dead_letters import DeadLetterWorker
+from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
+from quorum.letters import Delivery, News
+from quorum.member import Member
+from quorum.ports import QUORUM_TOPIC
+from quorum.subscription import FIRST_ID
+from raft.errors import Damaged, RaftError
+from raft.membership import members_of
+from raft.messages import NodeId
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+
+ATTENDED_MS = 10_000  # nodes ask again long before
+
+
+class Attendant:
+    """A node that is served by the leader's."""
+
+    __slots__ = ("behind", "incarnation", "news", "next_ids", "until")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.next_ids: dict[int, int] = {}  # by number of the consumer: of the first message that was not sent
+        self.behind = False  # the link is full: what is out is looked up when it has room again
+        self.news: News | None = None  # that was told last
+        self.until = 0  # ms; it is served no longer, unless it asks again
+
+
+class Leading:
+    """One leadership of this node. `begin` it, then `end` it."""
+
+    def __init__(self, queue: QuorumQueue, kind: QuorumQueues, member: Member) -> None:
+        driver = queue.way.driver
+        assert driver is not None, f"{queue.record.name} is led without a driver"
+        self._queue = queue
+        self._kind = kind
+        self._member = member
+        self._machine = member.machine
+        self._driver = driver
+        # Entries up to here are of others' leaderships, or of an earlier life of this process: who led then has
+        # published the dead letters that come of them.
+        self._since = driver.core.status().last
+        self._attendants: dict[NodeId, Attendant] = {}
+        self._deadline: int | None = None
+        self._cancel_deadline: Callable[[], None] | None = None
+        self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
+        self._used_at = kind.wall_ms()
+        self._worker = DeadLetterWorker(queue, kind, member, self.propose)
+        self._members_told: tuple[int, ...] | None = None
+        self.ended = False
+
+    def begin(self) -> None:
+        self.keep_rules()
+        self.look_at_deadline()
+        self._worker.look()
+
+    def end(self) -> None:
+        self.ended = True
+        if self._cancel_deadline is not None:
+            self._cancel_deadline()
+        self._worker.end()
+        for node in self._attendants:
+            self._kind.calls.tell(node, QUORUM_TOPIC, letters.head(letters.LetterKind.RELEASED, self._queue.group))
+
+    # proposing
+
+    def propose(self, ops: Sequence[Op], on_done: Callable[[bool], None] | None = None) -> None:
+        """`on_done` is told whether they were applied; False says nothing."""
+
+        def told(results: Sequence[Result] | None, error: RaftError | None) -> None:
+            if on_done is not None:
+                on_done(results is not None)
+
+        self._queue.way.propose_here([commands.encode(op) for op in ops], told)
+
+    def _propose_once(self, op: Op) -> None:
+        what = type(op)
+        if what not in self._under_way:
+            self._under_way.add(what)
+            self.propose((op,), lambda _: self._under_way.discard(what))
+
+    def keep_rules(self) -> None:
+        if self._machine.rules != self._queue.rules:
+            self._propose_once(Policy(self._queue.rules))
+
+    # time
+
+    def look_at_deadline(self) -> None:
+        """Called whenever entries were applied."""
+        deadline = self._machine.deadline
+        if deadline == self._deadline:
+            return
+        if self._cancel_deadline is not None:
+            self._cancel_deadline()
+            self._cancel_deadline = None
+        self._deadline = deadline
+        if deadline is not None:
+            self._cancel_deadline = self._kind.host.call_at(deadline, self._due)
+
+    def _due(self, now: int) -> None:
+        self._deadline = self._cancel_deadline = None
+        if not self.ended:
+            self._propose_once(Tick())
+
+    # what is due now and then
+
+    def check(self, now: int) -> None:
+        """Called about once a second."""
+        self.keep_rules()
+        if self._deadline is None:
+            self.look_at_deadline()
+        self._check_nodes()
+        self._check_record()
+        self._worker.look()
+        for node in [node for node, one in self._attendants.items() if one.until <= now]:
+            del self._attendants[node]
+
+    def _check_nodes(self) -> None:
+        ops: list[Op] = []
+        suspected = self._machine.suspected()
+        for key in self._machine.sessions():
+            if key.node == self._kind.key.node:
+                if key != self._kind.key:
+                    ops.append(SessionGone(key))  # an earlier life of this process
+                continue
+            incarnation = self._kind.incarnation_of(key.node)
+            if incarnation is None or incarnation > key.incarnation:
+                ops.append(SessionGone(key))
+            elif self._kind.groups.trusts(key.node) == (key in suspected):
+                ops.append(NodeUp(key) if key in suspected else NodeDown(key))
+        if ops and SessionKey not in self._under_way:
+            self._under_way.add(SessionKey)
+            self.propose(ops, lambda _: self._under_way.discard(SessionKey))
+
+    def _check_record(self) -> None:
+        """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
+        status = self._driver.core.status()
+        members = tuple(sorted(members_of(status.membership)))
+        if not status.change_pending and members != tuple(sorted(self._queue.record.members)):
+            self._kind.set_members(self._queue.record, members)
+
+    # nodes without a member
+
+    def serves(self, node: NodeId) -> bool:
+        return node in self._attendants
+
+    def attend(self, node: NodeId, incarnation: int, consumers: Iterable[tuple[int, int]]) -> None:
+        """The node asks to be served, and says how far each of its consumers has come."""
+        attendant = self._attendants.get(node)
+        if attendant is None or attendant.incarnation != incarnation:
+            attendant = self._attendants[node] = Attendant(incarnation)
+        attendant.next_ids = dict(consumers)
+        attendant.until = self._kind.wall_ms() + ATTENDED_MS
+        self._catch_up(node, attendant)
+        self._tell_news(node, attendant)
+
+    def link_went(self, node: NodeId) -> None:
+        self._attendants.pop(node, None)
+
+    def writable(self, node: NodeId) -> None:
+        attendant = self._attendants.get(node)
+        if attendant is not None and attendant.behind:
+            self._catch_up(node, attendant)
+
+    def _catch_up(self, node: NodeId, attendant: Attendant) -> None:
+        """Send what is out to its consumers and was not sent."""
+        attendant.behind = False
+        for number, next_id in list(attendant.next_ids.items()):
+            key = ConsumerKey(node, attendant.incarnation, number)
+            for effect in self._machine.checked_out(key, next_id):
+                self._send(node, attendant, effect)
+
+    def deliver(self, effect: Deliver) -> None:
+        """To a consumer of another node."""
+        node, incarnation, number = effect.consumer
+        attendant = self._attendants.get(node)
+        if attendant is None or attendant.incarnation != incarnation:
+            return
+        if effect.first_id == attendant.next_ids.setdefault(number, FIRST_ID):
+            self._send(node, attendant, effect)
+        elif effect.first_id > attendant.next_ids[number]:
+            self._catch_up(node, attendant)
+
+    def _send(self, node: NodeId, attendant: Attendant, effect: Deliver) -> None:
+        if attendant.behind or not self._kind.calls.writable(node):
+            attendant.behind = True
+            return
+        body = self._body(effect)
+        if body is None:
+            return
+        count = effect.piece.length
+        delivery = Delivery(
+            effect.consumer.number, effect.first_id, count, effect.delivery_count, effect.acquired_count, body
+        )
+        end = skip(body.content, body.position, count)
+        self._kind.calls.tell(node, QUORUM_TOPIC, letters.deliver(self._queue.group, delivery, end))
+        attendant.next_ids[effect.consumer.number] = effect.first_id + count
+
+    def _body(self, effect: Deliver | DeadLetter) -> Body | None:
+        try:
+            return self._member.bodies.get(effect.piece)
+        except Damaged as damage:
+            self._kind.groups.damaged(self._queue.group, damage)
+            return None
+
+    def tell_timed_out(self, consumer: ConsumerKey) -> None:
+        if consumer.node in self._attendants:
+            letter = letters.timed_out(self._queue.group, consumer.number)
+            self._kind.calls.tell(consumer.node, QUORUM_TOPIC, letter)
+
+    def tell_news(self) -> None:
+        for node, attendant in self._attendants.items():
+            self._tell_news(node, attendant)
+
+    def _tell_news(self, node: NodeId, attendant: Attendant) -> None:
+        now = self.news()
+        if now != attendant.news:
+            attendant.news = now
+            self._kind.calls.tell(node, QUORUM_TOPIC, letters.news(self._queue.group, now))
+
+    def news(self) -> News:
+        figures, state = self._machine.figures(), self._machine.state
+        return News(
+            state.applied,
+            figures.ready,
+            figures.ready_bytes,
+            figures.unacknowledged,
+            figures.unacknowledged_bytes,
+            figures.consumers,
+            exclusive=any(one.exclusive for one in state.consumers.subscribed()),
+            single_active=state.rules.single_active,
+            active=figures.active,
+        )
+
+    # effects that are the leader's
+
+    def perform(self, index: int, effect: Effect, now: int) -> None:
+        if isinstance(effect, DeadLetter):
+            if index > self._since:
+                self._dead_letter(effect, now)
+        elif isinstance(effect, DeadHeld):
+            self._worker.look()
+        elif isinstance(effect, Unused):
+            self._unused(now)
+
+    def _dead_letter(self, effect: DeadLetter, now: int) -> None:
+        body = self._body(effect)
+        if body is None:
+            return
+        messages = [
+            (body.exchange, body.routing_key, one, body.persistent) for one in singles(body, effect.piece.length)
+        ]
+        self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
+
+    def used(self, now: int) -> None:
+        """Somebody declared the queue again, here or elsewhere."""
+        self._used_at = now
+
+    def _unused(self, now: int) -> None:
+        expires = self._queue.rules.expires_ms
+        if expires is None:
+            return
+        if now - self._used_at >= expires:
+            self._kind.host.delete_queue(self._queue, "it was not used for as long as x-expires says")
+        else:
+            self._kind.host.call_at(self._used_at + expires, self._look_at_use)
+
+    def _look_at_use(self, now: int) -> None:
+        if not self.ended and not self._queue.consumer_count:
+            self._unused(now)
+
+
+def singles(body: Body, count: int) -> list[bytes]:
+    """Each message as a content of its own."""
+    found: list[bytes] = []
+    position = body.position
+    for _ in range(count):
+        end = skip(body.content, position, 1)
+        found.append(body.content[position:end])
+        position = end
+    return found

@@ -1,0 +1,83 @@
+"""This node's member of one queue's group: the machine over the entries, and what it asks for passed on.
+
+Fulfils raft/machine.py. Entries come here from Raft's driver, in the middle of a round that serves all groups: so nothing is
+delivered from here. Effects that concern this node are handed to the queue, which performs them at the end of the turn; those
+of consumers on other nodes are dropped at once, unless this member leads and serves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from quorum.bodies import Bodies
+from quorum.commands import ConsumerKey, Result
+from quorum.effects import Deliver, Effect
+from quorum.machine import QueueMachine
+from raft.messages import Entry
+from storage.disk import Buffer
+
+
+class Performer(Protocol):
+    """Who performs effects: the queue."""
+
+    def wants(self, node: int, incarnation: int) -> bool:
+        """Whether deliveries for consumers of this session are performed here."""
+
+    def applied(self, index: int, effects: Sequence[Effect]) -> None:
+        """What the entry at this index has asked for."""
+
+    def moved(self) -> None:
+        """Entries were applied."""
+
+    def restored(self) -> None:
+        """The machine stands on a snapshot: what the entries before it asked for was never seen here."""
+
+
+class Member:
+    """See the module."""
+
+    def __init__(self, machine: QueueMachine, bodies: Bodies, performer: Performer) -> None:
+        self.machine = machine
+        self.bodies = bodies
+        self._performer = performer
+
+    @property
+    def active(self) -> ConsumerKey | None:
+        """The single active consumer."""
+        active = self.machine.state.consumers.active
+        return active.key if active is not None else None
+
+    # raft/machine.py
+
+    @property
+    def version(self) -> int:
+        return self.machine.version
+
+    @version.setter
+    def version(self, version: int) -> None:
+        raise AttributeError(f"only a command changes the version of the machine, to {version}")
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[list[Result]]:
+        machine, performer = self.machine, self._performer
+        results: list[list[Result]] = []
+        for entry in entries:
+            results += machine.apply((entry,))
+            effects = machine.take_effects()
+            if effects:
+                self.bodies.applied(entry.index, entry.data)
+                wanted = [one for one in effects if type(one) is not Deliver or performer.wants(*one.consumer[:2])]
+                if wanted:
+                    performer.applied(entry.index, wanted)
+        performer.moved()
+        return results
+
+    def snapshot(self) -> Sequence[Buffer]:
+        return self.machine.snapshot()
+
+    def restore(self, state: bytes, version: int) -> None:
+        self.machine.restore(state, version)
+        self._performer.restored()
+
+    def live_entries(self) -> Iterable[int] | None:
+        return self.machine.live_entries()

@@ -1,0 +1,150 @@
+"""What quorum queues ask of the node around them, as narrow as they use it. raft/groups.py, raft/node_log.py and
+node/peer_calls.py fulfil these as they are; tests hand in small worlds of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from raft.driver import GroupStore, OnResults, SnapshotRules
+from raft.errors import Damaged
+from raft.group_records import Identity
+from raft.machine import Machine
+from raft.membership import Change
+from raft.messages import MemberId, NodeId
+from raft.ready import Standing
+from raft.settings import Settings
+from raft.status import Status
+from storage.disk import Buffer
+
+QUORUM_TOPIC = 3  # of PeerCalls
+
+
+class Core(Protocol):
+    """What a member's consensus says of itself."""
+
+    def status(self) -> Status: ...
+
+
+class Driver(Protocol):
+    """This node's member of one group."""
+
+    group: int
+    me: MemberId
+    standing: Standing
+    applied: int
+
+    @property
+    def core(self) -> Core: ...
+
+    @property
+    def leads(self) -> bool: ...
+
+    @property
+    def leader_node(self) -> NodeId: ...
+
+    def take_snapshot(self) -> None: ...
+
+
+class Groups(Protocol):
+    """The node's groups."""
+
+    node: NodeId
+
+    def add(
+        self,
+        group: int,
+        me: MemberId,
+        store: GroupStore,
+        machine: Machine,
+        settings: Settings,
+        rules: SnapshotRules | None = None,
+    ) -> Driver: ...
+
+    def remove(self, group: int) -> None: ...
+
+    def propose(self, group: int, commands: Sequence[bytes], on_results: OnResults) -> None: ...
+
+    def change(self, group: int, change: Change, on_results: OnResults) -> None: ...
+
+    def transfer(self, group: int, to: MemberId) -> None: ...
+
+    def damaged(self, group: int, error: Damaged) -> None: ...
+
+    def trusts(self, node: NodeId) -> bool: ...
+
+
+class MemberStore(GroupStore, Protocol):
+    """One group's part of the node's store."""
+
+    @property
+    def member(self) -> MemberId: ...
+
+    def read_entry(self, index: int) -> bytes:
+        """An entry that still counts, also a live one below the snapshot. Raises raft.errors.Damaged."""
+
+
+class Store(Protocol):
+    """The node's store of groups."""
+
+    @property
+    def stores(self) -> Any:
+        """By group number: those that are here."""
+
+    def group(self, group: int) -> MemberStore: ...
+
+    def create_group(self, identity: Identity) -> int: ...
+
+    def remove_group(self, group: int) -> int: ...
+
+
+Payload = Buffer | Sequence[Buffer]
+OnAnswer = Callable[[bytes | None], None]
+Handler = Callable[[NodeId, bytes, Callable[[Payload], None] | None], None]
+
+
+class Calls(Protocol):
+    """The way to the other nodes' quorum queues."""
+
+    def ask(self, node: NodeId, topic: int, payload: Payload, on_answer: OnAnswer) -> None: ...
+
+    def tell(self, node: NodeId, topic: int, payload: Payload) -> bool: ...
+
+    def serve(self, topic: int, handler: Handler) -> None: ...
+
+    def on_link(self, listener: Callable[[NodeId, bool], None]) -> None: ...
+
+    def on_writable(self, listener: Callable[[NodeId], None]) -> None: ...
+
+    def connected(self, node: NodeId) -> bool: ...
+
+    def writable(self, node: NodeId) -> bool: ...
+
+
+class Timer(Protocol):
+    """What call_later returns."""
+
+    def cancel(self) -> object: ...
+
+
+class Loop(Protocol):
+    """What is needed of an event loop."""
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+
+
+class DeadLetters(Protocol):
+    """How dead letters of queues with the strategy at-least-once go on: the broker."""
+
+    def dead_letter_confirmed(
+        self,
+        queue: Any,
+        reason: Any,
+        message: tuple[str, str, bytes, bool],
+        now: int,
+        on_answer: Callable[[bool], None],
+    ) -> None:
+        """Route one message onward; told True once every queue it went to has confirmed it, False if one refused it or there
+        is nowhere to go."""

@@ -1,0 +1,563 @@
+"""One quorum queue as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
+
+    session        what clients of this node say: to the leader, wherever it is, through `way`
+    subscriptions  the consumers of this node, by the number the session gave them
+    member         the queue's machine and log, if this node has them; then what its consumers get is read here
+    leading        what only the leader's node does; None elsewhere
+    attention      of the leader's node, where there is no member here and the queue is in use
+
+What a client asks for is said to the group and answered when it was applied. Nothing is delivered from within a round of the
+groups: effects gather until the host pumps.
+
+A queue without a leader takes what is published until WAITING_BYTES_MAX wait for an answer; then it refuses more: a publisher
+that wants confirms is told so (nack), any other one loses its channel (ResourceExhausted). Consumers and gets wait, declaring
+answers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
+from broker.message import Run
+from broker.names import labelled
+from broker.pending import Pending
+from broker.policy import EffectiveArguments
+from broker.queue_type import Got, Outcome, QueueStatistics, Slice
+from broker.records import QueueRecord
+from native.content import take
+from quorum.attention import Attention
+from quorum.bodies import Body
+from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, Tick
+from quorum.consumers import Consumer as MachineConsumer
+from quorum.effects import ActiveChanged, Deliver, Effect, TimedOut
+from quorum.leading import Leading
+from quorum.letters import NO_NEWS, Fetched, News
+from quorum.member import Member
+from quorum.ports import Driver
+from quorum.rules import rules_for
+from quorum.session import Asker, Owner, Portion, Session
+from quorum.subscription import Portion as Delivery
+from quorum.subscription import Subscription, without_first
+from quorum.way import Way
+from raft.errors import Damaged
+from raft.messages import NodeId, node_of
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+
+WAITING_BYTES_MAX = 32 << 20
+RUN_BYTES_MAX = 31 << 20  # an entry must fit raft/settings.py, entry_bytes_max, with what stands beside the run in it
+DELIVERY_BYTES_MAX = 1 << 20  # given to a client in one go
+FAILURES_MAX = 5  # in a row, until who asks for figures is given those that are known here
+UNKNOWN_INDEX = 1 << 63  # beyond all
+
+
+class QuorumQueue(Owner):
+    """See the module."""
+
+    def __init__(self, record: QueueRecord, effective: EffectiveArguments, kind: QuorumQueues, group: int) -> None:
+        self.record = record
+        self.group = group
+        self.deleted = False
+        self.rules = rules_for(record.arguments, effective)
+        self.session = Session(kind.key, self)
+        self.way = Way(group, kind.groups, kind.calls, kind.wall_ms, self.member_nodes, self.heard)
+        self.member: Member | None = None
+        self.leading: Leading | None = None
+        self.attention: Attention | None = None
+        self.subscriptions: dict[int, Subscription] = {}
+        self.news: News = NO_NEWS  # what a node without a member knows
+        self._kind = kind
+        self._by_consumer: dict[Consumer, Subscription] = {}
+        self._cancelling: set[int] = set()  # consumers that have left, while the group does not know
+        self._effects: deque[tuple[int, Effect]] = deque()  # with the index of the entry that they come of
+        self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
+        self._failures = 0  # of portions, since the last one that was answered
+        self._resync = False  # what is out to our consumers is to be looked up in the machine
+        self._figures = QueueStatistics()
+
+    # where it is
+
+    def member_nodes(self) -> Sequence[NodeId]:
+        return [node_of(member) for member in self.record.members]
+
+    def joined(self, driver: Driver, member: Member) -> None:
+        """This node has a member from now on."""
+        self.way.driver, self.way.bodies = driver, member.bodies
+        self.member = member
+        self.attention = None
+        self._resync = True
+        self._host.wake(self)
+
+    def left(self) -> None:
+        """This node has none any more."""
+        self._lead(False)
+        self.way.driver = self.way.bodies = self.member = None
+        self._effects.clear()
+        if self.subscriptions:
+            self.attend()
+
+    def leading_changed(self) -> None:
+        """The leadership has come to this node's member, or has left it."""
+        self._lead(self.way.leads)
+        self.try_again()
+
+    def _lead(self, leads: bool) -> None:
+        if self.leading is not None:
+            self.leading.end()
+            self.leading = None
+        if leads and not self.deleted:
+            assert self.member is not None, f"{self.record.name} is led from here, without a member"
+            self.leading = Leading(self, self._kind, self.member)
+            self.leading.begin()
+
+    def try_again(self) -> None:
+        """Somebody may be there to talk to."""
+        if self.deleted or not self.way.look_for():
+            return
+        if self.attention is not None:
+            self.attention.ask()
+        if not self.session.open:
+            self.session.open = True
+            self.session.flush()
+
+    @property
+    def finds_no_leader(self) -> bool:
+        """Whether something waits for one to be found."""
+        return not self.deleted and (
+            not self.session.open or (self.attention is not None and not self.attention.answered)
+        )
+
+    @property
+    def _host(self) -> Any:
+        return self._kind.host
+
+    # what the contract asks
+
+    @property
+    def ready_count(self) -> int:
+        return self.member.machine.state.ready.count if self.member is not None else self.news.ready
+
+    @property
+    def consumer_count(self) -> int:
+        return self._others() + len(self.subscriptions)
+
+    def _others(self) -> int:
+        """Consumers of other nodes."""
+        if self.member is None:
+            return max(0, self.news.consumers - len(self.subscriptions) - len(self._cancelling))
+        return sum(1 for one in self._subscribed() if one.key[:2] != self.session.key)
+
+    def _subscribed(self) -> Iterable[MachineConsumer]:
+        """Consumers of all nodes, as the machine here knows them."""
+        return self.member.machine.state.consumers.subscribed() if self.member is not None else ()
+
+    def consume(self, consumer: Consumer, now: int) -> Pending[None]:
+        """Answered when the group knows the consumer; it waits for a leader if there is none."""
+        self._check_access(consumer)
+        number = self.session.new_number()
+        subscription = Subscription(consumer, number)
+        self.subscriptions[number] = self._by_consumer[consumer] = subscription
+        consumer.active = not self.rules.single_active
+        timeout = consumer.arguments.get("x-consumer-timeout")
+        op = Consume(
+            self.session.consumer_key(number), consumer.tag, consumer.prefetch, consumer.no_ack, consumer.exclusive,
+            consumer.priority, timeout,
+        )  # fmt: skip
+        answer: Pending[None] = Pending()
+        self.session.say(op, partial(self._consumed, subscription, answer))
+        self.attend()
+        self.session.flush()
+        return answer
+
+    def attend(self) -> None:
+        """Where this node has no member, have another one read for its consumers, and tell how the queue is."""
+        if self.member is None and not self.deleted:
+            if self.attention is None:
+                self.attention = Attention(self, self._kind)
+            self.attention.want()
+
+    def _check_access(self, consumer: Consumer) -> None:
+        """As far as is known here; what other nodes say at the same time the machine puts in order."""
+        exclusive = any(one.consumer.exclusive for one in self.subscriptions.values())
+        if self.member is None:
+            exclusive = exclusive or (self.news.exclusive and not self._cancelling)
+        else:
+            exclusive = exclusive or any(one.exclusive for one in self._subscribed() if one.key[:2] != self.session.key)
+        if exclusive or (consumer.exclusive and (self.consumer_count or self.rules.single_active)):
+            raise self._in_use()
+
+    def _consumed(self, subscription: Subscription, answer: Pending[None], result: Any) -> None:
+        if not isinstance(result, Answer):
+            subscription.known = True
+            answer.resolve(None)
+            self._host.wake(self)
+            return
+        if subscription.number in self.subscriptions:
+            self._forget(subscription)
+        answer.fail(self._in_use())
+
+    def _in_use(self) -> AccessRefused:
+        return AccessRefused(f"{self._label} in exclusive use")
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        subscription = self._by_consumer.get(consumer)
+        if subscription is None:
+            return
+        self._forget(subscription)
+        for delivery in subscription.waiting:
+            self._give_back(subscription.number, delivery)
+        self._cancelling.add(subscription.number)
+        key = self.session.consumer_key(subscription.number)
+        self.session.say(Cancel(key, Held.STAYS), partial(self._cancelled, subscription.number))
+        self._host.wake(self)
+
+    def _cancelled(self, number: int, _: Any) -> None:
+        self._cancelling.discard(number)
+
+    def _forget(self, subscription: Subscription) -> None:
+        del self.subscriptions[subscription.number]
+        del self._by_consumer[subscription.consumer]
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        if self.rules.single_active:
+            raise ResourceLocked(f"cannot obtain access to {self._label}: it has a single active consumer")
+        answer: Pending[Got | None] = Pending()
+        number = self.session.new_number()
+        key = self.session.consumer_key(number)
+        self.attend()
+        self.session.say(Get(key), partial(self._got, answer, number, no_ack))
+        self.session.flush()
+        return answer
+
+    @property
+    def _label(self) -> str:
+        return labelled("queue", self.record.name, self.record.vhost)
+
+    def _got(self, answer: Pending[Got | None], number: int, no_ack: bool, result: Any) -> None:
+        if not isinstance(result, Fetched):
+            if result is Answer.NOT_ACTIVE:
+                answer.fail(ResourceLocked(f"cannot obtain access to {self._label}: it has a single active consumer"))
+            else:
+                answer.resolve(None)
+            return
+        self._figures.got += 1
+        got, body = result.got, result.body
+        if no_ack:  # held by the group until now: the message was not to be lost on the way
+            self.session.settle(number, got.message_id, 1, Outcome.ACKNOWLEDGED)
+            self.session.flush()
+        piece = self._slice(number, Delivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body)
+        answer.resolve(Got(piece, body.content, got.remaining))
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        if self.deleted:
+            return
+        self.session.settle(piece.handle, piece.sequence, piece.count, outcome)
+        if outcome is Outcome.ACKNOWLEDGED:
+            self._figures.acknowledged += piece.count
+
+    def pump(self, now: int) -> None:
+        if self.deleted:
+            return
+        if self._resync:
+            self._look_up()
+        while self._effects:
+            index, effect = self._effects.popleft()
+            self._perform(index, effect, now)
+        for subscription in list(self.subscriptions.values()):
+            if subscription.waiting and subscription.known:
+                self._deliver(subscription)
+        self.session.flush()
+
+    def used(self, now: int) -> Pending[None] | None:
+        """What is said here is to be counted before the answer, and what others have said too. Where nobody leads, what is
+        known here has to do."""
+        if self.leading is not None and self.session.idle:
+            self.leading.used(now)
+            return None
+        if self.deleted or not self.session.open or not self.way.look_for():
+            return None
+        self.attend()
+        answer: Pending[None] = Pending()
+        self._counting[answer] = UNKNOWN_INDEX
+        self.session.say(Tick(), partial(self._counted, answer))
+        self.session.flush()
+        return answer
+
+    def _counted(self, answer: Pending[None], _: Any) -> None:
+        if answer not in self._counting:
+            return
+        self._kind.used(self)
+        self._counting[answer] = 0 if self.leading is not None else self.news.applied
+        self._count_at_last()
+
+    def _count_at_last(self, all_of_them: bool = False) -> None:
+        """Tell those who wait for figures that the figures are there."""
+        applied = self.member.machine.state.applied if self.member is not None else self.news.applied
+        for answer, index in list(self._counting.items()):
+            if index <= applied or all_of_them:
+                del self._counting[answer]
+                answer.resolve(None)
+
+    def purge(self, now: int) -> Pending[int]:
+        answer: Pending[int] = Pending()
+
+        def purged(result: Any) -> None:
+            answer.resolve(result.messages if isinstance(result, Purged) else 0)
+
+        self.session.say(Purge(), purged)
+        self.session.flush()
+        return answer
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        self.rules = rules_for(self.record.arguments, effective)
+        if self.leading is not None:
+            self.leading.keep_rules()
+
+    def statistics(self) -> QueueStatistics:
+        """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
+        figures = self._figures
+        figures.consumers = self.consumer_count
+        figures.ready = figures.persistent = self.ready_count
+        figures.state = "running" if self.way.leader() else "minority"
+        figures.details = {"leader": self.way.leader(), "members": self.member_nodes()}
+        if self.member is not None:
+            machine = self.member.machine.figures()
+            figures.ready_bytes = machine.ready_bytes
+            figures.unacknowledged = machine.unacknowledged
+            figures.unacknowledged_bytes = machine.unacknowledged_bytes
+            figures.persistent += machine.unacknowledged
+            figures.disk_reads = self.member.bodies.reads
+            figures.details |= {"delayed": machine.delayed, "dead": machine.dead, "dead_bytes": machine.dead_bytes}
+        else:
+            figures.ready_bytes = self.news.ready_bytes
+            figures.unacknowledged = self.news.unacknowledged
+            figures.unacknowledged_bytes = self.news.unacknowledged_bytes
+            figures.persistent += self.news.unacknowledged
+        figures.single_active_consumer_tag = self._active_tag()
+        return figures
+
+    def _active_tag(self) -> str | None:
+        if self.member is not None:
+            active = self.member.machine.state.consumers.active
+            return active.tag if active is not None else None
+        return next((one.consumer.tag for one in self.subscriptions.values() if one.consumer.active), None)
+
+    # publishing, as the driver does it
+
+    def publish(self, run: Run, receipt: Receipt | None) -> None:
+        """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
+        if len(run.content) > RUN_BYTES_MAX or (
+            self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open
+        ):
+            if receipt is None:
+                raise ResourceExhausted(self._no_room(run))
+            receipt.refused()
+            return
+        self._figures.published += run.count
+        self.session.enqueue(run, receipt)
+        if self.member is None:
+            self.attend()
+        self._host.wake(self)
+
+    def _no_room(self, run: Run) -> str:
+        if len(run.content) > RUN_BYTES_MAX:
+            return f"{self._label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {len(run.content)}"
+        return f"{self._label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
+
+    def close(self) -> None:
+        """The queue is deleted. What was published to it counts as confirmed."""
+        self.deleted = True
+        self._lead(False)
+        self._count_at_last(all_of_them=True)
+        for asker in self.session.close():
+            self._answer_last(asker)
+        self.subscriptions.clear()
+        self._by_consumer.clear()
+        self._effects.clear()
+
+    def _answer_last(self, asker: Asker) -> None:
+        if isinstance(asker, Receipt):
+            asker.accepted()
+        elif asker is not None:
+            asker(None)
+
+    # what the session asks (Owner)
+
+    def send(self, portion: Portion, attempt: int) -> None:
+        self.way.propose(portion.ops, partial(self._proposed, portion, attempt))
+
+    def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
+        if results is None:
+            self.session.failed(attempt)
+        else:
+            self._failures = 0
+            self.session.answered(portion, attempt, results)
+
+    def enqueued(self, receipt: Receipt, result: Any) -> None:
+        if result is Answer.ACCEPTED or result is Answer.DUPLICATE:
+            receipt.accepted()
+        else:
+            receipt.refused()
+
+    def lost_touch(self) -> None:
+        self._failures += 1
+        if self._failures > FAILURES_MAX:
+            self._count_at_last(all_of_them=True)
+        if not self.deleted:
+            self._kind.look_for_leader(self)
+
+    def heard(self, news: News) -> None:
+        """From the leader's node, of a queue that has no member here."""
+        self.news = news
+        if self.member is None:
+            self._active_is(news.active)
+
+    # what the member asks (Performer)
+
+    def wants(self, node: int, incarnation: int) -> bool:
+        return (node, incarnation) == self.session.key or (self.leading is not None and self.leading.serves(node))
+
+    def applied(self, index: int, effects: Sequence[Effect]) -> None:
+        if not self._effects:
+            self._host.wake(self)
+        self._effects += [(index, effect) for effect in effects]
+
+    def moved(self) -> None:
+        if self.leading is not None:
+            self.leading.look_at_deadline()
+        if self._counting:
+            self._count_at_last()
+
+    def restored(self) -> None:
+        self._effects.clear()
+        self._resync = True
+        self._host.wake(self)
+
+    # steps
+
+    def _perform(self, index: int, effect: Effect, now: int) -> None:
+        if type(effect) is Deliver:
+            key = effect.consumer
+            if key[:2] == self.session.key:
+                self.deliver(key.number, _delivery(effect))
+            elif self.leading is not None:
+                self.leading.deliver(effect)
+        elif type(effect) is ActiveChanged:
+            self._active_is(effect.consumer)
+            if self.leading is not None:
+                self.leading.tell_news()
+        elif type(effect) is TimedOut:
+            if effect.consumer[:2] == self.session.key:
+                self.timed_out(effect.consumer.number)
+            elif self.leading is not None:
+                self.leading.tell_timed_out(effect.consumer)
+        elif self.leading is not None:
+            self.leading.perform(index, effect, now)
+
+    def deliver(self, number: int, delivery: Delivery) -> None:
+        """Messages have come for a consumer of this node."""
+        subscription = self.subscriptions.get(number)
+        if subscription is None:
+            self._give_back(number, delivery)  # its client left before they came
+        elif not subscription.take(delivery):
+            self._missed()
+
+    def _missed(self) -> None:
+        """Something on the way was lost: what is out is looked up where it is known."""
+        if self.member is not None:
+            self._resync = True
+            self._host.wake(self)
+        elif self.attention is not None:
+            self.attention.missed()
+
+    def _give_back(self, number: int, delivery: Delivery) -> None:
+        self.session.settle(number, delivery.first_id, delivery.length, Outcome.RETURNED)
+        self._host.wake(self)
+
+    def _look_up(self) -> None:
+        """The machine knows what our consumers have been given, also by entries that this member never saw."""
+        self._resync = False
+        if self.member is None:
+            return
+        machine = self.member.machine
+        self._active_is(self.member.active)
+        for subscription in list(self.subscriptions.values()):
+            key = self.session.consumer_key(subscription.number)
+            for effect in machine.checked_out(key, subscription.next_id):
+                subscription.skip_to(effect.first_id)  # what lies between was settled
+                subscription.take(_delivery(effect))
+
+    def _active_is(self, active: ConsumerKey | None) -> None:
+        if not self.rules.single_active:
+            return
+        for subscription in self.subscriptions.values():
+            subscription.consumer.active = active == (*self.session.key, subscription.number)
+
+    def timed_out(self, number: int) -> None:
+        """A consumer of this node did not settle in time. What is out to it can still be settled."""
+        subscription = self.subscriptions.get(number)
+        if subscription is not None:
+            consumer = subscription.consumer
+            self.cancel(consumer, 0)
+            consumer.sink.consumer_cancelled(consumer)
+
+    def _deliver(self, subscription: Subscription) -> None:
+        """As much as its client can be given now."""
+        consumer = subscription.consumer
+        while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
+            delivery = subscription.waiting[0]
+            body = self._body(delivery)
+            if body is None:
+                return
+            count = delivery.length
+            if count > 1 and len(body.content) > DELIVERY_BYTES_MAX:
+                count = take(body.content, body.position, count, DELIVERY_BYTES_MAX)[0]
+            if count == delivery.length:
+                subscription.waiting.popleft()
+            else:
+                subscription.waiting[0] = without_first(delivery, count)
+                delivery = delivery._replace(length=count)
+            piece = self._slice(subscription.number, delivery, body)
+            if piece.redelivered:
+                self._figures.redelivered += count
+            if consumer.no_ack:
+                self._figures.delivered_no_ack += count
+                self.session.settle(subscription.number, delivery.first_id, count, Outcome.ACKNOWLEDGED)
+            else:
+                self._figures.delivered += count
+            consumer.deliver(piece, body.content)
+
+    def _body(self, delivery: Delivery) -> Body | None:
+        """None: it cannot be read here. The member is given up then, and what is out is looked up in its successor."""
+        if isinstance(delivery.source, Body):
+            return delivery.source
+        if self.member is None:
+            return None
+        try:
+            return self.member.bodies.get(delivery.source)
+        except Damaged as damage:
+            self._kind.groups.damaged(self.group, damage)
+            return None
+
+    def _slice(self, number: int, delivery: Delivery, body: Body) -> Slice:
+        headers: dict[str, Any] | None = None
+        if delivery.acquired_count:
+            headers = {"x-acquired-count": delivery.acquired_count}
+            if delivery.delivery_count:
+                headers["x-delivery-count"] = delivery.delivery_count
+        redelivered = bool(delivery.acquired_count) or body.delivered_elsewhere
+        return Slice(
+            self, number, delivery.first_id, delivery.length, body.position, body.exchange, body.routing_key, redelivered,
+            headers,
+        )  # fmt: skip
+
+
+def _delivery(effect: Deliver) -> Delivery:
+    return Delivery(effect.first_id, effect.piece.length, effect.delivery_count, effect.acquired_count, effect.piece)

@@ -1,0 +1,290 @@
+"""Nodes with quorum queues in one thread: real groups over simulated disks, joined in memory, in virtual time.
+
+Each node has what a real one has below its broker: log, store, groups, calls, quorum queues. The broker above is whatever the
+test hands in: a QueueHost whose turns end by `turn`. Letters take DELAY_S; a cut loses them and breaks the links of calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from broker.policy import effective_arguments
+from broker.queue_type import QueueHost
+from broker.records import QueueRecord
+from node.peer_calls import CallEars, PeerCalls
+from quorum.commands import SessionKey
+from quorum.driver import QuorumQueues
+from quorum.queue import QuorumQueue
+from raft.driver import SnapshotRules
+from raft.groups import Groups
+from raft.messages import MemberId, NodeId, member_id
+from raft.node_log import RaftStore, StoreLimits
+from raft.settings import Settings
+from storage.beside_loop import AtOnce
+from storage.log_users import LogUsers
+from storage.wal import LogCore
+from storage.wal_facts import load_or_create
+from storage.wal_replay import Replay
+from storage.wal_writer import LogWriter
+from tests.sim.clock import SimLoop
+from tests.sim.disk import SimDisk
+
+DELAY_S = 0.001
+LOG_ID = bytes(range(16))
+LOGGER = logging.getLogger("test.quorum")
+DISK_ID = 7
+
+
+class Wire:
+    """The links of one node's calls. Fulfils node.peer_calls.Wire."""
+
+    def __init__(self, node: QuorumNode) -> None:
+        self.node = node
+        self.ears: CallEars
+        self.ways: dict[NodeId, deque[bytes]] = {}
+
+    def hear_calls(self, ears: CallEars) -> None:
+        self.ears = ears
+
+    def send_call(self, node: NodeId, letter: bytes) -> None:
+        way = self.ways.get(node)
+        if way is not None:
+            way.append(letter)
+            self.node.cluster.loop.call_later(DELAY_S, self._arrive, node, way)
+
+    def calls_waiting(self, node: NodeId) -> int:
+        return sum(map(len, self.ways.get(node, ())))
+
+    def _arrive(self, node: NodeId, way: deque[bytes]) -> None:
+        if self.ways.get(node) is not way or not way:
+            return  # that link is gone, and what was on it
+        letter = way.popleft()
+        self.node.cluster.nodes[node].wire.ears.receive(self.node.number, letter)
+        self.ears.drained(node)
+
+
+class QuorumNode:
+    """One process, from start to kill."""
+
+    def __init__(self, cluster: Cluster, number: NodeId, disk: SimDisk, incarnation: int) -> None:
+        self.cluster = cluster
+        self.number = number
+        self.disk = disk
+        self.incarnation = incarnation
+        self.alive = True
+        self.failures: list[str] = []
+        facts = load_or_create(disk, LOG_ID)
+        replay = Replay(disk, facts, salvage=True)
+        self.store = RaftStore(disk, cluster.limits, AtOnce(), cluster.new_replica, cluster.findings.append)
+        for _ in self.store.recover(replay, facts.first_file):
+            pass
+        end = replay.finish()
+        self.store.finish(end)
+        core = LogCore(facts.log_id, end, 1 << 20)
+        self.log = LogWriter(core, disk, cluster.loop, facts, on_failed=self._stop, commit_inline_bytes_max=None)
+        self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self.groups = Groups(
+            number,
+            incarnation,
+            loop=cluster.loop,
+            clock=cluster.loop.clock,
+            net=self,
+            log=self.log,
+            random=cluster.random.random,
+            on_failed=self._stop,
+            on_leading=lambda driver: self.kind.leading_changed(driver.group),
+            on_damaged=lambda driver, damage: self._repair(driver.group, damage),
+        )
+        self.store.on_damaged = self.groups.damaged
+        self.wire = Wire(self)
+        self.calls = PeerCalls(self.wire, cluster.loop, LOGGER)
+        self.kind = QuorumQueues(
+            SessionKey(number, incarnation),
+            DISK_ID,
+            groups=self.groups,
+            store=self.store,
+            calls=self.calls,
+            loop=cluster.loop,
+            wall_ms=cluster.wall_ms,
+            new_replica=cluster.new_replica,
+            set_members=cluster.set_members,
+            incarnation_of=cluster.incarnation_of,
+            node_name=f"n{number}",
+            settings=cluster.settings,
+            rules=cluster.rules,
+            on_damaged=self._repair,
+        )
+
+    def queue(self, record: QueueRecord) -> QuorumQueue:
+        return self.kind.queues[(1 << 32) + record.id]
+
+    def send(self, node: NodeId, letter: bytes) -> None:
+        """Raft's letters: the port Net."""
+        if self.alive:
+            self.cluster.carry(self, node, letter)
+
+    def kill(self) -> None:
+        """kill -9: connections break at once, the disk keeps what was written."""
+        self.alive = False
+        self.groups.close()
+        self.log._broken = True
+        self.disk.kill()
+        self.cluster.cut_off(self.number)
+
+    def _repair(self, group: int, damage: Any) -> None:
+        self.kind.damaged(group)
+        self.store.repair(group, damage, lambda member: self.kind.lives_again(group))
+
+    def _stop(self, reason: str) -> None:
+        self.failures.append(reason)
+
+
+class Cluster:
+    """The nodes 1 to `count`. `host_of` makes the host of a node's queues."""
+
+    def __init__(
+        self,
+        count: int,
+        host_of: Callable[[NodeId], QueueHost],
+        wall_ms: Callable[[], int] | None = None,
+        **options: Any,
+    ) -> None:
+        self.random = Random(options.get("seed", 1))
+        self.loop = SimLoop()
+        self.limits: StoreLimits = options.get("limits", StoreLimits(log_files_kept=0, entries_kept=0))
+        self.settings: Settings = options.get("settings", Settings())
+        self.rules: SnapshotRules = options.get("rules", SnapshotRules())
+        self.wall_ms = wall_ms or self.loop.clock.wall_ms
+        self.host_of = host_of
+        self.findings: list[str] = []
+        self.records: dict[int, QueueRecord] = {}
+        self.cuts: set[frozenset[NodeId]] = set()
+        self._replicas = 1000
+        self.nodes: dict[NodeId, QuorumNode] = {}
+        for number in range(1, count + 1):
+            self.start(number, SimDisk())
+        self.join_all()
+
+    # what the cluster's metadata would do
+
+    def declare(self, name: str, members: Sequence[NodeId], home: NodeId = 1, **arguments: Any) -> QueueRecord:
+        """Open the queue on every node."""
+        number = len(self.records) + 1
+        founders = tuple(member_id(node, DISK_ID) for node in members)
+        record = QueueRecord("/", name, "quorum", True, False, False, arguments, number, f"n{home}", members=founders)
+        self.records[number] = record
+        for node in self.alive():
+            self.open(node, record)
+        return record
+
+    def open(self, node: QuorumNode, record: QueueRecord) -> QuorumQueue:
+        node.kind.check(record)
+        node.kind.open(record, effective_arguments(record, None, None), self.wall_ms())
+        return node.queue(record)
+
+    def set_members(self, record: QueueRecord, members: tuple[MemberId, ...]) -> None:
+        changed = QueueRecord(*(getattr(record, field) for field in record.__slots__ if field != "members"), members)
+        self.records[record.id] = changed
+        for node in self.alive():
+            self.loop.call_soon(node.kind.members_changed, changed)
+
+    def incarnation_of(self, node: NodeId) -> int | None:
+        return self.nodes[node].incarnation if node in self.nodes else None
+
+    def new_replica(self) -> int:
+        self._replicas += 1
+        return self._replicas
+
+    # nodes and what joins them
+
+    def start(self, number: NodeId, disk: SimDisk) -> QuorumNode:
+        before = self.nodes.get(number)
+        node = self.nodes[number] = QuorumNode(self, number, disk, before.incarnation + 1 if before else 1)
+        node.kind.attach(self.host_of(number))
+        for record in self.records.values():
+            self.open(node, record)
+        return node
+
+    def restart(self, number: NodeId, disk: SimDisk | None = None) -> QuorumNode:
+        """A new process of a killed node."""
+        assert not self.nodes[number].alive
+        node = self.start(number, disk or self.nodes[number].disk)
+        self.join_all()
+        return node
+
+    def alive(self) -> list[QuorumNode]:
+        return [node for node in self.nodes.values() if node.alive]
+
+    def join_all(self) -> None:
+        for node in self.alive():
+            for other in self.alive():
+                if node.number < other.number and frozenset((node.number, other.number)) not in self.cuts:
+                    self._join(node, other)
+
+    def _join(self, one: QuorumNode, other: QuorumNode) -> None:
+        if other.number in one.wire.ways:
+            return
+        for node, peer in ((one, other), (other, one)):
+            node.wire.ways[peer.number] = deque()
+            node.groups.add_node(peer.number)
+            node.groups.connected(peer.number)
+        for node, peer in ((one, other), (other, one)):
+            node.wire.ears.link_came(peer.number)
+
+    def cut(self, one: NodeId, other: NodeId) -> None:
+        """Nothing passes between the two any more."""
+        self.cuts.add(frozenset((one, other)))
+        for node, peer in ((one, other), (other, one)):
+            if self.nodes[node].wire.ways.pop(peer, None) is not None and self.nodes[node].alive:
+                self.nodes[node].groups.disconnected(peer)
+                self.nodes[node].wire.ears.link_went(peer)
+
+    def cut_off(self, number: NodeId) -> None:
+        for other in self.nodes:
+            if other != number:
+                self.cut(number, other)
+                self.cuts.discard(frozenset((number, other)))
+
+    def heal(self) -> None:
+        self.cuts.clear()
+        self.join_all()
+
+    def carry(self, sender: QuorumNode, to: NodeId, letter: bytes) -> None:
+        self.loop.call_later(DELAY_S, self._arrive, sender, to, letter)
+
+    def _arrive(self, sender: QuorumNode, to: NodeId, letter: bytes) -> None:
+        receiver = self.nodes.get(to)
+        cut = frozenset((sender.number, to)) in self.cuts
+        if receiver is not None and receiver.alive and sender.alive and not cut:
+            receiver.groups.receive(sender.number, letter)
+
+    # time
+
+    def run(self, seconds: float) -> None:
+        """A tick of each node every tenth of a second."""
+        until = self.loop.time() + seconds
+        while self.loop.time() < until - 1e-9:
+            self.loop.run_for(min(0.1, until - self.loop.time()))
+            for node in self.alive():
+                node.kind.tick(self.wall_ms())
+        for node in self.nodes.values():
+            assert node.failures == [], f"node {node.number} failed: {node.failures}"
+
+    def leader(self, record: QueueRecord, within_s: float = 5.0) -> QuorumNode:
+        """The node that leads the queue's group, waited for."""
+        until = self.loop.time() + within_s
+        while True:
+            leaders = [node for node in self.alive() if node.queue(record).way.leads]
+            if leaders:
+                return max(leaders, key=lambda node: node.queue(record).way.driver.standing.term)  # type: ignore[union-attr]
+            assert self.loop.time() < until, f"no leader of {record.name} within {within_s} s"
+            self.loop.run_for(0.01)
+
+    def close(self) -> None:
+        for node in self.alive():
+            node.groups.close()
+            node.log.close()
