@@ -162,6 +162,14 @@ class Consumers:
                     return enough
         return room
 
+    def may_receive(self, consumer: Consumer) -> bool:
+        """Whether it is given messages as long as it has room."""
+        return (
+            consumer.status is Status.UP
+            and consumer.suspected_at is None
+            and (not self.single_active or consumer is self.active)
+        )
+
     def in_turn(self) -> Iterator[Consumer]:
         """Those that stand in a line, each line in its order."""
         for priority in self._priorities:
@@ -174,12 +182,7 @@ class Consumers:
 
     def _line_up(self, consumer: Consumer) -> None:
         """Into the line, or out of it."""
-        stands = (
-            consumer.status is Status.UP
-            and consumer.holding.count < consumer.window
-            and consumer.suspected_at is None
-            and (not self.single_active or consumer is self.active)
-        )
+        stands = consumer.holding.count < consumer.window and self.may_receive(consumer)
         if stands == consumer.in_line:
             return
         consumer.in_line = stands

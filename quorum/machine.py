@@ -205,7 +205,7 @@ class QueueMachine:
                 no_ack=one.no_ack,
                 exclusive=one.exclusive,
                 status="suspected" if one.suspected_at is not None else one.status.name.lower(),
-                active=one.status is Status.UP and (not consumers.single_active or one is consumers.active),
+                active=consumers.may_receive(one),
                 unacknowledged=one.holding.count,
             )
             for one in consumers.subscribed()
