@@ -83,3 +83,18 @@ class Pending(Generic[T]):
 
         self.then(pass_on, seen.fail)
         return seen
+
+    def then_ask(self, ask: Callable[[T], Pending[U]]) -> Pending[U]:
+        """The answer to what is asked when this one is there; an error that `ask` raises becomes the answer."""
+        answer: Pending[U] = Pending()
+
+        def go_on(value: T) -> None:
+            try:
+                asked = ask(value)
+            except BrokerError as error:
+                answer.fail(error)
+            else:
+                asked.then(answer.resolve, answer.fail)
+
+        self.then(go_on, answer.fail)
+        return answer

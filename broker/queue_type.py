@@ -112,8 +112,9 @@ class Queue(Protocol):
     @property
     def consumer_count(self) -> int: ...
 
-    def consume(self, consumer: Consumer, now: int) -> None:
-        """Add a consumer. Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""
+    def consume(self, consumer: Consumer, now: int) -> Pending[None] | None:
+        """Add a consumer. Raises AccessRefused when the queue is, or would have to be, consumed exclusively. None: it consumes
+        now; otherwise that is decided elsewhere, and the answer comes before the first delivery."""
 
     def cancel(self, consumer: Consumer, now: int) -> None:
         """Remove a consumer. What it still holds stays out until it is settled. Unknown consumers are ignored."""
@@ -130,8 +131,9 @@ class Queue(Protocol):
         """Deliver what consumers have room for, and drop what is too old when it comes to the head. Called by the host
         after `wake`, and when a sink is writable again."""
 
-    def used(self, now: int) -> None:
-        """Somebody declared the queue again or asked how it is: the time of `x-expires` begins anew."""
+    def used(self, now: int) -> Pending[None] | None:
+        """Somebody declared the queue again or asked how it is: the time of `x-expires` begins anew. None: `ready_count` and
+        `consumer_count` are right; otherwise they are what was known here last, and right when this is answered."""
 
     def purge(self, now: int) -> Pending[int]:
         """Drop all ready messages; answers how many, once that is durable."""

@@ -15,7 +15,7 @@ from broker import arguments as argument_rules
 from broker import names, permissions
 from broker.consumer import Consumer
 from broker.deliveries import Held, Unacknowledged
-from broker.errors import NotAllowed, NotSupported, PreconditionFailed
+from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, Outcome, Queue, Slice
@@ -101,11 +101,23 @@ class Session(Topology):
             priority=arguments.get("x-priority", 0),
             arguments=arguments,
         )
-        found.consume(consumer, now)
+        consuming = found.consume(consumer, now)
         self._consumers[consumer.tag] = consumer
         self._broker.consumer_added(consumer)
         self._broker.wake(found)
-        return Pending.of(consumer.tag)
+        return Pending.of(consumer.tag) if consuming is None else self._consumes_later(consumer, consuming)
+
+    def _consumes_later(self, consumer: Consumer, consuming: Pending[None]) -> Pending[str]:
+        answer: Pending[str] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            if self._consumers.get(consumer.tag) is consumer:
+                del self._consumers[consumer.tag]
+                self._broker.consumer_removed(consumer)
+            answer.fail(error)
+
+        consuming.then(lambda _: answer.resolve(consumer.tag), refused)
+        return answer
 
     def _consumable(self, queue: str, no_ack: bool, arguments: dict[str, Any]) -> Queue:
         if is_reply_name(queue):

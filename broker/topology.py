@@ -21,6 +21,7 @@ from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.permissions import Access, ResourceKind
 from broker.publish import Publishing
+from broker.queue_type import Queue
 from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from broker.reply_to import is_reply_name
 
@@ -143,7 +144,7 @@ class Topology(Publishing):
         if passive:
             permissions.check_any(self._catalog, self.user, self.vhost, "queue", name)
             self._existing(name)
-            return Pending.of(self._declared(name, now))
+            return self._declared(name, now)
         is_server_named = not name
         if is_server_named:
             name = names.server_named(self._broker.random_bytes(16))
@@ -162,7 +163,7 @@ class Topology(Publishing):
         )
         if self._catalog.declared_queue(wish) is None:
             self._check_new_queue(wish, is_server_named)
-        return self._broker.submit(wish, now).map(lambda _: self._declared(name, now))
+        return self._broker.submit(wish, now).then_ask(lambda _: self._declared(name, now))
 
     def _check_new_queue(self, wish: commands.DeclareQueue, is_server_named: bool) -> None:
         default = self._catalog.vhosts[self.vhost].default_queue_type
@@ -181,12 +182,16 @@ class Topology(Publishing):
             raise names.not_found("queue", name, self.vhost)
         return Pending.of(Declared(name, 0, 1))
 
-    def _declared(self, name: str, now: int) -> Declared:
+    def _declared(self, name: str, now: int) -> Pending[Declared]:
         self._last_declared = name
         queue = self._broker.queue(self.vhost, name)
-        queue.used(now)
+        return self._counted(queue, now).map(lambda _: Declared(name, queue.ready_count, queue.consumer_count))
+
+    def _counted(self, queue: Queue, now: int) -> Pending[None]:
+        """Answered when the queue's counts are right, behind what its consumers can take."""
+        counted = queue.used(now)
         self._broker.deliver_from(queue, now)
-        return Declared(name, queue.ready_count, queue.consumer_count)
+        return Pending.of(None) if counted is None else counted
 
     def purge_queue(self, name: str, now: int) -> Pending[int]:
         name = self._named(name)
@@ -203,13 +208,22 @@ class Topology(Publishing):
         if record is None:
             return Pending.of(0)
         queue = self._existing(name).queue
-        if if_unused and queue.consumer_count:
-            raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} in use")
-        self._broker.deliver_from(queue, now)
-        ready = queue.ready_count
-        if if_empty and ready:
-            raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} not empty")
-        return self._broker.submit(commands.DeleteQueue(self.vhost, name, record.id), now).map(lambda _: ready)
+
+        def delete(_: None) -> Pending[int]:
+            if if_unused and queue.consumer_count:
+                raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} in use")
+            ready = queue.ready_count
+            if if_empty and ready:
+                raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} not empty")
+            return self._broker.submit(commands.DeleteQueue(self.vhost, name, record.id), now).map(lambda _: ready)
+
+        try:
+            counted = self._counted(queue, now)
+        except NotFound:  # its node is down: it deletes the queue when it is back
+            if if_unused or if_empty:
+                raise
+            counted = Pending.of(None)
+        return counted.then_ask(delete)
 
     # what all of them ask
 

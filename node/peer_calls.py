@@ -100,6 +100,8 @@ class PeerCalls:
         self._on_writable: list[Callable[[NodeId], None]] = []
         self._speaking: dict[NodeId, _Peer] = {}  # for whom something was gathered in this turn
         self._asked = 0
+        self._at_turn_end: list[Callable[[], None]] = []
+        self._turn_ends_soon = False
         wire.hear_calls(self)
 
     # what parts of this node use
@@ -122,6 +124,11 @@ class PeerCalls:
             return False
         self._say(peer, _TELL, topic, 0, payload)
         return True
+
+    def at_turn_end(self, call: Callable[[], None]) -> None:
+        """Call it once, before what was said in this turn leaves: what it says goes with it."""
+        self._at_turn_end.append(call)
+        self._end_turn_soon()
 
     def serve(self, topic: int, handler: Handler) -> None:
         """Have `handler(node, payload, answer)` called for each ask and tell. `answer` is None for a tell; for an ask it is to
@@ -228,10 +235,8 @@ class PeerCalls:
         if size > PART_BYTES:
             parts, size = [self._say_in_parts(peer, b"".join(parts), topic)], size % PART_BYTES or PART_BYTES
         peer.add(_ENTRY.pack(kind, topic, number, size), parts, size)
-        if peer.node not in self._speaking:
-            if not self._speaking:
-                self._loop.call_soon(self._end_turn)
-            self._speaking[peer.node] = peer
+        self._speaking[peer.node] = peer
+        self._end_turn_soon()
         if not peer.full and self._waiting(peer) > HIGH_BYTES:
             peer.full = True
 
@@ -248,7 +253,21 @@ class PeerCalls:
     def _waiting(self, peer: _Peer) -> int:
         return peer.gathered_bytes + self._wire.calls_waiting(peer.node)
 
+    def _end_turn_soon(self) -> None:
+        if not self._turn_ends_soon:
+            self._turn_ends_soon = True
+            self._loop.call_soon(self._end_turn)
+
     def _end_turn(self) -> None:
+        calls, self._at_turn_end = self._at_turn_end, []
+        try:
+            for call in calls:
+                call()
+        finally:
+            self._turn_ends_soon = False
+            self._speak()
+
+    def _speak(self) -> None:
         speaking, self._speaking = self._speaking, {}
         for node, peer in speaking.items():
             for letter in peer.take_letters():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker.queue_type import QueueHost, QueueType
@@ -12,7 +12,10 @@ from storage.wal import LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
+from tests.contract.far_kind import FarClassic
 from tests.contract.memory_queue import MemoryQueues
+from tests.contract.quorum_kinds import ClusteredKind
+from tests.contract.quorum_rules import QUORUM_RULES
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 
@@ -36,6 +39,8 @@ class Opened:
 class Kind:
     name: str
     open: Callable[[QueueHost, Path], Opened]  # with a directory of its own
+    differs: Mapping[str, str] = field(default_factory=dict)  # tests of rules that this kind does not have, and why not
+    node_acknowledges: bool = False  # for clients that do not: the queue's figures count that, too
 
 
 def open_memory(host: QueueHost, directory: Path) -> Opened:
@@ -44,20 +49,70 @@ def open_memory(host: QueueHost, directory: Path) -> Opened:
 
 def open_classic(host: QueueHost, directory: Path) -> Opened:
     """Over a log on a simulated disk: an append is durable once the loop has run."""
-    disk, loop, failures = SimDisk(), SimLoop(), list[str]()
-    facts = load_or_create(disk, bytes(range(16)))
-    replay = Replay(disk, facts)
-    kind = ClassicQueues(disk)
-    kind.recover(replay.chunks(), set())
-    core = LogCore(facts.log_id, replay.finish(), LOG_FILE_BYTES_MAX)
-    log = LogWriter(core, disk, loop, facts, on_failed=failures.append, commit_inline_bytes_max=None)
-    kind.attach(host, log)
+    on_disk = ClassicOnDisk(SimLoop(), host)
 
     def let_disk_finish() -> None:
-        loop.run_soon()
-        assert not failures, f"the log failed: {failures[0]}"
+        on_disk.loop.run_soon()
+        assert not on_disk.failures, f"the log failed: {on_disk.failures[0]}"
 
-    return Opened(kind, let_disk_finish, log.close)
+    return Opened(on_disk.kind, let_disk_finish, on_disk.log.close)
 
 
-KINDS = [Kind("memory", open_memory), Kind("classic", open_classic)]
+def open_far_classic(host: QueueHost, directory: Path) -> Opened:
+    """The same, on another node than the client's."""
+    homes: list[ClassicOnDisk] = []
+
+    def at_home(home_host: QueueHost) -> QueueType:
+        homes.append(ClassicOnDisk(loop, home_host))
+        return homes[0].kind
+
+    loop = SimLoop()
+    far = FarClassic(host, loop, at_home)
+
+    def let_disk_finish() -> None:
+        far.settle()
+        assert not homes[0].failures, f"the log failed: {homes[0].failures[0]}"
+
+    return Opened(far, let_disk_finish, homes[0].log.close)
+
+
+class ClassicOnDisk:
+    """The real kind, its log on a simulated disk."""
+
+    def __init__(self, loop: SimLoop, host: QueueHost) -> None:
+        self.loop = loop
+        self.failures: list[str] = []
+        disk = SimDisk()
+        facts = load_or_create(disk, bytes(range(16)))
+        replay = Replay(disk, facts)
+        self.kind = ClassicQueues(disk)
+        self.kind.recover(replay.chunks(), set())
+        core = LogCore(facts.log_id, replay.finish(), LOG_FILE_BYTES_MAX)
+        self.log = LogWriter(core, disk, loop, facts, on_failed=self.failures.append, commit_inline_bytes_max=None)
+        self.kind.attach(host, self.log)
+
+
+def open_quorum(nodes: int, members: Sequence[int], client: int, home: int) -> Callable[[QueueHost, Path], Opened]:
+    """On a cluster of so many nodes, whose client is connected to one of them."""
+
+    def open_it(host: QueueHost, directory: Path) -> Opened:
+        kind = ClusteredKind(host, nodes, members, client, home)
+        return Opened(kind, kind.settle, kind.close)
+
+    return open_it
+
+
+def kinds_for(test: str) -> list[Kind]:
+    """Those that keep the rules of this test."""
+    return [kind for kind in KINDS if test not in kind.differs]
+
+
+KINDS = [
+    Kind("memory", open_memory),
+    Kind("classic", open_classic),
+    Kind("classic-on-another-node", open_far_classic, node_acknowledges=True),
+    Kind("quorum-alone", open_quorum(1, [1], 1, 1), QUORUM_RULES),
+    Kind("quorum-on-the-leader", open_quorum(3, [1, 2, 3], 1, 1), QUORUM_RULES),
+    Kind("quorum-on-a-follower", open_quorum(3, [1, 2, 3], 2, 1), QUORUM_RULES),
+    Kind("quorum-without-a-member", open_quorum(3, [1, 2], 3, 1), QUORUM_RULES),
+]

@@ -19,6 +19,8 @@ from tests.contract.world import Taker, World, part
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
+    if request.function.__name__ in found.differs:
+        pytest.skip(found.differs[request.function.__name__])
     return found
 
 
@@ -390,6 +392,7 @@ def test_cancelling_leaves_what_is_out_with_the_client(world: World) -> None:
     world.turn()
     assert (taker.bodies, queue.statistics().unacknowledged, queue.ready_count) == ([b"a"], 1, 1)
     world.settle_all(consumer, taker)
+    world.turn()
     assert queue.statistics().unacknowledged == 0
 
 
@@ -478,6 +481,7 @@ def test_nobody_consumes_exclusively_where_there_is_a_single_active_consumer(wor
 def test_a_message_of_the_queues_ttl_dies_and_is_dead_lettered_as_expired(world: World) -> None:
     queue = world.queue(x_message_ttl=1_000, x_dead_letter_exchange="dlx")
     world.publish(queue, b"a")
+    world.turn()
     world.pass_time(999)
     assert (queue.ready_count, world.dead) == (1, [])
     world.pass_time(2)
@@ -489,6 +493,7 @@ def test_of_the_queues_ttl_and_the_messages_own_the_shorter_counts(world: World)
     queue = world.queue(x_message_ttl=1_000)
     world.publish(queue, b"short", expiration_ms=100)
     world.publish(queue, b"long", expiration_ms=100_000)
+    world.turn()
     world.pass_time(101)
     assert queue.ready_count == 1
     world.pass_time(900)
@@ -499,6 +504,7 @@ def test_a_message_expires_at_the_head_only(world: World) -> None:
     queue = world.queue()
     world.publish(queue, b"lives on")
     world.publish(queue, b"short", expiration_ms=100)
+    world.turn()
     world.pass_time(1_000)
     assert queue.ready_count == 2
     found = world.get(queue)
@@ -514,6 +520,7 @@ def test_a_message_that_expired_behind_another_is_not_delivered_after_it(world: 
     world.publish(queue, b"lives on")
     world.publish(queue, b"short", expiration_ms=100)
     world.publish(queue, b"too")
+    world.turn()
     world.pass_time(1_000)
     taker.writable = True
     world.wake(queue)
@@ -676,6 +683,7 @@ def test_a_message_is_dead_lettered_before_its_queue_forgets_it(world: World) ->
     order: list[str] = []
     world.on_dead_letter = lambda: order.append("dead-lettered")
     world.publish(queue, b"a")
+    world.turn()
     world.pass_time(11)
     order.append("forgotten" if queue.ready_count == 0 else "kept")
     assert order == ["dead-lettered", "forgotten"]
@@ -766,6 +774,7 @@ def test_an_auto_delete_queue_asks_to_go_when_its_last_consumer_leaves(world: Wo
     queue.cancel(first, world.now)
     assert world.to_delete == []
     queue.cancel(second, world.now)
+    world.turn()
     assert world.to_delete == [queue]
 
 
@@ -793,6 +802,7 @@ def test_use_begins_the_time_of_x_expires_anew(world: World, use: str) -> None:
         world.get(queue)
     else:
         queue.used(world.now)
+        world.turn()
     world.pass_time(600)
     assert world.to_delete == []
     world.pass_time(1_000)
@@ -832,6 +842,7 @@ def test_a_new_dead_letter_exchange_is_used_at_once(world: World) -> None:
     world.turn()
     queue.policy_changed(world.effective_with_policy(queue, dead_letter_exchange="dlx"), world.now)
     world.settle_all(consumer, taker, Outcome.REJECTED)
+    world.turn()
     assert [body for _, _, _, body, _ in world.dead] == [b"a"]
 
 
@@ -839,6 +850,7 @@ def test_a_new_expiry_counts_from_the_last_use(world: World) -> None:
     queue = world.queue()
     world.pass_time(10)
     queue.policy_changed(world.effective_with_policy(queue, expires=1_000), world.now)
+    world.turn()
     world.pass_time(1_001)
     assert world.to_delete == [queue]
 

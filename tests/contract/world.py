@@ -106,7 +106,9 @@ class World:
         """A durable queue with `x_max_length=3` and so on."""
         self._ids += 1
         named = {name.replace("_", "-"): value for name, value in arguments.items()}
-        record = QueueRecord("/", f"queue-{self._ids}", "classic", True, False, auto_delete, named, self._ids)
+        record = QueueRecord(
+            "/", f"queue-{self._ids}", self.opened.kind.name, True, False, auto_delete, named, self._ids
+        )
         self.opened.kind.check(record)
         return self.opened.kind.open(record, effective_arguments(record, None, None), self.now)
 
@@ -132,7 +134,7 @@ class World:
             woken, self.woken = self.woken, {}
             for queue in woken:
                 queue.pump(self.now)
-        self.opened.let_disk_finish()
+            self.opened.let_disk_finish()
 
     def pass_time(self, milliseconds: int) -> None:
         self.now += milliseconds
@@ -142,7 +144,11 @@ class World:
     def consumer(self, queue: Queue, tag: str = "c", **properties: Any) -> tuple[Consumer, Taker]:
         taker = Taker()
         consumer = Consumer(tag, queue, taker, **properties)
-        queue.consume(consumer, self.now)
+        consuming = queue.consume(consumer, self.now)
+        if consuming is not None:
+            self.opened.let_disk_finish()
+            assert consuming.answered, "whoever asked to consume was not answered"
+            consuming.then(lambda _: None, _unexpected)
         return consumer, taker
 
     def settle(self, consumer: Consumer | None, piece: Slice, outcome: Outcome) -> None:

@@ -42,7 +42,13 @@ CHAPTERS = {
     "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],
     "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],
     "Messages": ["native/content.py", "broker/tables.py"],
-    "The catalog": ["storage/lmdb_store.py", "node/metadata.py", "broker/catalog_commands.py"],
+    "The catalog": [
+        "storage/lmdb_store.py",
+        "node/catalog_store.py",
+        "node/catalog_state.py",
+        "node/metadata_machine.py",
+        "broker/catalog_commands.py",
+    ],
     "Classic queues": packing("classic"),
     "Replicated logs": [
         "raft/group_records.py",
@@ -53,7 +59,7 @@ CHAPTERS = {
         "raft/live_entries.py",
     ],
     "What members of a group say": ["raft/codec.py"],
-    "What nodes say to each other": ["raft/transport.py", "node/peer_calls.py"],
+    "What nodes say to each other": ["raft/transport.py", "node/peer_calls.py", "node/classic_calls.py"],
 }
 
 

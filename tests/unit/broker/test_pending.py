@@ -70,3 +70,26 @@ def test_an_error_of_the_change_becomes_the_answer() -> None:
 def test_a_bug_in_the_change_is_not_taken_for_an_answer() -> None:
     with pytest.raises(ZeroDivisionError):
         Pending.of(0).map(lambda value: 1 // value)
+
+
+def test_what_is_asked_after_an_answer_answers_in_its_place() -> None:
+    first, second = Pending[int](), Pending[str]()
+    asked: list[int] = []
+
+    def ask(value: int) -> Pending[str]:
+        asked.append(value)
+        return second
+
+    seen = Listener().listen(first.then_ask(ask))
+    first.resolve(3)
+    assert (asked, seen.values) == ([3], [])
+    second.resolve("three")
+    assert seen.values == ["three"]
+
+
+def test_nothing_is_asked_after_an_error_and_an_error_of_asking_becomes_the_answer() -> None:
+    def ask(value: int) -> Pending[int]:
+        raise PreconditionFailed(f"{value} is not it")
+
+    for pending, text in ((Pending[int].failed(NotFound("no")), "no"), (Pending.of(3), "3 is not it")):
+        assert [error.text for error in Listener().listen(pending.then_ask(ask)).errors] == [text]

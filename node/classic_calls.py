@@ -1,0 +1,394 @@
+"""What nodes say to each other about classic queues: topic CLASSIC of node/peer_calls.py. Little endian; `names` is
+exchange_len u8 | exchange | key_len u8 | routing key. The first byte says what it is.
+
+The node of the clients; what is asked, not told, is followed by what a good answer says:
+
+     1 publish    flags u8 (1: persistent, 2: redelivered, 4: expires) | priority u8 | queues u32 | count u32 | body_bytes u64 |
+                  number u64 (0: nobody waits for a receipt) | expiration_ms u64 | queue ids, each u64 | names | content
+     2 settle     outcome u8 | number u64 of the consumer or get | tags: first u64 | end u64, not included
+     3 credit     number u64 | bytes u64 that may come beside those that may come already
+     4 cancel     number u64
+     5 prefetch   number u64 | prefetch u32
+     6 consume    queue u64 | number u64 | exclusive u8 | prefetch u32 | priority i64 | credit u64 | tag, all that follows
+                  -> active u8
+     7 get        queue u64 | number u64 | no_ack u8
+                  -> nothing, or remaining u64 | tag u64 | redelivered u8 | names | content
+     8 purge      queue u64
+                  -> purged u64
+     9 use        queue u64
+                  -> MessagePack: its broker.queue_type.QueueStatistics
+    10 stop       number u64: it has no credit any more; what comes until this is heard is returned
+
+The home node:
+
+    16 deliver    redelivered u8 | number u64 | first tag u64 | count u32 | names | content
+    17 confirm    ranges of publishes: first u64 | last u64 | accepted u8
+    18 active     number u64 | active u8
+    19 figures    MessagePack: pairs of a queue's id and its statistics
+    20 hold       yes u8: publish nothing more until it is no
+
+An answer begins with 0, then what is said above; or with 1, then MessagePack: the name of an error of broker/errors.py and its
+text; or with 2: the queue is gone.
+
+Numbers of publishes, and of consumers and gets, are given by the node of the clients, ascending, none twice on one link. Tags
+of a consumer or get count its messages from 1. Whatever the bytes are, decoding returns what they say or raises BadBytes, or
+what struct, UTF-8 and MessagePack raise; the link ends then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import lru_cache
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+
+from broker import errors
+from broker.message import Run
+from broker.queue_type import QueueStatistics
+from native.content import take
+from raft.errors import BadBytes
+from storage.disk import Buffer
+
+
+class Op(IntEnum):
+    """The first byte."""
+
+    PUBLISH = 1
+    SETTLE = 2
+    CREDIT = 3
+    CANCEL = 4
+    PREFETCH = 5
+    CONSUME = 6
+    GET = 7
+    PURGE = 8
+    USE = 9
+    STOP = 10
+    DELIVER = 16
+    CONFIRM = 17
+    ACTIVE = 18
+    FIGURES = 19
+    HOLD = 20
+
+
+FROM_HOME = Op.DELIVER  # from here on it is the home node that speaks
+
+DONE, REFUSED, GONE = 0, 1, 2
+
+NAMES_CACHED = 1_024
+PREFETCH_MAX = (1 << 32) - 1
+_ALL_BYTES = 1 << 62
+_PERSISTENT, _REDELIVERED, _EXPIRES = 1, 2, 4
+
+_PUBLISH = Struct("<BBBIIQQQ")
+_SETTLE = Struct("<BBQQQ")
+_PAIR = Struct("<BQQ")
+_NUMBER = Struct("<BQ")
+_PREFETCH = Struct("<BQI")
+_CONSUME = Struct("<BQQBIqQ")
+_GET = Struct("<BQQB")
+_FLAG = Struct("<BB")
+_NUMBER_FLAG = Struct("<BQB")
+_DELIVER = Struct("<BBQQI")
+_GOT = Struct("<BQQB")
+_RANGE = Struct("<QQB")
+_U64 = Struct("<Q")
+
+_encode_pack = msgspec.msgpack.encode
+_error_of = msgspec.msgpack.Decoder(tuple[str, str])
+_statistics_of = msgspec.msgpack.Decoder(QueueStatistics)
+_figures_of = msgspec.msgpack.Decoder(list[tuple[int, QueueStatistics]])
+
+ERRORS = {
+    kind.__name__: kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, errors.BrokerError)
+}
+
+
+# ------------------------------------------------------------------------- names and contents
+
+
+@lru_cache(NAMES_CACHED)
+def _names(exchange: str, routing_key: str) -> bytes:
+    name, key = (text.encode("utf-8", "surrogateescape") for text in (exchange, routing_key))
+    return b"".join((bytes((len(name),)), name, bytes((len(key),)), key))
+
+
+def _read_names(payload: bytes, at: int) -> tuple[str, str, int]:
+    """Exchange, routing key, and where they end."""
+    name_end = at + 1 + payload[at]
+    key_end = name_end + 1 + payload[name_end]
+    if key_end > len(payload):
+        raise BadBytes(f"names at {at} end at {key_end}, of {len(payload)} bytes")
+    return *_split_names(payload[at:key_end]), key_end
+
+
+@lru_cache(NAMES_CACHED)
+def _split_names(names: bytes) -> tuple[str, str]:
+    name_end = 1 + names[0]
+    name, key = names[1:name_end], names[name_end + 1 :]
+    return name.decode("utf-8", "surrogateescape"), key.decode("utf-8", "surrogateescape")
+
+
+def _check_content(payload: bytes, at: int, count: int) -> int:
+    """The bytes of its bodies. Raises ValueError or BadBytes unless these are so many messages and nothing else."""
+    taken, end, body_bytes = take(payload, at, count, _ALL_BYTES)
+    if not count or taken != count or end != len(payload):
+        raise BadBytes(f"{taken} messages end at {end}: not {count} that end at {len(payload)}")
+    return body_bytes
+
+
+def _must_end(payload: bytes, size: int) -> None:
+    if len(payload) != size:
+        raise BadBytes(f"{len(payload)} bytes where {size} were due")
+
+
+# ------------------------------------------------------------------------- publish
+
+
+class Publish(NamedTuple):
+    queues: Sequence[int]
+    number: int
+    run: Run
+
+
+def encode_publish(queues: Sequence[int], number: int, run: Run) -> list[Buffer]:
+    flags = _PERSISTENT * run.persistent | _REDELIVERED * run.redelivered | _EXPIRES * (run.expiration_ms is not None)
+    fixed = _PUBLISH.pack(
+        Op.PUBLISH, flags, run.priority, len(queues), run.count, run.body_bytes, number, run.expiration_ms or 0
+    )
+    ids = [_U64.pack(queue) for queue in queues]
+    return [fixed, *ids, _names(run.exchange, run.routing_key), run.content]
+
+
+def decode_publish(payload: bytes) -> Publish:
+    _, flags, priority, queue_count, count, body_bytes, number, expiration_ms = _PUBLISH.unpack_from(payload)
+    at = _PUBLISH.size + _U64.size * queue_count
+    if not queue_count or at >= len(payload):
+        raise BadBytes(f"{queue_count} queues in {len(payload)} bytes")
+    queues = [queue for (queue,) in _U64.iter_unpack(payload[_PUBLISH.size : at])]
+    exchange, routing_key, at = _read_names(payload, at)
+    if _check_content(payload, at, count) != body_bytes:
+        raise BadBytes(f"{count} bodies have not {body_bytes} bytes")
+    run = Run(
+        exchange,
+        routing_key,
+        payload[at:],
+        count,
+        body_bytes,
+        persistent=bool(flags & _PERSISTENT),
+        priority=priority,
+        expiration_ms=expiration_ms if flags & _EXPIRES else None,
+        redelivered=bool(flags & _REDELIVERED),
+    )
+    return Publish(queues, number, run)
+
+
+def encode_confirm(ranges: Sequence[tuple[int, int, bool]]) -> bytes:
+    return b"".join((bytes((Op.CONFIRM,)), *[_RANGE.pack(*one) for one in ranges]))
+
+
+def decode_confirm(payload: bytes) -> list[tuple[int, int, bool]]:
+    return [(first, last, bool(accepted)) for first, last, accepted in _RANGE.iter_unpack(payload[1:])]
+
+
+# ------------------------------------------------------------------------- consume
+
+
+class Consume(NamedTuple):
+    queue: int
+    number: int
+    exclusive: bool
+    prefetch: int
+    priority: int
+    credit: int
+    tag: str
+
+
+def encode_consume(wish: Consume) -> bytes:
+    prefetch = min(wish.prefetch, PREFETCH_MAX)
+    fixed = _CONSUME.pack(Op.CONSUME, wish.queue, wish.number, wish.exclusive, prefetch, wish.priority, wish.credit)
+    return fixed + wish.tag.encode("utf-8", "surrogateescape")
+
+
+def decode_consume(payload: bytes) -> Consume:
+    _, queue, number, exclusive, prefetch, priority, credit = _CONSUME.unpack_from(payload)
+    tag = payload[_CONSUME.size :].decode("utf-8", "surrogateescape")
+    return Consume(queue, number, bool(exclusive), prefetch, priority, credit, tag)
+
+
+class Delivery(NamedTuple):
+    """`payload` holds the messages from `position` on."""
+
+    redelivered: bool
+    number: int
+    first: int
+    message_count: int
+    exchange: str
+    routing_key: str
+    payload: bytes
+    position: int
+
+
+def encode_deliver(
+    redelivered: bool, number: int, first: int, count: int, exchange: str, routing_key: str, content: Buffer
+) -> list[Buffer]:
+    return [_DELIVER.pack(Op.DELIVER, redelivered, number, first, count), _names(exchange, routing_key), content]
+
+
+def decode_deliver(payload: bytes) -> Delivery:
+    _, redelivered, number, first, count = _DELIVER.unpack_from(payload)
+    exchange, routing_key, at = _read_names(payload, _DELIVER.size)
+    _check_content(payload, at, count)
+    return Delivery(bool(redelivered), number, first, count, exchange, routing_key, payload, at)
+
+
+def encode_settle(outcome: int, number: int, first: int, end: int) -> bytes:
+    return _SETTLE.pack(Op.SETTLE, outcome, number, first, end)
+
+
+def decode_settle(payload: bytes) -> tuple[int, int, int, int]:
+    """Outcome, number, first tag, and the one behind the last."""
+    _must_end(payload, _SETTLE.size)
+    _, outcome, number, first, end = _SETTLE.unpack(payload)
+    if first >= end:
+        raise BadBytes(f"tags from {first} on, and before {end}")
+    return outcome, number, first, end
+
+
+def consumer_of(payload: bytes) -> int:
+    """Whom a credit, stop, prefetch or cancel is for."""
+    number: int = _NUMBER.unpack_from(payload)[1]
+    return number
+
+
+def encode_credit(number: int, size: int) -> bytes:
+    return _PAIR.pack(Op.CREDIT, number, size)
+
+
+def decode_credit(payload: bytes) -> tuple[int, int]:
+    _must_end(payload, _PAIR.size)
+    _, number, size = _PAIR.unpack(payload)
+    return number, size
+
+
+def encode_prefetch(number: int, prefetch: int) -> bytes:
+    return _PREFETCH.pack(Op.PREFETCH, number, min(prefetch, PREFETCH_MAX))
+
+
+def decode_prefetch(payload: bytes) -> tuple[int, int]:
+    _must_end(payload, _PREFETCH.size)
+    _, number, prefetch = _PREFETCH.unpack(payload)
+    return number, prefetch
+
+
+def encode_active(number: int, active: bool) -> bytes:
+    return _NUMBER_FLAG.pack(Op.ACTIVE, number, active)
+
+
+def decode_active(payload: bytes) -> tuple[int, bool]:
+    _must_end(payload, _NUMBER_FLAG.size)
+    _, number, active = _NUMBER_FLAG.unpack(payload)
+    return number, bool(active)
+
+
+# ------------------------------------------------------------------------- get, purge, use
+
+
+def encode_get(queue: int, number: int, no_ack: bool) -> bytes:
+    return _GET.pack(Op.GET, queue, number, no_ack)
+
+
+def decode_get(payload: bytes) -> tuple[int, int, bool]:
+    _must_end(payload, _GET.size)
+    _, queue, number, no_ack = _GET.unpack(payload)
+    return queue, number, bool(no_ack)
+
+
+class GotFar(NamedTuple):
+    """`payload` holds the message from `position` on."""
+
+    remaining: int
+    tag: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    payload: bytes
+    position: int
+
+
+def encode_got(
+    remaining: int, tag: int, redelivered: bool, exchange: str, routing_key: str, content: Buffer
+) -> list[Buffer]:
+    return [_GOT.pack(DONE, remaining, tag, redelivered), _names(exchange, routing_key), content]
+
+
+NOTHING_GOT = bytes((DONE,))
+
+
+def decode_got(payload: bytes) -> GotFar | None:
+    if payload == NOTHING_GOT:
+        return None
+    _, remaining, tag, redelivered = _GOT.unpack_from(payload)
+    exchange, routing_key, at = _read_names(payload, _GOT.size)
+    _check_content(payload, at, 1)
+    return GotFar(remaining, tag, bool(redelivered), exchange, routing_key, payload, at)
+
+
+def encode_number(op: Op, number: int) -> bytes:
+    """Purge, use, cancel and stop: the queue, or the consumer."""
+    return _NUMBER.pack(op, number)
+
+
+def decode_number(payload: bytes) -> int:
+    """The same, and the answer of purge."""
+    _must_end(payload, _NUMBER.size)
+    number: int = _NUMBER.unpack(payload)[1]
+    return number
+
+
+def encode_count(count: int) -> bytes:
+    return _NUMBER.pack(DONE, count)
+
+
+def encode_flag(first: int, flag: bool) -> bytes:
+    """Hold, and the answer of consume."""
+    return _FLAG.pack(first, flag)
+
+
+def decode_flag(payload: bytes) -> bool:
+    _must_end(payload, _FLAG.size)
+    return bool(payload[1])
+
+
+def encode_statistics(statistics: QueueStatistics) -> bytes:
+    return bytes((DONE,)) + _encode_pack(statistics)
+
+
+def decode_statistics(payload: bytes) -> QueueStatistics:
+    return _statistics_of.decode(payload[1:])
+
+
+def encode_figures(figures: Sequence[tuple[int, QueueStatistics]]) -> bytes:
+    return bytes((Op.FIGURES,)) + _encode_pack(figures)
+
+
+def decode_figures(payload: bytes) -> list[tuple[int, QueueStatistics]]:
+    return _figures_of.decode(payload[1:])
+
+
+# ------------------------------------------------------------------------- refusals
+
+QUEUE_GONE = bytes((GONE,))
+
+
+def encode_refusal(error: errors.BrokerError) -> bytes:
+    return bytes((REFUSED,)) + _encode_pack((type(error).__name__, error.text))
+
+
+def decode_refusal(payload: bytes) -> errors.BrokerError:
+    name, text = _error_of.decode(payload[1:])
+    return ERRORS.get(name, errors.InternalError)(text)

@@ -1,0 +1,522 @@
+"""Classic queues used from another node than their home, beyond what tests/contract asks of every kind: links that break,
+queues that one node has heard of before the other, slow clients, and letters that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.consumer import Consumer
+from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
+from broker.message import Run
+from broker.pending import Pending
+from broker.policy import effective_arguments
+from broker.queue_type import Outcome, Queue
+from broker.records import QueueRecord
+from node import classic_calls as words
+from node import home_queues, remote_queues
+from node.peer_calls import CLASSIC
+from node.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
+from tests.contract.far_kind import HERE, HOME, FarClassic
+from tests.contract.memory_queue import MemoryQueues
+from tests.contract.world import Taker, World
+from tests.sim.clock import SimLoop
+
+
+class Far(World):
+    """Two nodes. Those at home are plain queues in memory: what they do is tested elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.far = FarClassic(self, SimLoop(), MemoryQueues)
+        self.kind = self.far
+        self.opened = Opened(self.far)  # type: ignore[assignment]
+
+    def disconnect(self) -> None:
+        self.far.network.disconnect(HERE, HOME)
+
+    def connect(self) -> None:
+        self.far.network.connect(HERE, HOME)
+
+    def bytes_from_home(self) -> int:
+        return self.far.network.wires[HOME].bytes_sent
+
+    def record(self, name: str = "late") -> QueueRecord:
+        self._ids += 1
+        return QueueRecord("/", name, "classic", True, False, False, {}, self._ids, "home")
+
+
+class Opened:
+    def __init__(self, far: FarClassic) -> None:
+        self.kind = far
+        self.let_disk_finish = far.settle
+
+
+@pytest.fixture
+def far() -> Far:
+    return Far()
+
+
+def error_of(pending: Pending[Any]) -> BrokerError:
+    errors: list[BrokerError] = []
+    pending.then(lambda value: pytest.fail(f"answered {value}"), errors.append)
+    (error,) = errors
+    return error
+
+
+DOWN = "home node 'home' of durable queue 'queue-1' in vhost '/' is down or inaccessible"
+
+
+# ------------------------------------------------------------------------- links that break
+
+
+def test_what_was_published_and_not_answered_is_refused_when_the_link_breaks(far: Far) -> None:
+    queue = far.queue()
+    answered = far.publish(queue, b"a", confirm=True)
+    far.turn()
+    open_ = far.publish(queue, b"b", b"c", confirm=True)
+    far.disconnect()
+    assert (far.answers.accepted, far.answers.refused) == (answered, open_)
+
+
+def test_without_a_link_publishes_are_refused_and_those_without_confirms_dropped(far: Far) -> None:
+    queue = far.queue()
+    far.disconnect()
+    far.publish(queue, b"nobody wants to know")
+    assert far.answers.refused == []
+    tags = far.publish([queue, far.queue()], b"a", confirm=True)
+    assert far.answers.refused == tags
+
+
+def test_whoever_asks_for_something_is_told_that_the_home_node_is_down(far: Far) -> None:
+    queue = far.queue()
+    pending = [queue.get(True, far.now), queue.purge(far.now), queue.used(far.now)]
+    pending.append(queue.consume(Consumer("c", queue, Taker()), far.now))
+    far.disconnect()
+    for one in pending:
+        assert one is not None
+        error = error_of(one)
+        assert isinstance(error, NotFound)
+        assert error.text == DOWN
+    asks: list[Callable[[], object]] = [
+        lambda: queue.get(True, far.now),
+        lambda: queue.purge(far.now),
+        lambda: queue.used(far.now),
+        lambda: queue.consume(Consumer("c", queue, Taker()), far.now),
+    ]
+    for ask in asks:
+        with pytest.raises(NotFound, match="is down or inaccessible"):
+            ask()
+    assert queue.statistics().state == "down"
+
+
+def test_when_the_link_breaks_consumers_are_cancelled_and_what_they_held_is_there_for_others(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, prefetch=2)
+    far.publish(queue, b"a", b"b", b"c")
+    far.turn()
+    far.disconnect()
+    assert taker.cancelled
+    far.settle_all(consumer, taker)  # to no effect
+    far.connect()
+    assert queue.consumer_count == 0
+    _, second = far.consumer(queue)
+    far.turn()
+    assert second.bodies == [b"a", b"b", b"c"]
+    assert second.redelivered == [True, True, False]
+
+
+def test_what_was_got_and_not_settled_comes_back_when_the_link_breaks(far: Far) -> None:
+    queue = far.queue()
+    far.publish(queue, b"a")
+    found = far.get(queue, no_ack=False)
+    assert found is not None
+    far.disconnect()
+    far.settle(None, found[1].piece, Outcome.ACKNOWLEDGED)
+    far.connect()
+    again = far.get(queue)
+    assert again is not None
+    assert again[1].piece.redelivered
+
+
+def test_a_consumer_that_was_not_answered_when_the_link_broke_is_not_called_cancelled(far: Far) -> None:
+    """Its client has not heard of it: it is told that the home node is down."""
+    queue, taker = far.queue(), Taker()
+    consuming = queue.consume(Consumer("c", queue, taker), far.now)
+    far.disconnect()
+    assert consuming is not None
+    assert error_of(consuming).text == DOWN
+    assert not taker.cancelled
+
+
+def test_what_is_on_its_way_when_a_link_breaks_never_reaches_a_client_by_the_next_one(far: Far) -> None:
+    queue = far.queue()
+    _, taker = far.consumer(queue)
+    far.far.network.stop_way(HOME, HERE)
+    far.publish(queue, b"a")
+    far.turn()
+    far.disconnect()
+    far.connect()
+    far.far.network.open_way(HOME, HERE)
+    far.turn()
+    assert taker.bodies == []
+    assert far.drain(queue) == [b"a"]
+
+
+# ------------------------------------------------------------------------- who has heard of what
+
+
+class Late(Far):
+    """The home hears of queues when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_come = True
+        self.far.home.home._may_come = lambda queue_id: self.may_come
+
+    def here_only(self) -> RemoteQueue:
+        record = self.record()
+        queue = self.far.here.open(record, effective_arguments(record, None, None), self.now)
+        assert isinstance(queue, RemoteQueue)
+        return queue
+
+    def home_hears(self, queue: Queue) -> None:
+        record = queue.record
+        at_home = self.far.home.open(record, effective_arguments(record, None, None), self.now)
+        self.far._queues[record.id] = queue, at_home  # type: ignore[assignment]
+        self.turn()
+
+
+def test_what_is_said_about_a_queue_waits_until_its_home_has_heard_of_it() -> None:
+    far = Late()
+    queue, other = far.here_only(), far.queue()
+    tags = far.publish([queue, other], b"a", b"b", confirm=True)
+    taker = Taker()
+    consumer = Consumer("c", queue, taker, prefetch=1)
+    consuming = queue.consume(consumer, far.now)
+    far.turn()
+    assert consuming is not None
+    assert not consuming.answered and far.answers.accepted == []
+    assert far.drain(other) == [b"a", b"b"]
+    far.home_hears(queue)
+    assert consuming.answered
+    assert (far.answers.accepted, taker.bodies) == (tags, [b"a"])
+    far.settle_all(consumer, taker)
+    far.turn()
+    assert taker.bodies == [b"a", b"b"]
+
+
+def test_a_consumer_that_is_cancelled_before_its_home_has_heard_of_the_queue_does_not_stay() -> None:
+    far = Late()
+    queue = far.here_only()
+    consumer = Consumer("c", queue, Taker())
+    queue.consume(consumer, far.now)
+    queue.cancel(consumer, far.now)
+    far.turn()
+    far.home_hears(queue)
+    assert queue.consumer_count == 0
+
+
+def test_what_waits_for_a_queue_goes_with_the_link_that_it_came_by() -> None:
+    far = Late()
+    queue = far.here_only()
+    far.publish(queue, b"old")
+    far.turn()
+    far.disconnect()
+    far.connect()
+    far.publish(queue, b"new")
+    far.home_hears(queue)
+    assert far.drain(queue) == [b"new"]
+
+
+def test_a_queue_that_was_deleted_meanwhile_takes_everything_and_has_nothing() -> None:
+    far = Late()
+    queue = far.here_only()
+    tags = far.publish(queue, b"a", confirm=True)
+    got = queue.get(True, far.now)
+    far.turn()
+    far.may_come = False
+    far.far.home.home.tick(far.now)
+    more = far.publish(queue, b"b", confirm=True)
+    consuming = queue.consume(Consumer("c", queue, Taker()), far.now)
+    far.turn()
+    assert far.answers.accepted == tags + more
+    assert error_of(got).text == "no queue 'late' in vhost '/'"
+    assert consuming is not None
+    assert isinstance(error_of(consuming), NotFound)
+
+
+def test_more_than_enough_for_queues_that_are_unknown_ends_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home_queues, "WAITING_BYTES_MAX", 10_000)
+    far = Late()
+    queue = far.here_only()
+    for _ in range(20):
+        far.publish(queue, bytes(1_000))
+    far.far.network.run()
+    assert "for queues that this node has not heard of" in far.far.network.bad[0]
+
+
+# ------------------------------------------------------------------------- publishing
+
+
+def test_one_copy_of_the_bytes_for_all_queues_of_a_home(far: Far) -> None:
+    queues = [far.queue() for _ in range(10)]
+    before = far.far.network.wires[HERE].bytes_sent
+    tags = far.publish(queues, bytes(100_000), confirm=True)
+    far.turn()
+    assert far.answers.accepted == tags
+    assert far.far.network.wires[HERE].bytes_sent - before < 101_000
+    assert all(queue.ready_count == 1 for queue in queues)
+
+
+def test_a_refusal_of_one_queue_refuses_the_run(far: Far) -> None:
+    full, other = far.queue(x_max_length=0, x_overflow="reject-publish"), far.queue()
+    tags = far.publish([full, other], b"a", confirm=True)
+    far.turn()
+    assert far.answers.refused == tags
+
+
+def test_a_home_whose_disk_failed_refuses(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: object) -> None:
+        raise ResourceExhausted("this node's disk failed")
+
+    queue = far.queue()
+    monkeypatch.setattr(far.far.home.home.kind, "publish", failed)
+    tags = far.publish([queue, far.queue()], b"a", confirm=True)
+    far.publish(queue, b"nobody wants to know")
+    far.turn()
+    assert far.answers.refused == tags
+
+
+def test_properties_of_a_run_that_its_queue_looks_at_arrive(far: Far) -> None:
+    queue = far.queue(x_max_priority=5, x_dead_letter_exchange="dlx")
+    far.publish(queue, b"low", priority=1)
+    far.publish(queue, b"high", priority=4, redelivered=True, persistent=False, expiration_ms=0)
+    far.publish(queue, b"next", priority=4, redelivered=True, expiration_ms=10_000)
+    far.turn()
+    far.pass_time(1)
+    assert [(body, persistent) for _, _, _, body, persistent in far.dead] == [(b"high", False)]
+    found = far.get(queue)
+    assert found is not None
+    assert (found[0], found[1].piece.redelivered, found[1].piece.routing_key) == (b"next", True, "key")
+
+
+def test_a_message_that_no_letter_can_carry_is_refused_here(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_queues, "CONTENT_BYTES_MAX", 1_000)
+    with pytest.raises(ResourceExhausted, match="at most 1000 can be sent there"):
+        far.publish(far.queue(), bytes(1_001))
+
+
+def test_publishers_are_told_when_a_home_takes_nothing_more(far: Far) -> None:
+    far.far.home.home.hold(True)
+    far.turn()
+    assert far.far.here.remote.congested
+    far.disconnect()
+    assert not far.far.here.remote.congested
+    far.connect()
+    far.turn()
+    assert far.far.here.remote.congested
+    far.far.home.home.hold(False)
+    far.turn()
+    assert not far.far.here.remote.congested
+
+
+# ------------------------------------------------------------------------- consuming
+
+
+def test_nobody_consumes_beside_an_exclusive_consumer_of_another_node(far: Far) -> None:
+    queue = far.queue()
+    at_home = far.far.at_home(queue)
+    at_home.consume(Consumer("there", at_home, Taker(), exclusive=True), far.now)
+    with pytest.raises(AccessRefused, match="queue 'queue-1' in vhost '/' in exclusive use"):
+        far.consumer(queue)
+    assert queue.consumer_count == 1
+
+
+def test_a_client_whose_socket_is_full_gets_nothing_and_others_get_it_instead(far: Far) -> None:
+    queue = far.queue()
+    _, slow = far.consumer(queue, "slow", priority=1)
+    _, other = far.consumer(queue, "other")
+    slow.writable = False
+    far.publish(queue, b"a", b"b")
+    far.turn()
+    assert (slow.bodies, other.bodies, other.redelivered) == ([], [b"a", b"b"], [False, False])
+    slow.writable = True
+    far.wake(queue)
+    far.turn()
+    far.publish(queue, b"c")
+    far.turn()
+    assert slow.bodies == [b"c"]
+
+
+def test_no_more_is_under_way_to_a_client_than_it_has_credit_for(far: Far) -> None:
+    queue = far.queue()
+    _, taker = far.consumer(queue)
+    far.far.network.stop_way(HOME, HERE)
+    before = far.bytes_from_home()
+    for _ in range(20):
+        far.publish(queue, bytes(1 << 20))
+    far.turn()
+    assert far.bytes_from_home() - before < WINDOW_BYTES_MAX + (2 << 20)
+    far.far.network.open_way(HOME, HERE)
+    far.turn()
+    assert len(taker.bodies) == 20
+
+
+def test_credit_shrinks_while_a_socket_is_often_full_and_grows_again(far: Far) -> None:
+    queue = far.queue()
+    _, taker = far.consumer(queue)
+    assert isinstance(queue, RemoteQueue)
+    (subscription,) = queue.subscriptions.values()
+    for _ in range(10):
+        taker.writable = False
+        far.wake(queue)
+        far.turn()
+        taker.writable = True
+        far.wake(queue)
+        far.turn()
+    assert subscription.window == WINDOW_BYTES_MIN
+    for _ in range(20):
+        far.publish(queue, bytes(1 << 20))
+        far.turn()
+    assert subscription.window == WINDOW_BYTES_MAX
+    assert len(taker.bodies) == 20
+
+
+def test_another_prefetch_holds_from_now_on(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, prefetch=1)
+    far.publish(queue, b"a", b"b", b"c", b"d")
+    far.turn()
+    consumer.prefetch = 3
+    far.wake(queue)
+    far.turn()
+    assert taker.bodies == [b"a", b"b", b"c"]
+
+
+def test_messages_under_way_to_a_consumer_that_does_not_acknowledge_come_back_when_it_is_cancelled(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, no_ack=True)
+    far.publish(queue, b"a")
+    far.turn()
+    far.far.network.stop_way(HOME, HERE)
+    far.publish(queue, b"b", b"c")
+    far.turn()
+    queue.cancel(consumer, far.now)
+    far.far.network.open_way(HOME, HERE)
+    far.turn()
+    assert taker.bodies == [b"a"]
+    assert far.drain(queue) == [b"b", b"c"]
+
+
+def test_acknowledgements_one_by_one_leave_as_ranges(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue)
+    far.publish(queue, *[b"%d" % number for number in range(100)])
+    far.turn()
+    before = far.far.network.wires[HERE].bytes_sent
+    (piece,) = taker.held
+    for number in range(100):
+        far.settle(consumer, replace(piece, sequence=piece.sequence + number, count=1), Outcome.ACKNOWLEDGED)
+    far.turn()
+    assert far.far.network.wires[HERE].bytes_sent - before < 100
+    assert queue.statistics().unacknowledged == 0
+
+
+def test_a_consumer_learns_when_it_becomes_the_active_one(far: Far) -> None:
+    queue = far.queue(x_single_active_consumer=True)
+    first, _ = far.consumer(queue, "first")
+    second, _ = far.consumer(queue, "second")
+    assert (first.active, second.active) == (True, False)
+    queue.cancel(first, far.now)
+    far.turn()
+    assert second.active
+
+
+def test_a_deleted_queue_takes_nothing_back_and_the_link_stays(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, prefetch=2)
+    far.publish(queue, b"a", b"b", b"c")
+    far.turn()
+    far.settle(consumer, taker.held[0], Outcome.REQUEUED)  # said before it hears of the deletion
+    far.far.home.delete(far.far.at_home(queue), far.now)
+    far.turn()
+    far.far.here.delete(queue, far.now)
+    far.turn()
+    assert far.far.network.bad == []
+
+
+# ------------------------------------------------------------------------- figures
+
+
+def test_figures_that_changed_are_told_at_intervals_and_to_new_links(far: Far) -> None:
+    queue = far.queue()
+    assert isinstance(queue, RemoteQueue)
+    home = far.far.home.home
+    home.tick(far.now)
+    far.turn()
+    before = far.bytes_from_home()
+    home.tick(far.now + 5_000)
+    far.turn()
+    assert far.bytes_from_home() == before, "nothing has changed"
+    far.publish(queue, b"a")
+    far.turn()
+    home.tick(far.now + 10_000)
+    far.turn()
+    assert queue.figures.ready == 1
+    queue.figures = replace(queue.figures, ready=0)
+    far.disconnect()
+    far.connect()
+    far.turn()
+    assert queue.figures.ready == 1
+
+
+# ------------------------------------------------------------------------- letters that are none
+
+PUBLISH = words.encode_publish([1], 1, Run("", "k", bytes(8), 1, 0))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\0",
+        bytes([99]),
+        bytes([words.Op.CONFIRM]) + bytes(17),
+        words.encode_confirm([(1, 1, True)]),
+        words.encode_settle(7, 1, 1, 2),
+        words.encode_settle(0, 1, 2, 2),
+        words.encode_number(words.Op.PURGE, 1),  # told, not asked
+        b"".join(PUBLISH)[:-1],
+        b"".join(PUBLISH) + b"x",
+        b"".join(words.encode_publish([], 1, Run("", "k", bytes(8), 1, 0))),
+        b"".join(words.encode_publish([1], 1, Run("", "k", bytes(8), 2, 0))),
+        b"".join(words.encode_publish([1], 1, Run("", "k", bytes(8), 1, 5))),
+        b"".join(words.encode_deliver(False, 1, 1, 2, "", "k", bytes(8))),
+        words.encode_figures([])[:-1],
+        bytes([words.Op.FIGURES]) + b"\x93\1\2\3",
+    ],
+)
+def test_what_no_node_would_say_ends_the_link_and_nothing_else(far: Far, payload: bytes) -> None:
+    queue = far.queue()
+    far.far.network.wires[HERE].ears.tell(HOME, CLASSIC, payload)  # type: ignore[attr-defined]
+    far.far.network.run()
+    assert len(far.far.network.bad) == 1
+    far.far.network.bad.clear()
+    far.connect()
+    far.publish(queue, b"a")
+    assert far.drain(queue) == [b"a"]
+
+
+def test_tags_that_are_not_out_end_the_link(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue)
+    far.publish(queue, b"a")
+    far.turn()
+    (piece,) = taker.held
+    far.settle(consumer, replace(piece, count=2), Outcome.ACKNOWLEDGED)
+    far.far.network.run()
+    assert "not all of the tags from 1 on and before 3 are out" in far.far.network.bad[0]
