@@ -71,6 +71,7 @@ class HomeQueues:
         self.queues: dict[int, Queue] = {}
         self._may_come = may_come
         self._held = False
+        self._closed = False
         self._peers: dict[NodeId, _Peer] = {}
         self._waiting: dict[int, list[_Waiting]] = {}  # by queue, for those that are not here yet
         self._told: dict[int, QueueStatistics] = {}  # figures as others know them
@@ -127,9 +128,18 @@ class HomeQueues:
             for node in self._peers:
                 self.calls.tell(node, CLASSIC, said)
 
+    def close(self, now: int) -> None:
+        """Serve nobody any more; what clients of other nodes hold goes back to its queues."""
+        self._closed = True
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            peer.end(now)
+
     # links
 
     def _link(self, node: NodeId, came: bool) -> None:
+        if self._closed:
+            return
         if not came:
             self._peers.pop(node).end(self.wall_ms())
             return
@@ -144,12 +154,15 @@ class HomeQueues:
         self.calls.tell(node, CLASSIC, words.encode_flag(Op.HOLD, self._held))
 
     def _writable(self, node: NodeId) -> None:
-        self._peers[node].wake_all()
+        if not self._closed:
+            self._peers[node].wake_all()
 
     # what other nodes say
 
     def hear(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
         """Raises BadBytes, and what else bytes that are none of ours make decoding raise."""
+        if self._closed:
+            return  # no answer: the link ends soon
         peer, op = self._peers[node], payload[0]
         if op == Op.PUBLISH:
             self._hear_publish(peer, payload)

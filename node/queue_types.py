@@ -45,6 +45,22 @@ class ClassicAnywhere:
         self._local = local
         calls.serve(CLASSIC, self._hear)
 
+    @property
+    def congested(self) -> bool:
+        """Whether publishers of this node should pause for queues of others."""
+        return self.remote.congested
+
+    def hold(self, held: bool) -> None:
+        """Publishers of other nodes, too: too much waits for this node's disk."""
+        self.home.hold(held)
+
+    def tick(self, now: int) -> None:
+        self.home.tick(now)
+
+    def close(self, now: int) -> None:
+        """The node stops: other nodes are served no more. Before the classic queues stop."""
+        self.home.close(now)
+
     def _hear(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
         if payload[0] < FROM_HOME:
             self.home.hear(node, payload, answer)

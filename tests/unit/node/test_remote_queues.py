@@ -166,6 +166,23 @@ def test_what_is_on_its_way_when_a_link_breaks_never_reaches_a_client_by_the_nex
     assert far.drain(queue) == [b"a"]
 
 
+def test_a_home_that_stops_takes_back_what_was_out_and_says_nothing_more(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue)
+    far.publish(queue, b"a")
+    far.turn()
+    far.far.home.close(far.now)
+    at_home = far.far.at_home(queue)
+    assert (at_home.ready_count, at_home.consumer_count) == (1, 0)
+    tags = far.publish(queue, b"b", confirm=True)
+    far.settle_all(consumer, taker)
+    far.turn()
+    assert far.answers.refused == []
+    far.disconnect()
+    assert far.answers.refused == tags
+    assert taker.cancelled
+
+
 # ------------------------------------------------------------------------- who has heard of what
 
 
