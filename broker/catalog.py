@@ -210,12 +210,6 @@ class Catalog(CatalogNodes):
             exchange.alternate, exchange.alternate_known = alternate, True
         return exchange.alternate
 
-    def is_stored(self, record: Record) -> bool:
-        """Whether a restart of the node keeps this record, which is in the catalog now."""
-        if isinstance(record, (ExchangeRecord, QueueRecord, BindingRecord)):
-            return self.namespace(record.vhost).is_stored(record)
-        return True
-
     # ------------------------------------------------------------------------- changing
 
     def apply(self, command: Command) -> Any:

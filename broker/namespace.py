@@ -57,19 +57,6 @@ class Namespace:
         kind, name = destination
         return name in (self.queues if kind == "queue" else self.exchanges)
 
-    def is_stored(self, record: ExchangeRecord | QueueRecord | BindingRecord) -> bool:
-        """Whether a restart keeps it: durable things, and bindings between two of them. Both ends of a binding are here
-        whenever it comes or goes."""
-        if isinstance(record, ExchangeRecord):
-            return record.durable
-        if isinstance(record, QueueRecord):
-            return record.durable and not record.exclusive
-        if record.destination_kind == "queue":
-            destination_stored = self.is_stored(self.queues[record.destination])
-        else:
-            destination_stored = self.exchanges[record.destination].record.durable
-        return destination_stored and self.exchanges[record.source].record.durable
-
     def add_exchange(self, record: ExchangeRecord) -> None:
         assert record.name not in self.exchanges, f"exchange {record.name!r} is there already"
         self.exchanges[record.name] = Exchange(record)

@@ -1,13 +1,16 @@
 """A whole catalog as bytes: the snapshot of the metadata group, and what a RAM node asks a disk node for.
 
-offset  size  field
-     0     1  version  1
-     1     4  size     of the head
-     5        the head, as node/catalog_store.py writes it
-then for each record, in an order in which what one refers to comes before it:
-     0     1  the letter of its kind
-     1     4  size
-     5        the record as broker/catalog_commands.py writes it
+    offset  size  field
+         0     1  version  1
+         1     4  size     of the head
+         5        the head, as node/catalog_store.py writes it
+                  records
+    record
+         0     1  the letter of its kind
+         1     4  size
+         5        the record, as broker/catalog_commands.py writes it
+
+What a record refers to comes before it.
 """
 
 from __future__ import annotations

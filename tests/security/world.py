@@ -15,12 +15,10 @@ from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits, Peer
-from node.background import Inline
-from node.metadata import LocalMetadata
-from storage.lmdb_store import MemoryStore
 from tests.security import wire
 from tests.security.memory_queues import MemoryQueues
 from tests.security.wire import Reader, Said
+from tests.unit.broker.catalog_at_once import CatalogAtOnce
 
 NOW = 1_700_000_000_000
 IDENTITY = Identity(cluster_name="world", version="0", platform="test")
@@ -38,7 +36,7 @@ class World:
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
         self.catalog = Catalog(limits)
-        self.metadata = LocalMetadata(self.catalog, MemoryStore(), Inline())
+        self.metadata = CatalogAtOnce(self.catalog)
         chance = itertools.count()
         self.broker = Broker(
             node="world",

@@ -26,10 +26,8 @@ from broker.session import Declared, GotMessage, Session
 from broker.tables import decode_properties, encode_properties
 from native.content import encode, messages
 from native.frame_split import look_at
-from node.background import Inline
-from node.metadata import LocalMetadata
-from storage.lmdb_store import MemoryStore
 from tests.contract.memory_queue import MemoryQueues
+from tests.unit.broker.catalog_at_once import CatalogAtOnce
 
 T = TypeVar("T")
 NOW = 1_700_000_000_000
@@ -245,7 +243,7 @@ class World:
         self._holding_turn = False
         self._random = 0
         self.catalog = Catalog()
-        self.metadata = LocalMetadata(self.catalog, MemoryStore(), Inline())
+        self.metadata = CatalogAtOnce(self.catalog)
         for command in default_commands("hash"):
             self.metadata.submit(command)
         self.broker = Broker(

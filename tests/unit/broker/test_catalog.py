@@ -292,33 +292,6 @@ def test_a_binding_key_with_too_many_hashes() -> None:
     catalog.apply(Bind(binding("amq.direct", "q", "#.a.#.#")))
 
 
-# ----------------------------------------------------------------------------- what a restart keeps
-
-
-def test_what_is_kept_over_a_restart() -> None:
-    catalog = first_boot()
-    kept: list[Record] = []
-
-    def observe(record: Record, present: bool) -> None:
-        if present and catalog.is_stored(record):
-            kept.append(record)
-
-    catalog.observer = observe
-    catalog.apply(DeclareExchange(ExchangeRecord("/", "dx", "direct")))
-    catalog.apply(DeclareExchange(ExchangeRecord("/", "tx", "direct", durable=False)))
-    catalog.apply(DeclareQueue("/", "dq"))
-    catalog.apply(DeclareQueue("/", "tq", durable=False))
-    catalog.apply(DeclareQueue("/", "eq", exclusive=True, owner="c1"))
-    for source in ("dx", "tx"):
-        for queue in ("dq", "tq", "eq"):
-            catalog.apply(Bind(binding(source, queue), owner="c1"))
-        for exchange in ("dx", "tx"):
-            catalog.apply(Bind(binding(source, exchange, kind="exchange")))
-    assert [getattr(record, "name", record) for record in kept] == [
-        "dx", "dq", binding("dx", "dq"), binding("dx", "dx", kind="exchange"),
-    ]  # fmt: skip
-
-
 # ----------------------------------------------------------------------------- vhosts, users, permissions
 
 

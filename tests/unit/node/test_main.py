@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from broker.catalog import Catalog, default_commands
-from node.background import Inline
+from broker.catalog_commands import encode_record
+from node import catalog_store
+from node.catalog_store import Position
 from node.config import Config
 from node.main import run, with_options
-from node.metadata import LocalMetadata
 from storage import names
 from storage.lmdb_store import DATA_FILE, LmdbStore
 from storage.os_disk import OsDisk
@@ -37,10 +38,12 @@ def data(tmp_path: Path) -> Path:
         log.append(KIND, 1, index, [bytes([index]) * 300])
         log.commit_now()
     log.close()
-    metadata = LocalMetadata(Catalog(), LmdbStore(disk.path(names.CATALOG_DIRECTORY), 1 << 20), Inline())
+    catalog, store = Catalog(), LmdbStore(disk.path(names.CATALOG_DIRECTORY), 1 << 20)
     for command in default_commands("$argon2id$secret"):
-        metadata.submit(command)
-    metadata.close()
+        catalog.apply(command)
+    rows = {catalog_store.key_of(record): encode_record(record) for record in catalog.records()}
+    store.commit([*rows.items(), (catalog_store.HEAD_KEY, catalog_store.encode_head(Position(7), catalog.head))])
+    store.close()
     disk.unlock()
     return directory
 
@@ -143,6 +146,7 @@ def test_a_dump_shows_records_and_no_password_hash(data: Path, capsys: pytest.Ca
     rows = [json.loads(line) for line in said.splitlines()]
     assert [row["index"] for row in rows if row.get("kind") == "CLASSIC_PUBLISH"] == [1, 2, 3, 4, 5]
     assert [row["name"] for row in rows if row.get("record") == "user"] == ["guest"]
+    assert [row["applied"] for row in rows if row.get("record") == "head"] == [7]
     assert "$argon2id$" not in said
 
 
