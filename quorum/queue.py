@@ -65,7 +65,7 @@ class QuorumQueue(Owner):
         self.record = record
         self.group = group
         self.deleted = False
-        self.rules = rules_for(record.arguments, effective)
+        self._keep_to(effective)
         self.session = Session(kind.key, self)
         self.way = Way(group, kind.groups, kind.calls, kind.wall_ms, self.member_nodes, self.heard)
         self.member: Member | None = None
@@ -81,6 +81,10 @@ class QuorumQueue(Owner):
         self._failures = 0  # of portions, since the last one that was answered
         self._resync = False  # what is out to our consumers is to be looked up in the machine
         self._figures = QueueStatistics()
+
+    def _keep_to(self, effective: EffectiveArguments) -> None:
+        self.rules = rules_for(self.record.arguments, effective)
+        self._joins = not self.rules.reject_publish and self.rules.max_length_bytes is None
 
     # where it is
 
@@ -316,7 +320,7 @@ class QuorumQueue(Owner):
         return answer
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
-        self.rules = rules_for(self.record.arguments, effective)
+        self._keep_to(effective)
         if self.leading is not None:
             self.leading.keep_rules()
 
@@ -361,7 +365,7 @@ class QuorumQueue(Owner):
             receipt.refused()
             return
         self._figures.published += run.count
-        self.session.enqueue(run, receipt)
+        self.session.enqueue(run, receipt, joined=self._joins)
         if self.member is None:
             self.attend()
         self._host.wake(self)
@@ -383,8 +387,9 @@ class QuorumQueue(Owner):
         self._effects.clear()
 
     def _answer_last(self, asker: Asker) -> None:
-        if isinstance(asker, Receipt):
-            asker.accepted()
+        if isinstance(asker, list):
+            for receipt in asker:
+                receipt.accepted()
         elif asker is not None:
             asker(None)
 
@@ -400,11 +405,13 @@ class QuorumQueue(Owner):
             self._failures = 0
             self.session.answered(portion, attempt, results)
 
-    def enqueued(self, receipt: Receipt, result: Any) -> None:
+    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
         if result is Answer.ACCEPTED or result is Answer.DUPLICATE:
-            receipt.accepted()
+            for receipt in receipts:
+                receipt.accepted()
         else:
-            receipt.refused()
+            for receipt in receipts:
+                receipt.refused()
 
     def lost_touch(self) -> None:
         self._failures += 1

@@ -3,6 +3,8 @@
     gathering    what was said since the last portion was cut; grows while the pipeline is full
     portions     cut and not answered yet, in order; the first `sent` of them are on their way, the rest will be (again)
 
+Runs that agree on all that the machine looks at become one operation, whichever channels they come from.
+
 Nothing waits for a portion to grow: `flush` at the end of a turn sends what there is. While IN_FLIGHT_MAX portions are on their
 way the next one gathers, so portions grow with the load and a lone message leaves at once.
 
@@ -27,12 +29,13 @@ from quorum.commands import ConsumerKey, Gap, SessionKey
 PORTION_BYTES_MAX = 512 << 10  # of one entry; a single operation may be larger
 IN_FLIGHT_MAX = 4
 SETTLE_RANGES_MAX = 10_000  # of one operation
+JOINED_BYTES_MAX = 128 << 10  # of an operation that several runs were joined to
 
 _LENGTHS_BYTES = 8  # of a message in a content, see native/content.py; its properties follow and begin with their flags
 _HAS_PRIORITY = 0x08  # in the first byte of these
 
-Asker = Callable[[Any], None] | Receipt | None
-"""Who waits for an operation's result: a publisher's receipt, a function that is given the result, or nobody."""
+Asker = Callable[[Any], None] | list[Receipt] | None
+"""Who waits for an operation's result: receipts of publishers, a function that is given the result, or nobody."""
 
 
 class Portion:
@@ -55,8 +58,8 @@ class Owner:
         """Bring it to the leader; then call `answered` or `failed` with this attempt, once."""
         raise NotImplementedError
 
-    def enqueued(self, receipt: Receipt, result: Any) -> None:
-        """What became of a run whose publisher waits for it."""
+    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
+        """What became of runs; these are the receipts of those whose publishers wait for it."""
         raise NotImplementedError
 
     def lost_touch(self) -> None:
@@ -65,15 +68,44 @@ class Owner:
 
 
 class _Op:
-    """One operation that waits to be cut into a portion."""
+    """One operation that waits to be cut into a portion. Not an ENQUEUE."""
 
-    __slots__ = ("asker", "parts", "sequence_end", "size")
+    __slots__ = ("asker", "data", "size")
 
-    def __init__(self, parts: tuple[bytes, ...], size: int, asker: Asker, sequence_end: int) -> None:
-        self.parts = parts
-        self.size = size
+    def __init__(self, data: bytes, asker: Asker) -> None:
+        self.data = data
+        self.size = len(data)
         self.asker = asker
-        self.sequence_end = sequence_end
+
+
+class _Publishes:
+    """Runs that agree, in order: one ENQUEUE."""
+
+    __slots__ = ("alike", "asker", "body_bytes", "contents", "count", "sequence", "size")
+
+    def __init__(self, alike: tuple[Any, ...], sequence: int) -> None:
+        self.alike = alike  # what they agree on
+        self.sequence = sequence
+        self.count = self.body_bytes = 0
+        self.size = 0
+        self.contents: list[bytes] = []
+        self.asker: list[Receipt] = []
+
+    def add(self, run: Run, receipt: Receipt | None) -> None:
+        self.count += run.count
+        self.body_bytes += run.body_bytes
+        self.size += len(run.content)
+        self.contents.append(run.content)
+        if receipt is not None:
+            self.asker.append(receipt)
+
+    def encode(self, key: SessionKey, answered: int) -> tuple[bytes, bytes]:
+        exchange, routing_key, expiration_ms, flags, priority = self.alike
+        content = self.contents[0] if len(self.contents) == 1 else b"".join(self.contents)
+        return commands.encode_enqueue(
+            key, self.sequence, self.count, self.body_bytes, exchange, routing_key, content,
+            answered=answered, expiration_ms=expiration_ms, flags=flags, priority=priority,
+        )  # fmt: skip
 
 
 class Session:
@@ -81,6 +113,7 @@ class Session:
 
     __slots__ = (
         "_answered",
+        "_cut_to",
         "_gathering",
         "_next_number",
         "_next_sequence",
@@ -104,31 +137,39 @@ class Session:
         self.waiting_bytes = 0  # said and not answered, sent or not
         self.waiting_messages = 0
         self._owner = owner
-        self._gathering: deque[_Op] = deque()
+        self._gathering: deque[_Op | _Publishes] = deque()
         self._settles: dict[tuple[int, Outcome], list[tuple[int, int]]] = {}
         self._next_sequence = 1
         self._answered = 1  # sequence of the first message that has no answer
+        self._cut_to = 1  # sequence of the first message that is in no portion yet
         self._next_number = 1
 
     # what is said
 
-    def enqueue(self, run: Run, receipt: Receipt | None) -> None:
-        head, content = commands.encode_enqueue(
-            self.key,
-            self._next_sequence,
-            run.count,
-            run.body_bytes,
+    def enqueue(self, run: Run, receipt: Receipt | None, *, joined: bool) -> None:
+        """`joined`: it may stand or fall together with others; not where a limit is to refuse single messages, or counts
+        their bytes."""
+        priority = run.priority
+        alike = (
             run.exchange,
             run.routing_key,
-            run.content,
-            answered=self._answered,
-            expiration_ms=run.expiration_ms,
-            flags=(commands.PERSISTENT * run.persistent) | (commands.REDELIVERED * run.redelivered),
-            priority=commands.level(run.priority if run.priority or _says_priority(run.content) else None),
+            run.expiration_ms,
+            (commands.PERSISTENT * run.persistent) | (commands.REDELIVERED * run.redelivered),
+            commands.level(priority if priority or _says_priority(run.content) else None),
         )
+        last = self._gathering[-1] if self._gathering else None
+        if not (
+            joined
+            and type(last) is _Publishes
+            and last.alike == alike
+            and last.size + len(run.content) <= JOINED_BYTES_MAX
+        ):
+            last = _Publishes(alike, self._next_sequence)
+            self._gathering.append(last)
+        last.add(run, receipt)
         self._next_sequence += run.count
         self.waiting_messages += run.count
-        self._add((head, content), len(head) + len(content), receipt)
+        self.waiting_bytes += len(run.content)
 
     def settle(self, number: int, first: int, count: int, outcome: Outcome) -> None:
         """What one consumer or get has held. Neighbours become one range, and all of a portion one operation."""
@@ -155,19 +196,17 @@ class Session:
     def say(self, op: commands.Op, asker: Callable[[Any], None] | None = None) -> None:
         """Anything else, behind everything said before."""
         self._say_settles()
-        data = commands.encode(op)
-        self._add((data,), len(data), asker)
+        self._add(commands.encode(op), asker)
 
     def _say_settles(self) -> None:
         if self._settles:
             settles, self._settles = self._settles, {}
             for (number, outcome), ranges in settles.items():
-                data = commands.encode_settle(self.consumer_key(number), outcome, ranges)
-                self._add((data,), len(data), None)
+                self._add(commands.encode_settle(self.consumer_key(number), outcome, ranges), None)
 
-    def _add(self, parts: tuple[bytes, ...], size: int, asker: Asker) -> None:
-        self._gathering.append(_Op(parts, size, asker, self._next_sequence))
-        self.waiting_bytes += size
+    def _add(self, data: bytes, asker: Asker) -> None:
+        self._gathering.append(_Op(data, asker))
+        self.waiting_bytes += len(data)
 
     # to the leader
 
@@ -193,13 +232,18 @@ class Session:
         gathering = self._gathering
         ops: list[bytes] = []
         askers: list[Asker] = []
-        size = sequence_end = 0
+        size, sequence_end = 0, self._cut_to
         while gathering and (not ops or size + gathering[0].size <= PORTION_BYTES_MAX):
             op = gathering.popleft()
-            ops += op.parts
+            if type(op) is _Publishes:
+                ops += op.encode(self.key, self._answered)
+                sequence_end = op.sequence + op.count
+            else:
+                assert type(op) is _Op, f"{op!r} gathers among operations"
+                ops.append(op.data)
             askers.append(op.asker)
             size += op.size
-            sequence_end = op.sequence_end
+        self._cut_to = sequence_end
         return Portion(ops, askers, size, sequence_end)
 
     def answered(self, portion: Portion, attempt: int, results: Sequence[Any]) -> None:
@@ -221,11 +265,10 @@ class Session:
         self._answered = portion.sequence_end
         assert portion.results is not None, "a portion is told its results before they are known"
         for asker, result in zip(portion.askers, portion.results, strict=True):
-            if asker is None:
-                continue
-            if isinstance(asker, Receipt):
+            if type(asker) is list:
                 self._owner.enqueued(asker, result)
-            else:
+            elif asker is not None:
+                assert callable(asker), f"{asker!r} waits for a result"
                 asker(result)
 
     def failed(self, attempt: int) -> None:
