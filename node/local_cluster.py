@@ -25,6 +25,7 @@ SECRET_BYTES = 32
 PORTS = 4  # of a node
 PORTS_APART = 100
 PR_SET_PDEATHSIG = 1  # of prctl(2)
+SAME_SIGNAL_S = 1.0
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 10.0
 FINAL_CODES = (0, 64, 65, 78)  # stopped as asked, or will say the same again: usage, damaged data, configuration
@@ -122,6 +123,7 @@ class Running:
         self._nodes = nodes
         self._width = max(len(node.name) for node in nodes)
         self._stopping = False
+        self._told_at = 0.0
         self._told = asyncio.Event()
 
     async def run(self) -> int:
@@ -132,8 +134,13 @@ class Running:
         return next((code for code in codes if code), 0)
 
     def _stop(self) -> None:
-        kill, self._stopping = self._stopping, True
-        self._told.set()
+        now = asyncio.get_running_loop().time()
+        if not self._stopping:
+            self._stopping, self._told_at = True, now
+            self._told.set()
+        elif now < self._told_at + SAME_SIGNAL_S:
+            return  # a terminal and whoever watches this process may both have sent it
+        kill = now > self._told_at
         for node in self._nodes:
             if node.process is not None and node.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,181 @@
+"""Clusters of real processes: who belongs to them, and what an operator is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pika
+import pytest
+
+import leveret
+from leveret import errors
+from leveret.records import ClusterStatus
+from tests.running_cluster import RunningCluster, running_cluster
+from tests.running_node import RunningNode, running_node, start_node
+
+T = TypeVar("T")
+WITHIN_S = 30.0
+LOOK_S = 0.05
+
+
+def on(target: str, work: Callable[[leveret.Node], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with leveret.connect(target) as node:
+            return await work(node)
+
+    return asyncio.run(run())
+
+
+def status(target: str) -> ClusterStatus:
+    return on(target, lambda node: node.admin.cluster_status())
+
+
+def when(target: str, ask: Callable[[leveret.Node], Awaitable[T]], holds: Callable[[T], bool]) -> T:
+    """The first answer of which this holds. Nobody tells of it, so it is asked for again and again, for a bounded time."""
+
+    async def work(node: leveret.Node) -> T:
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                if holds(found := await ask(node)):
+                    return found
+                await asyncio.sleep(LOOK_S)
+
+    return on(target, work)
+
+
+def status_when(target: str, holds: Callable[[ClusterStatus], bool]) -> ClusterStatus:
+    return when(target, lambda node: node.admin.cluster_status(), holds)
+
+
+async def queues_of(node: leveret.Node) -> set[str]:
+    return {queue.name for queue in await node.topology.queues()}
+
+
+def up(found: ClusterStatus) -> dict[str, bool]:
+    return {node.name: node.up for node in found.nodes}
+
+
+def process_of(cluster: RunningCluster, number: int) -> int:
+    return on(cluster.grpc(number), lambda node: node.admin.node_status()).process_id
+
+
+def test_three_nodes_are_one_cluster_that_loses_and_finds_one_of_them(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        everybody = {"n1": True, "n2": True, "n3": True}
+        seen = [
+            status_when(cluster.grpc(number), lambda found: up(found) == everybody and len(found.metadata_voters) == 3)
+            for number in (1, 2, 3)
+        ]
+        assert len({found.cluster_id for found in seen}) == 1
+        assert [found.seen_by for found in seen] == ["n1", "n2", "n3"]
+        assert all(found.metadata_leader and not found.problems for found in seen)
+        assert {node.kind for node in seen[0].nodes} == {"disk"}
+
+        on(cluster.grpc(1), lambda node: node.topology.declare_queue("seen.everywhere"))
+        for number in (2, 3):
+            when(cluster.grpc(number), queues_of, lambda names: names == {"seen.everywhere"})
+
+        before = len(cluster.lines)
+        os.kill(process_of(cluster, 2), signal.SIGKILL)
+        lost = status_when(cluster.grpc(1), lambda found: not up(found)["n2"])
+        assert any("node n2 is down" in problem for problem in lost.problems)
+        on(cluster.grpc(3), lambda node: node.topology.declare_queue("declared.without.n2"))
+        cluster.said(r"^n2 \| ready: ", after=before)
+        status_when(cluster.grpc(1), lambda found: up(found) == everybody)
+        when(cluster.grpc(2), queues_of, lambda names: names == {"seen.everywhere", "declared.without.n2"})
+
+    with_same_data = RunningCluster(tmp_path / "data", cluster.base_port, "--nodes", "3")
+    try:
+        with_same_data.ready(3)
+        again = status_when(cluster.grpc(3), lambda found: up(found) == everybody)
+        assert again.cluster_id == seen[0].cluster_id
+        assert sorted(node.number for node in again.nodes) == [1, 2, 3]
+    finally:
+        assert with_same_data.stop() == 0
+
+
+def test_without_a_majority_of_disk_nodes_nothing_changes_and_the_missing_are_named(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data", nodes=2, ram_nodes=1) as cluster:
+        status_when(cluster.grpc(3), lambda found: len(found.metadata_voters) == 2 and all(up(found).values()))
+        host, port = cluster.amqp(1)
+        connection = pika.BlockingConnection(pika.ConnectionParameters(host, port))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("existing", durable=True)
+        before = len(cluster.lines)
+        process = process_of(cluster, 2)
+        os.kill(process, signal.SIGSTOP)
+        try:
+            found = status_when(cluster.grpc(1), lambda found: bool(found.missing))
+            assert found.missing == ("n2",)
+            assert "these are down: n2" in found.problems[0]
+            with pytest.raises(errors.ResourceExhausted, match="n2"):
+                on(cluster.grpc(1), lambda node: node.topology.declare_queue("refused"))
+            channel.basic_publish("", "existing", b"goes on")
+            assert channel.basic_get("existing", auto_ack=True)[2] == b"goes on"
+        finally:
+            os.kill(process, signal.SIGCONT)
+        status_when(cluster.grpc(1), lambda found: not found.missing and all(up(found).values()))
+        on(cluster.grpc(1), lambda node: node.topology.declare_queue("declared.again"))
+        connection.close()
+        assert not any("started again" in line for line in cluster.lines[before:])
+
+
+def joining(cluster: RunningCluster, *options: str) -> list[str]:
+    secret = str(cluster.data_dir / "secret")
+    return ["--peer", "127.0.0.1:0", "--join", cluster.peer(1), "--secret-file", secret, *options]
+
+
+def address_of(node: RunningNode) -> str:
+    return f"{node.grpc[0]}:{node.grpc[1]}"
+
+
+def test_a_node_joins_is_forgotten_while_it_is_down_and_then_refuses_to_start(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data", nodes=1) as cluster:
+        extra = tmp_path / "extra"
+        with running_node(*joining(cluster, "--name", "extra"), data_dir=extra) as node:
+            found = status_when(address_of(node), lambda found: len(found.metadata_voters) == 2)
+            assert up(found) == {"n1": True, "extra": True}
+            with pytest.raises(errors.RequestRefused, match="'extra' is up"):
+                on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
+            on(address_of(node), lambda one: one.admin.change_node_kind("ram"))
+            status_when(
+                cluster.grpc(1), lambda found: found.metadata_voters == ("n1",) and found.nodes[1].kind == "ram"
+            )
+            node.stop()
+        status_when(cluster.grpc(1), lambda found: not up(found)["extra"])
+        on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
+        assert up(status(cluster.grpc(1))) == {"n1": True}
+        with pytest.raises(RuntimeError, match="'extra' belongs to its cluster no more: node 2 was removed"):
+            start_node(extra, *joining(cluster, "--name", "extra"))
+
+
+def test_a_name_in_use_is_refused_and_a_node_with_a_wiped_disk_is_the_same_node(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data", nodes=2) as cluster:
+        with running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "first") as node:
+            number = {one.name: one.number for one in status(address_of(node)).nodes}["extra"]
+            with pytest.raises(RuntimeError, match="the name 'extra' is in use by a node that is up"):
+                start_node(tmp_path / "second", *joining(cluster, "--name", "extra"))
+            status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 3)
+            node.kill()
+        with running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "wiped") as node:
+            found = status_when(
+                address_of(node), lambda found: len(found.metadata_voters) == 3 and all(up(found).values())
+            )
+            assert {one.name: one.number for one in found.nodes}["extra"] == number
+
+
+def test_a_node_leaves_and_stops_and_the_others_go_on(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data", nodes=1) as cluster:
+        with running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "extra") as node:
+            status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 2)
+            on(address_of(node), lambda one: one.admin.leave_cluster())
+            assert node.process.wait(WITHIN_S) == 0
+        found = status_when(cluster.grpc(1), lambda found: found.metadata_voters == ("n1",))
+        assert up(found) == {"n1": True}
+        on(cluster.grpc(1), lambda one: one.topology.declare_queue("goes.on"))
