@@ -137,8 +137,7 @@ class Watch:
             if not process.store.idle:
                 self.count("compaction race")  # entries go while files are written from what was there
             invariants.truncation_lowers_durable(book, s.me, first, s.log.durable)
-            if self._acknowledged.get((group, s.me), (0, 0))[0] >= first:
-                self._acknowledged[group, s.me] = (first - 1, now.term(first - 1) or 0)
+            self._lower_acknowledged(group, s.me, first - 1, now.term(first - 1) or 0)
         if s.leadership is not None:
             invariants.leader_only_appends(book, s.me, first, now.last)
         for entry in entries:
@@ -192,9 +191,19 @@ class Watch:
                 term = twin.now.term(index)
                 invariants.match_is_durable(book, message.to, message.sender, index, term)
                 if term is not None:
-                    self._acknowledged[group, message.sender] = (index, term)
+                    self._raise_acknowledged(group, message.sender, index, term)
             case _:
                 pass
+
+    def _raise_acknowledged(self, group: int, member: MemberId, index: int, term: int) -> None:
+        """Answers to letters that came late, or twice, tell of less than was said before, and take nothing back of it."""
+        if index >= self._acknowledged.get((group, member), (0, 0))[0]:
+            self._acknowledged[group, member] = (index, term)
+
+    def _lower_acknowledged(self, group: int, member: MemberId, last: int, term: int) -> None:
+        """A later leader has what was said to an earlier one taken back: its log ends here, with an entry of this term."""
+        if self._acknowledged.get((group, member), (0, 0))[0] > last:
+            self._acknowledged[group, member] = (last, term)
 
     def heard(self, messages: Sequence[tuple[int, Message]]) -> None:
         """These have arrived, each with its group."""
@@ -337,6 +346,7 @@ class Watch:
                 twin.take(ticket, InstallSnapshot(meta.index, meta.term))
             elif log.first == meta.index + 1 and log.last == meta.index and now.term(meta.index) != meta.term:
                 self.count("snapshot installed over other entries")
+                self._lower_acknowledged(key[1], now.member, meta.index, meta.term)
                 twin.take(ticket, InstallSnapshot(meta.index, meta.term))
             else:
                 twin.take(ticket, TakeSnapshot(meta.index, meta.term, log.first))
