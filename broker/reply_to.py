@@ -1,8 +1,10 @@
 """Direct reply-to: answers that go straight to the requester's session, through no queue.
 
 A requester consumes (or gets) from the pseudo queue and publishes requests whose reply-to names it; on the way the name is
-replaced by one that only this requester has. Whoever publishes to that name through the default exchange reaches the
-requester at most once: not at all when it is gone, or has fallen too far behind.
+replaced by one that only this requester has, and that says on which node of a cluster it is. Whoever publishes to that name
+through the default exchange reaches the requester at most once: not at all when it is gone, or has fallen too far behind.
+
+    amq.rabbitmq.reply-to . place . token        without the place where there is one node only
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from base64 import urlsafe_b64encode
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from broker.consumer import Consumer
 from broker.errors import NotSupported, PreconditionFailed
@@ -119,29 +122,57 @@ class ReplyQueue:
         return self._figures
 
 
+class Elsewhere(Protocol):
+    """The way to requesters on other nodes."""
+
+    def deliver(self, place: str, vhost: str, run: Run) -> bool:
+        """False: there is no such place, or no way there now."""
+
+    def is_there(self, place: str, vhost: str, name: str) -> Pending[bool]:
+        """Whether a requester of that name waits at that place. False also when nobody can tell."""
+
+
 class Replies:
     """Who waits for replies on this node, by the name that was given out."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
+        self._place = ""
+        self._elsewhere: Elsewhere | None = None
         self._queues: dict[tuple[str, str], ReplyQueue] = {}
+
+    def join(self, place: str, elsewhere: Elsewhere) -> None:
+        """This node is one of several. Before anybody is given a name."""
+        assert not self._queues, f"{len(self._queues)} requesters have names that lead to no place"
+        assert "." not in place, f"place {place} has a dot"
+        self._place, self._elsewhere = place, elsewhere
 
     def open(self, vhost: str) -> ReplyQueue:
         token = urlsafe_b64encode(self._random_bytes(NAME_RANDOM_BYTES)).decode().rstrip("=")
-        queue = ReplyQueue(vhost, REPLY_PREFIX + token, self._forget)
+        name = f"{REPLY_PREFIX}{self._place}.{token}" if self._place else REPLY_PREFIX + token
+        queue = ReplyQueue(vhost, name, self._forget)
         self._queues[vhost, queue.record.name] = queue
         return queue
 
-    def find(self, vhost: str, name: str) -> ReplyQueue | None:
-        return self._queues.get((vhost, name))
+    def is_there(self, vhost: str, name: str) -> Pending[bool]:
+        """Whether a requester waits for replies to this name, here or elsewhere."""
+        place = self._place_of(name)
+        if place == self._place or self._elsewhere is None:
+            return Pending.of((vhost, name) in self._queues)
+        return self._elsewhere.is_there(place, vhost, name)
 
     def deliver(self, vhost: str, run: Run, now: int) -> bool:
-        """Hand replies to their requester; False when it is gone."""
+        """Hand replies to their requester; False when it is gone. What goes elsewhere may find nobody there."""
         queue = self._queues.get((vhost, run.routing_key))
-        if queue is None:
-            return False
-        queue.add(run, now)
-        return True
+        if queue is not None:
+            queue.add(run, now)
+            return True
+        place = self._place_of(run.routing_key)
+        return place != self._place and self._elsewhere is not None and self._elsewhere.deliver(place, vhost, run)
+
+    def _place_of(self, name: str) -> str:
+        place, dot, _ = name.removeprefix(REPLY_PREFIX).partition(".")
+        return place if dot else ""
 
     def _forget(self, queue: ReplyQueue) -> None:
         self._queues.pop((queue.record.vhost, queue.record.name), None)

@@ -178,9 +178,16 @@ class Topology(Publishing):
 
     def _declare_reply_name(self, name: str) -> Pending[Declared]:
         """Nothing to declare: a server asks so whether its requester is still there."""
-        if name != DIRECT_REPLY_TO and self._broker.replies.find(self.vhost, name) is None:
-            raise names.not_found("queue", name, self.vhost)
-        return Pending.of(Declared(name, 0, 1))
+        declared = Declared(name, 0, 1)
+        if name == DIRECT_REPLY_TO:
+            return Pending.of(declared)
+
+        def answer(is_there: bool) -> Declared:
+            if not is_there:
+                raise names.not_found("queue", name, self.vhost)
+            return declared
+
+        return self._broker.replies.is_there(self.vhost, name).map(answer)
 
     def _declared(self, name: str, now: int) -> Pending[Declared]:
         self._last_declared = name

@@ -39,6 +39,7 @@ METADATA = 1
 CLASSIC = 2
 QUORUM = 3
 CLUSTER = 4
+REPLIES = 5
 
 LETTER_BYTES = 1 << 20  # a fuller one is closed, and another begun
 PART_BYTES = 1 << 20

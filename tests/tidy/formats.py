@@ -59,7 +59,12 @@ CHAPTERS = {
         "raft/live_entries.py",
     ],
     "What members of a group say": ["raft/codec.py"],
-    "What nodes say to each other": ["raft/transport.py", "node/peer_calls.py", "node/classic_calls.py"],
+    "What nodes say to each other": [
+        "raft/transport.py",
+        "node/peer_calls.py",
+        "node/classic_calls.py",
+        "node/remote_replies.py",
+    ],
 }
 
 
