@@ -109,6 +109,7 @@ class Broker:
         self.alarms = Alarms(self._alarms_cleared)
         self.replies = Replies(random_bytes)
         self.totals = Totals()
+        self.closed_because = ""  # why no client is let in now
         self.now = 0  # of the newest thing that happened
         self._authenticator = authenticator
         self._request_turn = request_turn
@@ -308,9 +309,19 @@ class Broker:
             return Pending.failed(AccessRefused(LOGIN_REFUSED))
         return Pending.of(record)
 
+    def send_clients_away(self, why: str) -> None:
+        """Until `let_clients_in`: those that are there are told why, and no other is let in."""
+        self.closed_because = why
+        self._close_connections(lambda one: True, why)
+
+    def let_clients_in(self) -> None:
+        self.closed_because = ""
+
     def open_connection(self, connection: Connection, now: int) -> None:
-        """Raises NotAllowed: no such vhost, no permission for it, or a limit."""
+        """Raises NotAllowed: no such vhost, no permission for it, or a limit; ConnectionForced while clients are sent away."""
         self.now = now
+        if self.closed_because:
+            raise ConnectionForced(self.closed_because)
         vhost, user = connection.vhost, connection.user
         exists = vhost in self.catalog.vhosts
         if not exists and self._sees_all_vhosts(user):

@@ -41,6 +41,7 @@ from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
+from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember
 from node.metrics import Metrics
@@ -150,11 +151,11 @@ class Node:
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
-        await self._listen_grpc(broker, admin)
+        grpc = await self._listen_grpc(broker, admin)
         await self._listen_http(broker, admin, metrics)
-        self._undo.push_async_callback(
-            cluster.hand_over
-        )  # first of all: clients find the next leaders where they go to
+        cluster.maintenance = ClientDoors(broker, amqp, grpc)
+        # First of all when it stops: clients find the next leaders where they go to.
+        self._undo.push_async_callback(cluster.hand_over)
 
     async def stop(self) -> None:
         """Also after a start that failed half-way."""
@@ -357,7 +358,8 @@ class Node:
             port = await server.listen(host, port, self._tls_context(), proxy_protocol=listen.proxy_protocol)
             self.listeners.append(ListenerFacts("amqps", f"{host}:{port}", tls=True))
 
-    async def _listen_grpc(self, broker: Broker, admin: NodeAdmin) -> None:
+    async def _listen_grpc(self, broker: Broker, admin: NodeAdmin) -> list[Server]:
+        servers: list[Server] = []
         section, tls = self._config.grpc, self._config.tls
         certificate = grpc_certificate(tls) if tls.grpc else None
         limits = GrpcLimits(
@@ -375,6 +377,8 @@ class Node:
             )
             self._undo.push_async_callback(server.stop)
             self.listeners.append(ListenerFacts("grpc", f"{host}:{server.port}", tls=certificate is not None))
+            servers.append(server)
+        return servers
 
     async def _listen_http(self, broker: Broker, admin: NodeAdmin, metrics: Metrics) -> None:
         api = Api(

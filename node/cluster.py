@@ -88,9 +88,9 @@ class Cluster:
         cluster_name: str,
         zone: str,
         holds_anything: Callable[[], str],
-        maintenance: Maintenance | None = None,
     ) -> None:
         """`holds_anything`: what of this node's own would be lost if it joined another cluster; empty: nothing."""
+        self.maintenance: Maintenance | None = None  # as soon as there are clients
         self._identity = identity
         self._peers = peers
         self._groups = groups
@@ -102,7 +102,7 @@ class Cluster:
         self._cluster_name = cluster_name
         self._zone = zone
         self._holds_anything = holds_anything
-        self._maintenance = maintenance
+        self._drained = False
         self._neighbours = Neighbours(
             identity.number, peers, groups, lambda: clock.wall_ms() / 1000, self._task_ended, logger
         )
@@ -281,15 +281,21 @@ class Cluster:
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:
-        await answered(self._metadata.submit(commands.PutNode(_with(self._my_record(), draining=True))))
+        self._drained = True
+        try:
+            await answered(self._metadata.submit(commands.PutNode(_with(self._my_record(), draining=True))))
+        except BaseException:
+            self._drained = False
+            raise
         await self.hand_over()
-        if self._maintenance is not None:
-            await self._maintenance.drain()
+        if self.maintenance is not None:
+            await self.maintenance.drain()
 
     async def revive(self) -> None:
+        if self.maintenance is not None:
+            await self.maintenance.revive()
+        self._drained = False
         await answered(self._metadata.submit(commands.PutNode(_with(self._my_record(), draining=False))))
-        if self._maintenance is not None:
-            await self._maintenance.revive()
 
     async def hand_over(self) -> None:
         """Let other nodes lead what this one leads, as far as one of them can."""
@@ -382,6 +388,8 @@ class Cluster:
             self._follow()
             if self._clock.monotonic() >= self._ask_around_at:
                 self._ask_around_at = self._clock.monotonic() + ASK_AROUND_S
+                if self._drained:
+                    await self.hand_over()  # what others have elected it to lead meanwhile
                 await self._announce()
                 await self._ask_around()
             await asyncio.sleep(TICK_S)
@@ -406,12 +414,13 @@ class Cluster:
             logger.info("the metadata group's members are not changed yet: %s", error)
 
     async def _announce(self) -> None:
-        """Where this node is now, and as what it runs, if the catalog says otherwise."""
+        """Where this node is now, and as what it runs, if the catalog says otherwise. A process that has just been started is
+        drained no more."""
         record = self._catalog.nodes.get(self._identity.name)
         if record is None or record.number != self._identity.number or not self._peers.listens or self._leaving:
             return
         kind = DISK if self._identity.kind == DISK else record.kind
-        wish = _with(record, address=self._peers.address, zone=self._zone, kind=kind)
+        wish = _with(record, address=self._peers.address, zone=self._zone, kind=kind, draining=self._drained)
         if wish != record:
             try:
                 await answered(self._metadata.submit(commands.PutNode(wish)))

@@ -81,6 +81,7 @@ class AmqpServer:
         self.monotonic = monotonic
         self._ids = itertools.count(1)
         self._listeners: list[asyncio.Server | TlsListener[AmqpSocket]] = []
+        self._listens: list[tuple[str, int, ssl.SSLContext | None, bool]] = []  # how they were begun
         self._woken: list[AmqpSocket] = []
         self._turn_is_near = False  # this turn is not over yet, or one is scheduled
         self._sweep: asyncio.TimerHandle | None = None
@@ -115,6 +116,7 @@ class AmqpServer:
             listener.serve()
             bound = listener.address
         self._listeners.append(listener)
+        self._listens.append((host, int(bound[1]), tls, proxy_protocol))
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SLOT_S, self._sweep_timers)
         self.logger.info("listening for AMQP on %s:%d%s", bound[0], bound[1], " (TLS)" if tls else "")
@@ -136,6 +138,18 @@ class AmqpServer:
             one.abort()
         if self._sweep is not None:
             self._sweep.cancel()
+
+    def suspend(self) -> None:
+        """Listen no more, until `resume`. Connections stay."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = []
+
+    async def resume(self) -> None:
+        """Listen again where it did. Raises OSError when an address was taken meanwhile."""
+        listens, self._listens = self._listens, []
+        for host, port, tls, proxy_protocol in listens:
+            await self.listen(host, port, tls, proxy_protocol=proxy_protocol)
 
     def hold_publishers(self, held: bool) -> None:
         """Stop or resume reading from connections that publish: the log has too much waiting."""

@@ -32,7 +32,8 @@ from leveret.v1 import (
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", "leveret.v1.Admin")
+ADMIN = "leveret.v1.Admin"
+SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", ADMIN)
 
 # A batch may be a little larger than the largest message, whose properties and framing come on top.
 MESSAGE_SLACK_BYTES = 1_048_576
@@ -75,6 +76,13 @@ class Server:
         self._checks = checks
         self._front = front
         self.port = port
+
+    async def show_serving(self, serving: bool) -> None:
+        """What health checks are told of the services for clients. Administration goes on."""
+        state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in ("", *SERVICES):
+            if service != ADMIN:
+                await self._checks.set(service, state)
 
     async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
         """Take no new calls, end the streams with a reason, give single calls `grace_s`, then cut them off."""

@@ -179,3 +179,41 @@ def test_a_node_leaves_and_stops_and_the_others_go_on(tmp_path: Path) -> None:
         found = status_when(cluster.grpc(1), lambda found: found.metadata_voters == ("n1",))
         assert up(found) == {"n1": True}
         on(cluster.grpc(1), lambda one: one.topology.declare_queue("goes.on"))
+
+
+def test_a_drained_node_sends_its_clients_away_leads_nothing_and_is_revived(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        leader = status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 3).metadata_leader
+        number = int(leader[1:])
+        host, port = cluster.amqp(number)
+        connection = pika.BlockingConnection(pika.ConnectionParameters(host, port))
+        on(cluster.grpc(number), lambda node: node.admin.drain_node())
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"drained for maintenance") as closed:
+            connection.process_data_events(WITHIN_S)
+        assert closed.value.reply_code == 320
+        with pytest.raises(pika.exceptions.AMQPConnectionError):
+            pika.BlockingConnection(pika.ConnectionParameters(host, port))
+        with pytest.raises(errors.LeveretError, match="drained for maintenance"):
+            on(cluster.grpc(number), lambda node: node.topology.declare_queue("refused"))
+        found = status_when(
+            cluster.grpc(number % 3 + 1),
+            lambda found: found.metadata_leader not in ("", leader) and bool(found.problems),
+        )
+        assert found.problems == (f"node {leader} is drained: revive it when the maintenance is over",)
+
+        on(cluster.grpc(number), lambda node: node.admin.revive_node())
+        pika.BlockingConnection(pika.ConnectionParameters(host, port)).close()
+        assert not status_when(cluster.grpc(number), lambda found: not found.problems).problems
+
+
+def test_an_empty_node_joins_while_it_runs_and_one_that_holds_something_does_not(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data", nodes=1) as cluster:
+        secret = ("--peer", "127.0.0.1:0", "--secret-file", str(cluster.data_dir / "secret"))
+        with running_node("--name", "extra", *secret, data_dir=tmp_path / "extra") as node:
+            on(address_of(node), lambda one: one.topology.declare_queue("mine"))
+            with pytest.raises(errors.RequestRefused, match="holds 1 queues, which would be lost"):
+                on(address_of(node), lambda one: one.admin.join_cluster(cluster.peer(1)))
+            on(address_of(node), lambda one: one.topology.delete_queue("mine"))
+            on(address_of(node), lambda one: one.admin.join_cluster(cluster.peer(1)))
+            found = status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 2)
+            assert up(found) == {"n1": True, "extra": True}

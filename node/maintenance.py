@@ -1,0 +1,39 @@
+"""Draining a node: its clients are sent to other nodes, and none is let in until it is revived. Administration goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.broker import Broker
+from broker.errors import ResourceExhausted
+from front.amqp.server import AmqpServer
+from front.grpc.server import Server
+
+
+class ClientDoors:
+    """What clients come in by. Fulfils node/cluster.py's Maintenance."""
+
+    def __init__(self, broker: Broker, amqp: AmqpServer, grpc: Sequence[Server]) -> None:
+        self._broker = broker
+        self._amqp = amqp
+        self._grpc = grpc
+
+    async def drain(self) -> None:
+        if self._broker.closed_because:
+            return
+        self._amqp.suspend()
+        for server in self._grpc:
+            await server.show_serving(False)
+        self._broker.send_clients_away(f"node '{self._broker.node}' is drained for maintenance: connect to another one")
+        self._amqp.request_turn()
+
+    async def revive(self) -> None:
+        if not self._broker.closed_because:
+            return
+        try:
+            await self._amqp.resume()
+        except OSError as error:
+            raise ResourceExhausted(f"clients cannot be let in again: {error}") from error
+        self._broker.let_clients_in()
+        for server in self._grpc:
+            await server.show_serving(True)
