@@ -119,7 +119,7 @@ def decode_snapshot(data: bytes) -> QueueState:
         raise ValueError(f"a snapshot of {len(data)} bytes has the checksum {found:#x}, and {expected:#x} is in it")
     try:
         return _Decoder(view[:end]).state()
-    except (struct.error, IndexError, OverflowError, UnicodeDecodeError) as error:
+    except (struct.error, OverflowError) as error:
         raise ValueError(f"a snapshot of {len(data)} bytes makes no sense: {error}") from error
 
 
@@ -145,7 +145,7 @@ class _Decoder:
             node, incarnation = self._fields(_LIFE)
             state.sessions.gone[node] = incarnation
         everybody = [self._consumer(state) for _ in range(consumers)]
-        state.consumers.line_up([everybody[self._fields(_PLACE)[0]] for _ in range(in_line)])
+        state.consumers.line_up([everybody[self._place(len(everybody))] for _ in range(in_line)])
         for _ in range(returned):
             state.ready.put_back(self._stored())
         for _ in range(delayed):
@@ -159,6 +159,12 @@ class _Decoder:
         if self._at != len(self._data):
             raise ValueError(f"{len(self._data) - self._at} bytes are left over behind a queue's state")
         return state
+
+    def _place(self, end: int) -> int:
+        place: int = self._fields(_PLACE)[0]
+        if place >= end:
+            raise ValueError(f"consumer {place} stands in line, and there are {end}")
+        return place
 
     def _session(self, state: QueueState) -> None:
         node, incarnation, next_sequence, last_number = self._fields(_SESSION)
@@ -204,7 +210,10 @@ class _Decoder:
             holding.add(first_id, self._stored(), since)
 
     def _stored(self) -> Stored:
-        return Stored(*self._fields(_STORED))
+        stored = Stored(*self._fields(_STORED))
+        if not 0 < stored.length <= stored.run_length - stored.first or stored.priority > PRIORITY_MAX:
+            raise ValueError(f"there are no messages like {stored}")
+        return stored
 
     def _set(self) -> SequenceSet:
         found = SequenceSet()

@@ -1,0 +1,105 @@
+"""A lane against a list, and what a backlog costs."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from random import Random
+
+from quorum.lane import BLOCK_ROWS, ROW_BYTES, Lane
+from quorum.stored import NEVER, Stored
+from raft.live_entries import LiveEntries
+from tests.unit.quorum.queue_world import QueueWorld, restored
+
+BACKLOG = 200_000
+
+
+def test_rows_come_out_as_they_went_in_over_many_blocks() -> None:
+    lane = Lane(7)
+    rows = 3 * BLOCK_ROWS + 5
+    for entry in range(1, rows + 1):
+        lane.add(entry, entry * 3, 2, 10, NEVER)
+    assert lane.rows == rows
+    first = lane.take(1)
+    assert first == Stored(1, 3, 0, 1, 2, 10, NEVER, 7, 0, 0)
+    assert lane.take(9) == Stored(1, 3, 1, 1, 2, 10, NEVER, 7, 0, 0)
+    for entry in range(2, rows + 1):
+        assert lane.take(9) == Stored(entry, entry * 3, 0, 2, 2, 10, NEVER, 7, 0, 0)
+    assert not lane
+    lane.add(1, 0, 1, 1, NEVER)
+    assert [stored.entry for stored in lane] == [1]
+
+
+def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
+    random = Random(1)
+    lane, model = Lane(0), list[Stored]()
+    now, entry = 0, 0
+    for _ in range(300):
+        choice = random.random()
+        if choice < 0.5:
+            for _ in range(random.choice((1, 3, BLOCK_ROWS))):
+                entry += 1
+                length, expires_at = random.randint(1, 3), random.choice((NEVER, now + random.randint(1, 400)))
+                lane.add(entry, 9, length, 10, expires_at)
+                model.append(Stored(entry, 9, 0, length, length, 10, expires_at, 0, 0, 0))
+        elif choice < 0.9:
+            for _ in range(random.choice((1, 3, BLOCK_ROWS))):
+                if not model:
+                    break
+                limit = random.randint(1, 3)
+                taken = lane.take(limit)
+                assert taken == (model[0] if model[0].length <= limit else model[0].part(0, limit))
+                if taken.length == model[0].length:
+                    del model[0]
+                else:
+                    model[0] = model[0].part(limit, model[0].length - limit)
+        elif choice < 0.97:
+            now += random.randint(0, 30)
+            assert lane.expire(now) == [stored for stored in model if stored.expires_at <= now]
+            model = [stored for stored in model if stored.expires_at > now]
+            assert lane.soonest() <= min((stored.expires_at for stored in model), default=NEVER)
+        else:
+            again = Lane(0)
+            again.decode(memoryview(b"".join(lane.encode())))
+            lane = again
+            assert lane.soonest() == min((stored.expires_at for stored in model), default=NEVER)
+        assert bool(lane) == bool(model)
+        if random.random() < 0.05:
+            assert list(lane) == model
+    assert list(lane) == model
+    assert lane.rows == len(model)
+
+
+def test_a_backlog_costs_at_most_64_bytes_for_each_entry_and_keeps_no_objects() -> None:
+    world = QueueWorld()
+    world.publish()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for index in range(10, 10 + BACKLOG):
+            world.machine.state.ready.add(index, 9, 1, 100, NEVER, 4)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 64 * BACKLOG
+
+        objects = len(gc.get_objects())
+        live = LiveEntries(world.machine.live_entries())
+        state = world.machine.snapshot()
+        gc.collect()
+        assert len(gc.get_objects()) - objects < 2 * BACKLOG / BLOCK_ROWS + 100
+        assert live.count == BACKLOG + 1
+        assert sum(map(len, state)) < (ROW_BYTES + 1) * BACKLOG
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_backlog_comes_back_from_a_snapshot() -> None:
+    world = QueueWorld()
+    world.publish(3)
+    for index in range(10, 10 + 5 * BLOCK_ROWS):
+        world.machine.state.ready.add(index, 9, 1, 100, index, index % 3)
+    again = restored(world.machine)
+    assert again.state_digest() == world.machine.state_digest()
+    assert list(again.live_entries()) == [1, *range(10, 10 + 5 * BLOCK_ROWS)]
+    assert (again.figures().ready, again.figures().ready_bytes) == (3 + 5 * BLOCK_ROWS, 30 + 500 * BLOCK_ROWS)
+    assert again.deadline == 10
