@@ -215,11 +215,11 @@ class QuorumQueue(Owner):
         if subscription is None:
             return
         self._forget(subscription)
-        for delivery in subscription.waiting:
-            self._give_back(subscription.number, delivery)
         self._cancelling.add(subscription.number)
         key = self.session.consumer_key(subscription.number)
         self.session.say(Cancel(key, Held.STAYS), partial(self._cancelled, subscription.number))
+        for delivery in subscription.waiting:  # only now, or it would be given to the same consumer again
+            self._give_back(subscription.number, delivery)
         self._host.wake(self)
 
     def _cancelled(self, number: int, _: Any) -> None:

@@ -70,7 +70,7 @@ class Wire:
 class QuorumNode:
     """One process, from start to kill."""
 
-    def __init__(self, cluster: Cluster, number: NodeId, disk: SimDisk, incarnation: int) -> None:
+    def __init__(self, cluster: Cluster, number: NodeId, disk: SimDisk, incarnation: int, disk_id: int) -> None:
         self.cluster = cluster
         self.number = number
         self.disk = disk
@@ -104,7 +104,7 @@ class QuorumNode:
         self.calls = PeerCalls(self.wire, cluster.loop, LOGGER)
         self.kind = QuorumQueues(
             SessionKey(number, incarnation),
-            DISK_ID,
+            disk_id,
             groups=self.groups,
             store=self.store,
             calls=self.calls,
@@ -201,18 +201,18 @@ class Cluster:
 
     # nodes and what joins them
 
-    def start(self, number: NodeId, disk: SimDisk) -> QuorumNode:
+    def start(self, number: NodeId, disk: SimDisk, disk_id: int = DISK_ID) -> QuorumNode:
         before = self.nodes.get(number)
-        node = self.nodes[number] = QuorumNode(self, number, disk, before.incarnation + 1 if before else 1)
+        node = self.nodes[number] = QuorumNode(self, number, disk, before.incarnation + 1 if before else 1, disk_id)
         node.kind.attach(self.host_of(number))
         for record in self.records.values():
             self.open(node, record)
         return node
 
     def restart(self, number: NodeId, disk: SimDisk | None = None) -> QuorumNode:
-        """A new process of a killed node."""
+        """A new process of a killed node, on its disk or on a new one."""
         assert not self.nodes[number].alive
-        node = self.start(number, disk or self.nodes[number].disk)
+        node = self.start(number, disk or self.nodes[number].disk, DISK_ID if disk is None else DISK_ID + 1)
         self.join_all()
         return node
 

@@ -1,0 +1,197 @@
+"""Clients of quorum queues in a simulated cluster: they publish numbered messages, take them, and note what they were told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.errors import BrokerError, ResourceExhausted
+from broker.message import Run
+from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
+from broker.records import QueueRecord
+from broker.timers import Timers
+from native.content import encode, messages
+from raft.messages import NodeId
+from tests.unit.quorum.nodes import Cluster
+
+NO_PROPERTIES = b"\0\0"
+
+
+class Host:
+    """The broker of one node. Its turns end by themselves."""
+
+    def __init__(self, clients: Clients, node: NodeId) -> None:
+        self.clients = clients
+        self.node = node
+        self.woken: dict[Queue, None] = {}
+        self.timers = Timers(self._tick_at)
+        self.dead: list[tuple[DeathReason, bytes]] = []
+        self.to_delete: list[tuple[Queue, str]] = []
+
+    def wake(self, queue: Queue) -> None:
+        if not self.woken:
+            self.clients.cluster.loop.call_soon(self._turn)
+        self.woken[queue] = None
+
+    def _turn(self) -> None:
+        while self.woken:
+            woken, self.woken = self.woken, {}
+            for queue in woken:
+                queue.pump(self.clients.now)
+
+    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self.timers.call_at(when, call)
+
+    def _tick_at(self, when: int) -> None:
+        delay = max(0, when - self.clients.now) / 1000
+        self.clients.cluster.loop.call_later(delay, lambda: self.timers.tick(self.clients.now))
+
+    def dead_letter(
+        self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
+    ) -> None:
+        self.dead += [(reason, messages(content, 0, 1)[0][1]) for _, _, content, _ in dead]
+
+    def delete_queue(self, queue: Queue, reason: str) -> None:
+        self.to_delete.append((queue, reason))
+
+
+class Publisher:
+    """One channel with confirms, on one node. Fulfils AnswersTo."""
+
+    def __init__(self, clients: Clients, node: NodeId, record: QueueRecord, name: str = "") -> None:
+        self.clients = clients
+        self.node = node
+        self.record = record
+        self.name = name
+        self.next = 0
+        self.confirmed: list[bytes] = []
+        self.refused: list[bytes] = []
+        self._bodies: dict[int, list[bytes]] = {}
+
+    def publish(self, count: int = 1, **properties: Any) -> list[bytes]:
+        bodies = [f"{self.name}{number}".encode() for number in range(self.next, self.next + count)]
+        content = b"".join([encode(NO_PROPERTIES, body) for body in bodies])
+        receipt = Receipt(self, self.next, self.next + count - 1, 1)
+        self._bodies[self.next] = bodies
+        self.next += count
+        run = Run("", "key", content, count, sum(map(len, bodies)), persistent=True, **properties)
+        kind, queue = self.clients.of(self.node, self.record)
+        try:
+            kind.publish((queue,), run, receipt, self.clients.now)
+        except ResourceExhausted:
+            self.refused += bodies
+        return bodies
+
+    def answered(self, receipt: Receipt) -> None:
+        bodies = self._bodies.pop(receipt.first)
+        if receipt.refusals:
+            self.refused += bodies
+        else:
+            self.confirmed += bodies
+
+    def given_up(self, receipt: Receipt) -> None:
+        self.refused += self._bodies.pop(receipt.first)
+
+
+class Taker:
+    """One consumer on one node. Fulfils DeliverySink."""
+
+    def __init__(
+        self, clients: Clients, node: NodeId, record: QueueRecord, *, settles: bool = True, **properties: Any
+    ) -> None:
+        self.clients = clients
+        self.node = node
+        self.writable = True
+        self.settles = settles
+        self.got: list[tuple[bytes, bool]] = []  # body, redelivered
+        self.held: list[Slice] = []
+        self.settled: list[bytes] = []
+        self.cancelled = False
+        self.left = False
+        self.errors: list[BrokerError] = []
+        _, self.queue = clients.of(node, record)
+        self.consumer = Consumer(properties.pop("tag", f"c{node}"), self.queue, self, **properties)
+        self.answered = False
+        consuming = self.queue.consume(self.consumer, clients.now)
+        if consuming is not None:
+            consuming.then(lambda _: setattr(self, "answered", True), self.errors.append)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for body, _ in self.got]
+
+    def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
+        assert self.writable, "a delivery to a sink that is not writable"
+        assert not self.left, "a delivery to a consumer that has left"
+        assert self.answered, "a delivery before consume was answered"
+        bodies = [body for _, body in messages(content, piece.position, piece.count)]
+        self.got += [(body, piece.redelivered) for body in bodies]
+        if consumer.no_ack:
+            return
+        if self.settles:
+            consumer.outstanding -= piece.count
+            self.settled += bodies
+            self.queue.settle(piece, Outcome.ACKNOWLEDGED, self.clients.now)
+            self.clients.hosts[self.node].wake(self.queue)
+        else:
+            self.held.append(piece)
+
+    def settle_all(self, outcome: Outcome = Outcome.ACKNOWLEDGED) -> None:
+        held, self.held = self.held, []
+        for piece in held:
+            self.consumer.outstanding -= piece.count
+            self.queue.settle(piece, outcome, self.clients.now)
+        self.clients.hosts[self.node].wake(self.queue)
+
+    def cancel(self) -> None:
+        self.left = True
+        self.queue.cancel(self.consumer, self.clients.now)
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        self.cancelled = True
+        self.left = True
+
+
+class Clients:
+    """A cluster and everybody who is connected to it."""
+
+    def __init__(self, count: int = 3, **options: Any) -> None:
+        self.hosts: dict[NodeId, Host] = {}
+        self.cluster: Cluster
+        self.cluster = Cluster(count, self.host, **options)
+
+    @property
+    def now(self) -> int:
+        return self.cluster.loop.clock.wall_ms()
+
+    def host(self, node: NodeId) -> Host:
+        self.hosts[node] = Host(self, node)
+        return self.hosts[node]
+
+    def of(self, node: NodeId, record: QueueRecord) -> Any:
+        found = self.cluster.nodes[node]
+        return found.kind, found.queue(record)
+
+    def get(self, node: NodeId, record: QueueRecord, no_ack: bool = True, within_s: float = 2.0) -> bytes | None:
+        """The body of one message."""
+        answers: list[Got | None] = []
+        _, queue = self.of(node, record)
+        queue.get(no_ack, self.now).then(answers.append, _unexpected)
+        until = self.cluster.loop.time() + within_s
+        while not answers:
+            assert self.cluster.loop.time() < until, f"no answer within {within_s} s"
+            self.cluster.run(0.005)
+        got = answers[0]
+        return messages(got.content, got.piece.position, 1)[0][1] if got is not None else None
+
+    def drain(self, node: NodeId, record: QueueRecord) -> list[bytes]:
+        found: list[bytes] = []
+        while (body := self.get(node, record)) is not None:
+            found.append(body)
+        return found
+
+
+def _unexpected(error: BrokerError) -> None:
+    raise error

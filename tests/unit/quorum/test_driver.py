@@ -1,0 +1,438 @@
+"""Quorum queues in clusters where nodes die, links break and leaders change: what clients were promised holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.errors import PreconditionFailed, ResourceLocked
+from broker.queue_type import DeathReason, Outcome
+from broker.records import QueueRecord
+from quorum import queue as queues
+from raft.driver import SnapshotRules
+from raft.messages import node_of
+from tests.sim.disk import SimDisk
+from tests.unit.quorum.clients import Clients, Publisher, Taker
+
+
+def numbered(count: int, first: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+def test_the_node_where_a_queue_was_declared_usually_leads_it_soon() -> None:
+    clients = Clients()
+    records = [clients.cluster.declare(f"q{number}", [1, 2, 3], home=2) for number in range(10)]
+    clients.cluster.run(0.2)
+    assert sum(clients.cluster.leader(record).number == 2 for record in records) >= 8
+
+
+@pytest.mark.parametrize("node", [1, 2, 3])
+def test_any_node_takes_and_delivers_messages(node: int) -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2])
+    publisher, taker = Publisher(clients, node, record), Taker(clients, 4 - node, record)
+    for _ in range(5):
+        publisher.publish(10)
+        clients.cluster.run(0.05)
+    clients.cluster.run(1)
+    assert publisher.confirmed == numbered(50)
+    assert taker.bodies == numbered(50)
+
+
+@pytest.mark.parametrize("publisher_at", [2, 3])
+def test_when_the_leader_is_killed_nothing_confirmed_is_lost_doubled_or_out_of_order(publisher_at: int) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    publisher, taker = Publisher(clients, publisher_at, record), Taker(clients, 5 - publisher_at, record)
+    for turn in range(40):
+        publisher.publish(3)
+        if turn == 20:
+            cluster.nodes[1].kill()
+        cluster.run(0.004)
+    cluster.run(2)
+    assert publisher.confirmed == numbered(120)
+    assert taker.bodies == numbered(120)
+    assert [redelivered for _, redelivered in taker.got] == [False] * 120
+
+
+def test_a_publisher_on_a_node_that_is_cut_off_is_answered_once_it_is_back() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(5)
+    cluster.run(0.1)
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    for _ in range(10):
+        publisher.publish(5)
+        cluster.run(0.1)
+    assert publisher.confirmed == numbered(5), "the old leader has no majority"
+    other = Publisher(clients, 2, record, name="other-")
+    other.publish(5)
+    cluster.run(5)
+    assert len(other.confirmed) == 5
+    cluster.heal()
+    cluster.run(3)
+    assert publisher.confirmed == numbered(55)
+    found = clients.drain(3, record)
+    assert [body for body in found if not body.startswith(b"other")] == numbered(55)
+    assert sorted(found) == sorted([*numbered(55), *other.confirmed])
+
+
+def test_what_a_consumer_holds_when_the_leader_dies_stays_its_own_and_is_settled_for_good() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    Publisher(clients, 2, record).publish(10)
+    taker = Taker(clients, 3, record, settles=False, prefetch=6)
+    cluster.run(0.3)
+    assert taker.bodies == numbered(6)
+    cluster.nodes[1].kill()
+    cluster.run(2)
+    assert taker.bodies == numbered(6)
+    taker.settle_all()
+    cluster.run(1)
+    assert taker.got == [(body, False) for body in numbered(10)]
+    taker.settle_all()
+    cluster.run(1)
+    assert clients.drain(2, record) == []
+
+
+def test_consumers_of_a_node_that_dies_lose_what_they_hold_when_it_is_back_or_a_minute_later() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    Publisher(clients, 1, record).publish(4)
+    Taker(clients, 2, record, settles=False, prefetch=2)
+    gone = Taker(clients, 3, record, settles=False, prefetch=2)
+    cluster.run(0.5)
+    assert len(gone.bodies) == 2
+    cluster.nodes[3].kill()
+    cluster.run(10)
+    assert clients.drain(1, record) == []
+    cluster.restart(3)
+    cluster.run(5)
+    assert clients.drain(1, record) == gone.bodies
+
+
+def test_a_minute_after_its_node_was_lost_a_consumer_holds_nothing() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    Publisher(clients, 1, record).publish(2)
+    gone = Taker(clients, 3, record, settles=False)
+    cluster.run(0.5)
+    cluster.nodes[3].kill()
+    cluster.run(58)
+    assert clients.drain(1, record) == []
+    cluster.run(8)
+    assert clients.drain(1, record) == gone.bodies == numbered(2)
+
+
+def test_a_consumer_on_a_node_without_a_member_is_served_by_each_new_leader() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    publisher, taker = Publisher(clients, 2, record), Taker(clients, 4, record, prefetch=5)
+    for turn in range(60):
+        publisher.publish(2)
+        if turn == 30:
+            cluster.nodes[1].kill()
+        cluster.run(0.01)
+    cluster.run(4)
+    assert publisher.confirmed == numbered(120)
+    assert taker.bodies == numbered(120)
+
+
+def test_what_was_said_before_a_link_broke_is_said_again_and_done_once() -> None:
+    clients = Clients(3)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1)
+    cluster.leader(record)
+    publisher, taker = Publisher(clients, 3, record), Taker(clients, 3, record, prefetch=7)
+    for turn in range(60):
+        publisher.publish(2)
+        if turn % 10 == 5:
+            cluster.cut(1, 3)
+            cluster.cut(2, 3)
+        if turn % 10 == 8:
+            cluster.heal()
+        cluster.run(0.01)
+    cluster.run(4)
+    assert publisher.confirmed == numbered(120)
+    assert taker.bodies == numbered(120)
+
+
+def test_a_cluster_that_was_off_has_all_that_was_confirmed_and_nothing_that_was_settled() -> None:
+    clients = Clients(rules=SnapshotRules(entries_max=20))
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    publisher, taker = Publisher(clients, 1, record), Taker(clients, 2, record, prefetch=10)
+    for _ in range(60):
+        publisher.publish()
+        cluster.run(0.02)
+    taker.writable = False
+    for _ in range(60):
+        publisher.publish()
+        cluster.run(0.02)
+    for node in list(cluster.nodes.values()):
+        node.kill()
+    for number in (1, 2, 3):
+        cluster.restart(number)
+    cluster.leader(record)
+    cluster.run(3)
+    assert publisher.confirmed == numbered(120)
+    assert sorted(clients.drain(3, record)) == sorted(set(numbered(120)) - set(taker.settled))
+
+
+def test_a_member_that_was_away_for_long_serves_its_consumers_from_a_snapshot() -> None:
+    clients = Clients(rules=SnapshotRules(entries_max=10))
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    taker = Taker(clients, 3, record, prefetch=50)
+    cluster.run(0.5)
+    cluster.cut(1, 3)
+    cluster.cut(2, 3)
+    publisher = Publisher(clients, 1, record)
+    for _ in range(50):
+        publisher.publish()
+        cluster.run(0.02)
+    assert taker.bodies == []
+    cluster.heal()
+    cluster.run(5)
+    assert taker.bodies == numbered(50)
+
+
+def test_a_node_whose_disk_was_lost_is_taken_in_again_under_a_new_number() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(0.5)
+    cluster.nodes[3].kill()
+    cluster.restart(3, SimDisk())
+    cluster.run(0.1)
+    publisher.publish(20)
+    cluster.run(5)
+    members = cluster.records[record.id].members
+    assert [node_of(member) for member in members] == [1, 2, 3]
+    assert members != record.members
+    cluster.nodes[1].kill()
+    cluster.run(3)
+    assert clients.drain(3, record) == numbered(40)
+
+
+def test_members_are_added_and_removed_and_the_catalog_follows() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1)
+    cluster.leader(record)
+    publisher, taker = Publisher(clients, 3, record), Taker(clients, 4, record, prefetch=3)
+    publisher.publish(30)
+    cluster.run(1)
+    done: list[object] = []
+    kind, queue = clients.of(4, record)
+    kind.administration.add_member(queue, 4).then(done.append, done.append)
+    cluster.run(4)
+    assert done == [None]
+    assert [node_of(member) for member in cluster.records[record.id].members] == [1, 2, 4]
+    publisher.publish(30)
+    cluster.run(2)
+    assert kind.administration.status(queue)["raft"]["role"] in ("follower", "leader")
+    kind.administration.remove_member(queue, 2).then(done.append, done.append)
+    cluster.run(4)
+    assert done == [None, None]
+    assert [node_of(member) for member in cluster.records[record.id].members] == [1, 4]
+    publisher.publish(30)
+    cluster.run(2)
+    assert publisher.confirmed == numbered(90)
+    assert taker.bodies == numbered(90)
+    _, left = clients.of(2, record)
+    assert left.member is None
+
+
+def test_the_leadership_is_handed_over_from_any_node() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    kind, queue = clients.of(4, record)
+    Publisher(clients, 4, record).publish()
+    cluster.run(0.5)
+    done: list[object] = []
+    kind.administration.transfer(queue, 3).then(done.append, done.append)
+    cluster.run(2)
+    assert (done, cluster.leader(record).number) == ([None], 3)
+
+
+def test_without_a_majority_publishes_wait_and_beyond_a_bound_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "WAITING_BYTES_MAX", 10_000)
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(3)
+    cluster.run(0.2)
+    cluster.nodes[2].kill()
+    cluster.nodes[3].kill()
+    cluster.run(2)
+    for _ in range(40):
+        publisher.publish(100)
+        cluster.run(0.02)
+    assert publisher.confirmed == numbered(3)
+    assert publisher.refused
+    _, queue = clients.of(1, record)
+    assert (queue.ready_count, queue.used(clients.now)) == (3, None), "declaring it answers what is known here"
+    cluster.restart(2)
+    cluster.run(5)
+    assert set(publisher.confirmed) | set(publisher.refused) == set(numbered(publisher.next))
+    assert clients.drain(2, record) == publisher.confirmed
+
+
+def test_a_get_waits_for_a_leader() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    Publisher(clients, 1, record).publish(1)
+    cluster.run(0.2)
+    cluster.nodes[2].kill()
+    cluster.nodes[3].kill()
+    cluster.run(2)
+    answers: list[object] = []
+    _, queue = clients.of(1, record)
+    queue.get(True, clients.now).then(answers.append, answers.append)
+    cluster.run(2)
+    assert answers == []
+    cluster.restart(3)
+    cluster.run(3)
+    assert len(answers) == 1
+    assert answers[0] is not None
+
+
+def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    publisher = Publisher(clients, 2, record)
+    taker = Taker(clients, 3, record, settles=False)
+    publisher.publish(3)
+    cluster.run(0.2)
+    publisher.publish(3)
+    for node in cluster.alive():
+        node.kind.delete(node.queue(record), clients.now)
+    del cluster.records[record.id]
+    taker.settle_all()
+    cluster.run(1)
+    assert publisher.confirmed == numbered(6)
+    assert [dict(node.store.stores) for node in cluster.alive()] == [{}, {}, {}]
+    assert taker.bodies == numbered(3)
+
+
+def test_messages_die_once_and_on_the_leaders_node() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-message-ttl": 500, "x-dead-letter-exchange": "dlx"})
+    leader = cluster.leader(record).number
+    Publisher(clients, 3, record).publish(4)
+    cluster.run(2)
+    assert clients.hosts[leader].dead == [(DeathReason.EXPIRED, body) for body in numbered(4)]
+    cluster.nodes[leader].kill()
+    cluster.run(2)
+    cluster.restart(leader)
+    cluster.run(3)
+    again = [host.dead for host in clients.hosts.values()]  # that of the node that died is a new one
+    assert again == [[], [], []], "the same dead letters were published again"
+
+
+def test_with_a_single_active_consumer_the_next_one_anywhere_takes_over() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], **{"x-single-active-consumer": True})
+    cluster.leader(record)
+    cluster.run(0.2)
+    first = Taker(clients, 2, record)
+    cluster.run(0.2)
+    second = Taker(clients, 3, record)
+    cluster.run(0.5)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(3)
+    cluster.run(0.5)
+    assert (first.bodies, second.bodies) == (numbered(3), [])
+    assert (first.consumer.active, second.consumer.active) == (True, False)
+    with pytest.raises(ResourceLocked):
+        clients.get(1, record)
+    first.cancel()
+    publisher.publish(3)
+    cluster.run(1)
+    assert second.bodies == numbered(3, 3)
+    assert second.consumer.active
+
+
+def test_an_exclusive_consumer_elsewhere_is_found_out_in_time() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    one = Taker(clients, 1, record, exclusive=True)
+    other = Taker(clients, 2, record)  # said before anybody there knows of the first one
+    cluster.run(0.5)
+    assert [taker.answered for taker in (one, other)].count(True) == 1
+    assert [len(taker.errors) for taker in (one, other)].count(1) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REQUEUED, Outcome.RETURNED])
+def test_only_what_a_client_has_seen_comes_back_marked(outcome: Outcome) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    Publisher(clients, 1, record).publish(2)
+    first = Taker(clients, 2, record, settles=False)
+    cluster.run(0.5)
+    first.cancel()
+    first.settle_all(outcome)
+    second = Taker(clients, 3, record)
+    cluster.run(0.5)
+    assert second.got == [(body, outcome is Outcome.REQUEUED) for body in numbered(2)]
+
+
+def test_what_was_given_to_a_consumer_that_just_left_goes_back_unseen() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    stuck = Taker(clients, 2, record, prefetch=10)
+    cluster.run(0.5)
+    stuck.writable = False
+    Publisher(clients, 1, record).publish(5)
+    cluster.run(0.5)
+    stuck.cancel()
+    other = Taker(clients, 3, record)
+    cluster.run(0.5)
+    assert other.got == [(body, False) for body in numbered(5)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"), [("durable", "non-durable"), ("exclusive", "exclusive"), ("auto_delete", "auto")]
+)
+def test_what_a_quorum_queue_cannot_be_is_refused(wrong: str, word: str) -> None:
+    clients = Clients(1)
+    settings = {"durable": True, "exclusive": False, "auto_delete": False}
+    settings[wrong] = not settings[wrong]
+    record = QueueRecord("/", "q", "quorum", arguments={}, id=1, **settings)
+    with pytest.raises(PreconditionFailed, match=word):
+        clients.cluster.nodes[1].kind.check(record)

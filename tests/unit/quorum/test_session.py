@@ -1,0 +1,319 @@
+"""What a node says to a group: in portions, again where nothing is known of them, and always in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.confirms import Receipt
+from broker.message import Run
+from broker.queue_type import Outcome
+from native.content import encode, messages
+from quorum import session as sessions
+from quorum.commands import (
+    PRIORITY_DEFAULT,
+    Answer,
+    Enqueue,
+    Gap,
+    Op,
+    Purge,
+    Purged,
+    SessionKey,
+    Settle,
+    Tick,
+    decode_entry,
+    entry_head,
+)
+from quorum.session import IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, Session
+
+KEY = SessionKey(3, 7)
+NO_PROPERTIES = b"\0\0"
+PRIORITY_9 = b"\x08\x00\x09"
+PRIORITY_0 = b"\x08\x00\x00"
+
+
+class Publisher:
+    """Fulfils AnswersTo."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, bool]] = []
+
+    def answered(self, receipt: Receipt) -> None:
+        self.answers.append((receipt.first, receipt.refusals == 0))
+
+    def given_up(self, receipt: Receipt) -> None:
+        raise AssertionError("nobody gives up")
+
+
+class Line(Owner):
+    """Notes what is sent; the test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Portion, int]] = []
+        self.lost = 0
+        self.publisher = Publisher()
+        self.session = Session(KEY, self)
+
+    def send(self, portion: Portion, attempt: int) -> None:
+        self.sent.append((portion, attempt))
+
+    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
+        for receipt in receipts:
+            if result in (Answer.ACCEPTED, Answer.DUPLICATE):
+                receipt.accepted()
+            else:
+                receipt.refused()
+
+    def lost_touch(self) -> None:
+        self.lost += 1
+
+    def publish(self, *bodies: bytes, tag: int = 1, key: str = "k", joined: bool = True, **properties: Any) -> None:
+        props = properties.pop("props", NO_PROPERTIES)
+        content = b"".join([encode(props, body) for body in bodies])
+        run = Run("", key, content, len(bodies), sum(map(len, bodies)), **properties)
+        self.session.enqueue(run, Receipt(self.publisher, tag, tag + len(bodies) - 1, 1), joined=joined)
+
+    def ops(self, number: int = -1) -> list[Op]:
+        return [op for _, op in decode_entry(entry_head(0) + b"".join(self.sent[number][0].ops))[1]]
+
+    def answer(self, number: int, *results: Any) -> None:
+        portion, attempt = self.sent[number]
+        self.session.answered(portion, attempt, results or [Answer.ACCEPTED] * len(portion.askers))
+
+    def open_again(self) -> None:
+        self.session.open = True
+        self.session.flush()
+
+
+def bodies_of(portion: Portion) -> list[bytes]:
+    data = entry_head(0) + b"".join(portion.ops)
+    found: list[bytes] = []
+    for _, op in decode_entry(data)[1]:
+        assert isinstance(op, Enqueue)
+        found += [body for _, body in messages(data, op.content[0], op.messages)]
+    return found
+
+
+def test_what_all_channels_say_in_a_turn_is_one_portion() -> None:
+    line = Line()
+    line.publish(b"a", b"b")
+    line.publish(b"c", tag=3, key="other")
+    line.session.settle(1, 1, 3, Outcome.ACKNOWLEDGED)
+    line.session.flush()
+    assert len(line.sent) == 1
+    first, second, settle = line.ops()
+    assert isinstance(first, Enqueue)
+    assert isinstance(second, Enqueue)
+    assert (first.sequence, first.messages, second.sequence, second.routing_key) == (1, 2, 3, "other")
+    assert settle == Settle(line.session.consumer_key(1), Outcome.ACKNOWLEDGED, [(1, 3)])
+
+
+def test_runs_that_agree_are_one_operation_and_each_publisher_is_answered() -> None:
+    line = Line()
+    for tag in range(1, 4):
+        line.publish(b"%d" % tag, tag=tag)
+    line.session.flush()
+    (op,) = line.ops()
+    assert isinstance(op, Enqueue)
+    assert (op.messages, op.body_bytes, bodies_of(line.sent[0][0])) == (3, 3, [b"1", b"2", b"3"])
+    line.answer(0)
+    assert line.publisher.answers == [(1, True), (2, True), (3, True)]
+
+
+def test_runs_are_not_joined_where_each_message_may_be_refused_nor_beyond_a_size() -> None:
+    line = Line()
+    line.publish(b"a", joined=False)
+    line.publish(b"b", tag=2, joined=False)
+    line.publish(b"x" * JOINED_BYTES_MAX, tag=3)
+    line.publish(b"c", tag=4)
+    line.session.flush()
+    assert len(line.ops()) == 4
+
+
+def test_a_message_without_priority_has_the_default_one_and_with_0_the_lowest() -> None:
+    line = Line()
+    line.publish(b"none")
+    line.publish(b"nine", tag=2, props=PRIORITY_9, priority=9)
+    line.publish(b"zero", tag=3, props=PRIORITY_0)
+    line.publish(b"beyond", tag=4, props=PRIORITY_9, priority=200)
+    line.session.flush()
+    assert [op.priority for op in line.ops() if isinstance(op, Enqueue)] == [PRIORITY_DEFAULT, 9, 0, 31]
+
+
+def test_neighbours_that_are_settled_alike_are_one_range() -> None:
+    line = Line()
+    for first in (1, 2, 3, 7):
+        line.session.settle(1, first, 1, Outcome.ACKNOWLEDGED)
+    line.session.settle(2, 1, 1, Outcome.REJECTED)
+    line.session.flush()
+    key = line.session.consumer_key
+    assert line.ops() == [
+        Settle(key(1), Outcome.ACKNOWLEDGED, [(1, 3), (7, 1)]),
+        Settle(key(2), Outcome.REJECTED, [(1, 1)]),
+    ]
+
+
+def test_what_was_settled_before_something_else_is_said_before_it() -> None:
+    line = Line()
+    line.session.settle(1, 1, 1, Outcome.ACKNOWLEDGED)
+    line.session.say(Purge())
+    line.session.settle(1, 2, 1, Outcome.ACKNOWLEDGED)
+    line.session.flush()
+    assert [type(op) for op in line.ops()] == [Settle, Purge, Settle]
+
+
+def test_while_the_pipeline_is_full_more_gathers_and_leaves_together() -> None:
+    line = Line()
+    for tag in range(1, IN_FLIGHT_MAX + 4):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    assert len(line.sent) == IN_FLIGHT_MAX
+    line.answer(0)
+    assert len(line.sent) == IN_FLIGHT_MAX + 1
+    assert bodies_of(line.sent[-1][0]) == [b"%d" % tag for tag in range(IN_FLIGHT_MAX + 1, IN_FLIGHT_MAX + 4)]
+
+
+def test_a_portion_is_bounded_and_a_larger_message_travels_alone() -> None:
+    line = Line()
+    line.publish(b"x" * (PORTION_BYTES_MAX + 1))
+    line.publish(b"y" * (PORTION_BYTES_MAX - 100), tag=2, key="y")
+    line.publish(b"z" * 1000, tag=3, key="z")
+    line.session.flush()
+    assert [len(portion.askers) for portion, _ in line.sent] == [1, 1, 1]
+
+
+def test_nobody_is_answered_before_those_who_said_something_earlier() -> None:
+    line = Line()
+    for tag in (1, 2, 3):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    line.answer(2)
+    line.answer(1)
+    assert line.publisher.answers == []
+    line.answer(0)
+    assert line.publisher.answers == [(1, True), (2, True), (3, True)]
+
+
+def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
+    line = Line()
+    for tag in (1, 2, 3):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    line.answer(0)
+    line.session.failed(line.sent[1][1])
+    assert (line.lost, line.session.open) == (1, False)
+    line.answer(2)  # comes late: what it says does not count, for portion 1 was not applied before it
+    line.open_again()
+    again = line.sent[3:]
+    assert [bodies_of(portion) for portion, _ in again] == [[b"2"], [b"3"]]
+    assert [portion for portion, _ in again] == [portion for portion, _ in line.sent[1:3]]
+    line.answer(3, Answer.DUPLICATE)
+    line.answer(4, Answer.DUPLICATE)
+    assert line.publisher.answers == [(1, True), (2, True), (3, True)]
+    assert line.session.idle
+
+
+def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
+    line = Line()
+    for tag in (1, 2):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    attempt = line.sent[0][1]
+    line.session.failed(attempt)
+    line.open_again()
+    line.session.failed(attempt)
+    assert (line.lost, line.session.open, line.session.sent) == (1, True, 2)
+
+
+def test_a_gap_means_that_something_before_it_is_missing() -> None:
+    line = Line()
+    for tag in (1, 2):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    line.answer(1, Gap(1))
+    line.open_again()
+    assert [bodies_of(portion) for portion, _ in line.sent[2:]] == [[b"1"], [b"2"]]
+    assert line.publisher.answers == []
+
+
+def test_without_a_leader_everything_gathers() -> None:
+    line = Line()
+    line.publish(b"1")
+    line.session.flush()
+    line.session.failed(0)
+    line.publish(b"2", tag=2)
+    line.session.flush()
+    assert len(line.sent) == 1
+    line.open_again()
+    assert [bodies_of(portion) for portion, _ in line.sent[1:]] == [[b"1"], [b"2"]]
+
+
+def test_an_enqueue_says_up_to_where_its_session_has_answers() -> None:
+    line = Line()
+    line.publish(b"a", b"b")
+    line.session.flush()
+    line.answer(0)
+    line.publish(b"c", tag=3)
+    line.session.flush()
+    (op,) = line.ops()
+    assert isinstance(op, Enqueue)
+    assert (op.sequence, op.answered) == (3, 3)
+
+
+def test_refusals_reach_their_publishers() -> None:
+    line = Line()
+    line.publish(b"a", joined=False)
+    line.publish(b"b", tag=2, joined=False)
+    line.session.flush()
+    line.answer(0, Answer.ACCEPTED, Answer.REJECTED)
+    assert line.publisher.answers == [(1, True), (2, False)]
+
+
+def test_whoever_asks_is_given_the_result() -> None:
+    line = Line()
+    told: list[Any] = []
+    line.session.say(Purge(), told.append)
+    line.session.say(Tick())
+    line.session.flush()
+    line.answer(0, Purged(4), None)
+    assert told == [Purged(4)]
+
+
+def test_what_an_answer_causes_to_be_said_is_said() -> None:
+    line = Line()
+    line.session.say(Purge(), lambda result: line.session.say(Tick()))
+    line.session.flush()
+    line.answer(0, Purged(4))
+    assert line.ops() == [Tick()]
+
+
+def test_bytes_and_messages_that_wait_are_counted() -> None:
+    line = Line()
+    line.publish(b"a" * 100, b"b" * 100)
+    assert line.session.waiting_messages == 2
+    assert line.session.waiting_bytes >= 200
+    line.session.flush()
+    assert line.session.waiting_messages == 2
+    line.answer(0)
+    assert (line.session.waiting_messages, line.session.waiting_bytes, line.session.idle) == (0, 0, True)
+
+
+def test_a_closed_session_names_who_still_waited_and_hears_nothing_more() -> None:
+    line = Line()
+    told: list[Any] = []
+    line.publish(b"a")
+    line.session.flush()
+    line.session.say(Purge(), told.append)
+    waiting = line.session.close()
+    assert len(waiting) == 2
+    line.answer(0)
+    line.session.flush()
+    assert (line.publisher.answers, told, len(line.sent)) == ([], [], 1)
+
+
+def test_ranges_of_a_settle_are_bounded(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sessions, "SETTLE_RANGES_MAX", 3)
+    line = Line()
+    for first in range(1, 11, 2):
+        line.session.settle(1, first, 1, Outcome.ACKNOWLEDGED)
+    line.session.flush()
+    assert [len(op.ranges) for op in line.ops() if isinstance(op, Settle)] == [3, 2]
