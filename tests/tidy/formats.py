@@ -58,6 +58,7 @@ CHAPTERS = {
         "raft/snapshots.py",
         "raft/live_entries.py",
     ],
+    "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/lane.py"],
     "What members of a group say": ["raft/codec.py"],
     "What nodes say to each other": [
         "raft/transport.py",
