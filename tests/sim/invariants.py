@@ -307,7 +307,8 @@ def no_gaps(book: Book, found: LogModel) -> None:
 
 @invariant
 def damage_is_no_tail(book: Book, found: LogModel, vouched: LogModel) -> None:
-    """What a later commit stands behind is there, or the member is another one."""
+    """What a later commit stands behind is there, or the member is another one. Not asked where the marks that would tell
+    were damaged too (tests/sim/marks.py)."""
     if found.member == vouched.member:
         assert found.last >= vouched.last or found.term(found.last) != vouched.term(found.last), (
             f"{_show(found)} after damage; {_show(vouched)} was known to be fsynced"

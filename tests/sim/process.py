@@ -32,6 +32,7 @@ from storage.wal import Commit, LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
+from tests.sim import marks
 from tests.sim.clock import Timer
 from tests.sim.disk import Call, Fault, SimDisk
 
@@ -330,6 +331,7 @@ class Site:
         self.down_s = 0.3  # how long it stays down when it ends by itself
         self.slow_s = 0.0  # that an fsync takes longer at the moment
         self.lied = False  # an fsync said yes and did nothing since the last power cut
+        self.logs_at_rest: marks.Logs | None = None  # as the last process left them, since one was damaged
         self.damaged = False  # something at rest may be not what was written, and was not found yet
         self.rolled_back = False  # the disk is an old one, which nobody tells the next process
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
@@ -339,6 +341,7 @@ class Site:
     def equip(self) -> None:
         """The disk is another one."""
         self.damaged = self.lied = False
+        self.logs_at_rest = None
         self.disk.on_delete = lambda name: self.world.watch.deleted(self, name)
 
     @property

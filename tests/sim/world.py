@@ -181,6 +181,7 @@ class World:
             site.process = process
             site.was_rolled_back |= site.rolled_back
             site.rolled_back = False
+            site.logs_at_rest = None
             process.begin()
             for group in [group for group in process.store.stores if group not in site.groups]:
                 process.leave(group)  # its deletion was not durable
