@@ -40,6 +40,7 @@ from broker.reply_to import Replies
 from broker.session import Session, SessionSink
 from broker.timers import Timers
 
+DELETE_AGAIN_MS = 1_000
 LOGIN_REFUSED = "Login was refused"
 # Everybody knows its password, so it opens from this machine only.
 LOOPBACK_USER = "guest"
@@ -58,7 +59,7 @@ class Authenticator(Protocol):
 class Connection:
     """A client's connection as the broker sees it, whatever protocol it speaks. Made by the front."""
 
-    id: str  # unique on this node
+    id: str  # unique in this process
     name: str
     user: str
     vhost: str
@@ -100,7 +101,9 @@ class Broker:
         tick_at: Callable[[int], None],
         random_bytes: Callable[[int], bytes],
         limits: Limits | None = None,
+        owner_prefix: str = "here.",
     ) -> None:
+        """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.node = node
         self.catalog = catalog
         self.metadata = metadata
@@ -111,12 +114,13 @@ class Broker:
         self.totals = Totals()
         self.closed_because = ""  # why no client is let in now
         self.now = 0  # of the newest thing that happened
+        self._owner_prefix = owner_prefix
         self._authenticator = authenticator
         self._request_turn = request_turn
         self._timers = Timers(tick_at)
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
-        self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # by connection and name
+        self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
         self._woken: dict[Queue, None] = {}
@@ -165,8 +169,21 @@ class Broker:
                         found.kind.publish((found.queue,), run, None, now)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
-        record = queue.record
-        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.now).then(ignore, ignore)
+        """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its
+        kind, for it may have been used meanwhile."""
+        self._delete(queue.record, lambda: queue.record.auto_delete and not queue.consumer_count)
+
+    def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
+        def refused(_: BrokerError) -> None:
+            self._timers.call_at(self.now + DELETE_AGAIN_MS, again)
+
+        def again(now: int) -> None:
+            found = self._queues.get((record.vhost, record.name))
+            if found is not None and found.queue.record.id == record.id and still():
+                self.now = now
+                self._delete(record, still)
+
+        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.now).then(ignore, refused)
 
     # ------------------------------------------------------------------------- queues
 
@@ -262,17 +279,23 @@ class Broker:
             raise InternalError(f"{what} is declared as a {record.kind} queue, a kind that this node does not have")
         effective = self.catalog.effective(record)
         self._queues[record.vhost, record.name] = OpenQueue(kind, kind.open(record, effective, self.now), effective)
-        if record.owner is not None:
+        self.catalog.version += 1  # routes that were found since the command was applied do not lead to the queue yet
+        if record.owner is not None and self._is_ours(record.owner):
             self._exclusive.setdefault(record.owner, {})[record.name] = record
+            if record.owner.removeprefix(self._owner_prefix) not in self._connections:  # it has gone meanwhile
+                self._delete_exclusive(record.owner)
 
     def _deleted(self, record: QueueRecord) -> None:
-        found = self._queues.pop((record.vhost, record.name), None)
-        if found is None:  # its kind could not open it: whoever declared it was told
+        found = self._queues.get((record.vhost, record.name))
+        if (
+            found is None or found.queue.record.id != record.id
+        ):  # its kind could not open it: whoever declared it was told
             return
+        del self._queues[record.vhost, record.name]
         self.totals.queues_deleted += 1
         self._woken.pop(found.queue, None)
         if record.owner in self._exclusive:
-            del self._exclusive[record.owner][record.name]
+            self._exclusive[record.owner].pop(record.name, None)
         for consumer in list(found.consumers):
             consumer.sink.consumer_cancelled(consumer)
         found.kind.delete(found.queue, self.now)
@@ -355,9 +378,18 @@ class Broker:
         for session in list(self._sessions[connection.id]):
             session.close(now)
         del self._sessions[connection.id]
-        for record in list(self._exclusive.get(connection.id, {}).values()):
-            self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now).then(ignore, ignore)
-        self._exclusive.pop(connection.id, None)
+        self._delete_exclusive(self.owner_of(connection))
+
+    def owner_of(self, connection: Connection) -> str:
+        """As whom the connection has exclusive queues."""
+        return self._owner_prefix + connection.id
+
+    def _is_ours(self, owner: str) -> bool:
+        return owner.startswith(self._owner_prefix)
+
+    def _delete_exclusive(self, owner: str) -> None:
+        for record in list(self._exclusive.pop(owner, {}).values()):
+            self._delete(record, lambda: True)
 
     def open_session(self, connection: Connection, sink: SessionSink, now: int) -> Session:
         """Raises NotAllowed when a limit is reached."""

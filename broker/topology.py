@@ -40,6 +40,11 @@ class Topology(Publishing):
 
     _last_declared: str | None = None
 
+    @property
+    def _owner(self) -> str:
+        """As whom this session has exclusive queues."""
+        return self._broker.owner_of(self.connection)
+
     # exchanges
 
     def declare_exchange(
@@ -81,7 +86,7 @@ class Topology(Publishing):
         self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
     ) -> Pending[None]:
         binding = self._binding("exchange", destination, source, routing_key, arguments)
-        return self._broker.submit(commands.Bind(binding, self.connection.id), now).map(nothing)
+        return self._broker.submit(commands.Bind(binding, self._owner), now).map(nothing)
 
     def unbind_exchange(
         self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
@@ -91,14 +96,14 @@ class Topology(Publishing):
 
     def bind_queue(self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int) -> Pending[None]:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
-        return self._broker.submit(commands.Bind(binding, self.connection.id), now).map(nothing)
+        return self._broker.submit(commands.Bind(binding, self._owner), now).map(nothing)
 
     def unbind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int
     ) -> Pending[None]:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
         if identity_of(binding) in self._catalog.namespace(self.vhost).bindings:
-            check_exclusive_access(self._existing_record(binding.destination), self.connection.id)
+            check_exclusive_access(self._existing_record(binding.destination), self._owner)
         return self._broker.submit(commands.Unbind(binding), now).map(nothing)
 
     def _queue_binding(self, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> BindingRecord:
@@ -159,7 +164,7 @@ class Topology(Publishing):
             auto_delete=auto_delete,
             arguments=arguments,
             home=self._broker.node,
-            owner=self.connection.id if exclusive else None,
+            owner=self._owner if exclusive else None,
         )
         if self._catalog.declared_queue(wish) is None:
             self._check_new_queue(wish, is_server_named)
@@ -256,7 +261,7 @@ class Topology(Publishing):
         found = self._broker.find_queue(self.vhost, name)
         if found is None:
             raise names.not_found("queue", name, self.vhost)
-        check_exclusive_access(record, self.connection.id)
+        check_exclusive_access(record, self._owner)
         return found
 
     def _existing_record(self, name: str) -> QueueRecord:

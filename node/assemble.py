@@ -49,7 +49,9 @@ from node.node_news import News, OthersNews, ToldAlarm, ToldListener
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
+from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.recovery import recover
+from node.remote_replies import RemoteReplies
 from raft.driver import Driver
 from raft.errors import Damaged
 from raft.groups import Groups
@@ -118,16 +120,20 @@ class Node:
             tick_at=lambda when: self._tick_broker_at(when, broker, amqp),
             random_bytes=self._random.random_bytes,
             limits=client_limits(config),
+            owner_prefix=f"{place.number}.{place.incarnation}.",
         )
+        broker.replies.join(str(place.number), RemoteReplies(calls, broker.replies, self._clock.wall_ms))
         amqp = self._amqp_server(broker)
         classic.attach(broker, self.log, self._classic_share)
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
-        broker.add_kind(classic)
+        anywhere = classic_anywhere(place.name, classic, broker, calls, loop, self._clock.wall_ms)
+        self._undo.callback(lambda: anywhere.close(self._clock.wall_ms()))
+        broker.add_kind(anywhere)
         broker.recover(self._clock.wall_ms())
         classic.opened()
         classic.when_found(lambda finding: logger.error("%s", finding))
 
-        ticking = asyncio.create_task(self._tick(broker, classic, amqp))
+        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, amqp))
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
         self._undo.callback(self._cancel_broker_timer)
@@ -420,21 +426,24 @@ class Node:
 
     # what happens by itself
 
-    async def _tick(self, broker: Broker, classic: ClassicQueues, amqp: AmqpServer) -> None:
-        held, log = False, self.log
+    async def _tick(self, broker: Broker, classic: ClassicQueues, anywhere: ClassicAnywhere, amqp: AmqpServer) -> None:
+        held, log = (False, False), self.log
         while True:
             await asyncio.sleep(TICK_S)
             now = self._clock.wall_ms()
             broker.tick(now)
             classic.tick(now)
+            anywhere.tick(now)
             self.raft.tick(now)
             self.metadata.tick()
             if log.failed is None:
                 log.flush_lazy()
             amqp.request_turn()
-            if held != (log.gathering_bytes > self._config.log.gathering_bytes_max):
-                held = not held
-                amqp.hold_publishers(held)
+            crowded = log.gathering_bytes > self._config.log.gathering_bytes_max
+            if held != (crowded, anywhere.congested):
+                held = crowded, anywhere.congested
+                anywhere.hold(crowded)
+                amqp.hold_publishers(any(held))
 
     def _tick_broker_at(self, when: int, broker: Broker, amqp: AmqpServer) -> None:
         """Have the broker's timers (TTL, expires) called in time."""

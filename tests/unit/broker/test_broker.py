@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.broker import LOGIN_REFUSED
+from broker.broker import DELETE_AGAIN_MS, LOGIN_REFUSED
 from broker.catalog_commands import (
     AddNode,
+    Bind,
+    DeclareQueue,
     DeletePolicy,
     DeleteQueue,
     DeleteUser,
@@ -19,9 +21,17 @@ from broker.catalog_commands import (
     SetUserLimits,
     SetVhostLimits,
 )
-from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound
+from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound, ResourceExhausted
 from broker.limits import Limits
-from broker.records import NodeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord, VhostRecord
+from broker.records import (
+    BindingRecord,
+    NodeRecord,
+    PermissionRecord,
+    PolicyRecord,
+    QueueRecord,
+    UserRecord,
+    VhostRecord,
+)
 from tests.unit.broker.broker_world import SECRET, Client, World, refused
 
 
@@ -325,3 +335,73 @@ def test_queues_that_went_with_a_process_of_their_node_are_closed(world: World) 
     world.submit(NodeStarted(node, 1, 1))
     assert [queue.record.name for queue in world.broker.queues()] == ["kept"]
     assert client.cancelled_tags == ["t"]
+
+
+# ------------------------------------------------------------------------- a cluster that cannot decide
+
+
+def test_exclusive_queues_of_a_closed_connection_go_as_soon_as_it_can_be_decided(world: World) -> None:
+    client = world.client()
+    client.declare("mine", exclusive=True)
+    world.metadata.refusal = ResourceExhausted("no majority")
+    world.disconnect(client)
+    assert world.catalog.queue("/", "mine") is not None
+    world.pass_ms(DELETE_AGAIN_MS)
+    assert world.catalog.queue("/", "mine") is not None
+    world.metadata.refusal = None
+    world.pass_ms(DELETE_AGAIN_MS)
+    assert world.catalog.queue("/", "mine") is None and not list(world.broker.queues())
+    world.pass_ms(10 * DELETE_AGAIN_MS)
+
+
+def test_what_took_the_place_of_a_queue_that_was_to_go_stays(world: World) -> None:
+    client, other = world.client(), world.client()
+    client.declare("q", exclusive=True)
+    world.metadata.refusal = ResourceExhausted("no majority")
+    world.disconnect(client)
+    world.metadata.refusal = None
+    world.submit(DeleteQueue("/", "q"))
+    other.declare("q")
+    world.pass_ms(2 * DELETE_AGAIN_MS)
+    assert world.ready("q") == 0
+
+
+def test_an_auto_delete_queue_that_could_not_go_goes_later_unless_it_is_consumed_from_again(world: World) -> None:
+    client = world.client()
+    for name in ("left", "used"):
+        client.declare(name, auto_delete=True)
+        client.consume(name, name)
+    world.metadata.refusal = ResourceExhausted("no majority")
+    client.session.cancel("left", world.now)
+    client.session.cancel("used", world.now)
+    client.consume("used", "again")
+    world.metadata.refusal = None
+    world.pass_ms(DELETE_AGAIN_MS)
+    assert [queue.record.name for queue in world.broker.queues()] == ["used"]
+
+
+def test_an_exclusive_queue_whose_connection_went_before_it_was_there_goes_at_once(world: World) -> None:
+    connection = world.connect()
+    owner = world.broker.owner_of(connection)
+    world.broker.connection_closed(connection, world.now)
+    world.submit(DeclareQueue("/", "late", exclusive=True, owner=owner))
+    assert world.catalog.queue("/", "late") is None and not list(world.broker.queues())
+
+
+def test_exclusive_queues_of_other_nodes_connections_are_their_matter(world: World) -> None:
+    connection = world.connect()
+    world.submit(DeclareQueue("/", "far", exclusive=True, owner=f"2.7.{connection.id}"))
+    world.broker.connection_closed(connection, world.now)
+    assert world.catalog.queue("/", "far") is not None
+
+
+def test_a_route_that_was_found_before_a_new_queue_was_opened_is_found_again(world: World) -> None:
+    """The catalog is ahead of what the broker was told: a route cached in between must not leave the queue out for ever."""
+    client = world.client()
+    client.publish("amq.fanout", "", b"none")
+    record = world.catalog.apply(DeclareQueue("/", "q"))
+    world.catalog.apply(Bind(BindingRecord("/", "amq.fanout", "q", "queue", "")))
+    client.publish("amq.fanout", "", b"too early")
+    world.broker._applied(DeclareQueue("/", "q"), record)
+    client.publish("amq.fanout", "", b"in time")
+    assert client.bodies_of("q") == [b"in time"]
