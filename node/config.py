@@ -175,17 +175,15 @@ class Config(Section, frozen=True):
 
 
 def load(path: Path) -> Config:
-    """The configuration in this TOML file. Raises ConfigError."""
+    """The configuration in this TOML file; `check` it when the command line has had its say. Raises ConfigError."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     try:
-        config = msgspec.toml.decode(text, type=Config)
+        return msgspec.toml.decode(text, type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
-    check(config)
-    return config
 
 
 def check(config: Config) -> None:

@@ -78,7 +78,7 @@ def prepared(directory: Path) -> Path:
 def plan(
     disk_nodes: int, ram_nodes: int, directory: Path, base_port: int, secret_file: Path, config_file: Path | None
 ) -> list[Planned]:
-    """The disk nodes found the cluster together; RAM nodes join the first of them. Raises CannotStart."""
+    """The disk nodes found the cluster together, and RAM nodes join them. Raises CannotStart."""
     count = disk_nodes + ram_nodes
     last = base_port + PORTS_APART * (PORTS - 1) + count - 1
     if last > 65_535:
@@ -93,10 +93,9 @@ def plan(
             command += ["--config", str(config_file)]
         command += ["--amqp", amqp, "--grpc", grpc, "--http", http, "--peer", peer, "--zone", name]
         command += ["--secret-file", str(secret_file)]
-        if number < disk_nodes:
-            command += [part for one in peers for part in ("--peers", one)]
-        else:
-            command += ["--join", peers[0], "--ram"]
+        command += [part for one in peers for part in ("--peers", one)]
+        if number >= disk_nodes:
+            command.append("--ram")
         nodes.append(Planned(name, amqp, grpc, http, peer, command))
     return nodes
 

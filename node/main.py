@@ -67,7 +67,10 @@ def serve(
     amqps: Address = None,
     grpc: Address = None,
     http: Address = None,
-    peer: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where other nodes reach this one.")] = None,
+    peer: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where it listens for other nodes.")] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where other nodes reach it, if that is not --peer.")
+    ] = None,
     join: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Join the cluster of the node that listens for nodes there."),
@@ -88,7 +91,7 @@ def serve(
     try:
         config = configuration.load(config_file) if config_file else Config()
         config = with_options(config, name, data_dir, log_level, amqp=amqp, amqps=amqps, grpc=grpc, http=http)
-        config = with_cluster_options(config, peer, join, peers, ram, secret_file, zone)
+        config = with_cluster_options(config, peer, advertise, join, peers, ram, secret_file, zone)
         configuration.check(config)
     except ConfigError as error:
         typer.echo(f"leveret: {error}", err=True)
@@ -117,6 +120,7 @@ def with_options(
 def with_cluster_options(
     config: Config,
     peer: str | None,
+    advertise: str | None,
     join: str | None,
     peers: list[str] | None,
     ram: bool,
@@ -124,6 +128,7 @@ def with_cluster_options(
     zone: str | None,
 ) -> Config:
     given: dict[str, Any] = {"join": join, "peers": peers and tuple(peers), "zone": zone, "ram": ram or None}
+    given["advertise"] = advertise
     if secret_file is not None:
         given |= {"secret_file": str(secret_file), "secret": ""}
     given = {key: value for key, value in given.items() if value is not None}

@@ -1,7 +1,10 @@
 """node/config.py: defaults, the example file, and refusals that name the key."""
 
+import re
+from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from node.config import (
@@ -29,6 +32,22 @@ def test_the_example_file_names_every_option() -> None:
         assert f"[{section}]" in text
         for option in type(getattr(Config(), section)).__struct_fields__:
             assert f"\n{option} = " in text, f"{section}.{option} is not in the example"
+
+
+def test_the_nodes_of_the_compose_file_have_all_they_need_but_their_names() -> None:
+    deploy = EXAMPLE.parent
+    common = load(deploy / "cluster.toml")
+    commands = re.findall(r"command: \[serve, (.*)\]", (deploy / "compose.yaml").read_text())
+    assert len(commands) == 4
+    for command in commands:
+        options = dict(pairwise(part.strip('" ') for part in command.split(",")))
+        cluster = msgspec.structs.replace(common.cluster, advertise=options["--advertise"], ram="--ram" in command)
+        check(msgspec.structs.replace(common, cluster=cluster))
+        assert options["--advertise"] == f"{options['--name']}:5681"
+    names = {address.partition(":")[0] for address in common.cluster.peers}
+    assert names == {"n1", "n2", "n3"}
+    with pytest.raises(ConfigError, match="advertise"):
+        check(common)
 
 
 def test_an_unknown_key_is_refused_with_its_path(tmp_path: Path) -> None:
