@@ -54,7 +54,7 @@ class Attention:
 
     def go_on(self, now: int) -> bool:
         """Called about once a second. False: nobody needs this any more."""
-        if not self._queue.subscriptions and now > self._wanted_until:
+        if not self._queue.subscriptions and not self._queue.departed and now > self._wanted_until:
             return False
         self.ask()
         return True
@@ -69,10 +69,12 @@ class Attention:
             return
         self._asked = True
         consumers = [(one.number, one.next_id) for one in queue.subscriptions.values()]
+        consumers += [(number, departed.next_id) for number, departed in queue.departed.items()]
+        left = [number for number, departed in queue.departed.items() if departed.known_at is not None]
         letter = letters.attend(queue.group, self._kind.key.incarnation, consumers)
-        self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node))
+        self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node, left))
 
-    def _told(self, node: NodeId, data: bytes | None) -> None:
+    def _told(self, node: NodeId, left: list[int], data: bytes | None) -> None:
         self._asked = False
         queue = self._queue
         if queue.deleted or queue.attention is not self:
@@ -84,6 +86,8 @@ class Attention:
         if answer is not None and answer.status is Status.DONE:
             self.answered = True
             self._server = node
+            for number in left:  # what was out to these has been sent before this answer
+                queue.departed.pop(number, None)
             if self._again:
                 self._again = False
                 self.ask()

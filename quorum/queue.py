@@ -42,8 +42,8 @@ from quorum.member import Member
 from quorum.ports import Driver
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
+from quorum.subscription import Departed, Subscription, without_first
 from quorum.subscription import Portion as Delivery
-from quorum.subscription import Subscription, without_first
 from quorum.way import Way
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
@@ -75,7 +75,7 @@ class QuorumQueue(Owner):
         self.news: News = NO_NEWS  # what a node without a member knows
         self._kind = kind
         self._by_consumer: dict[Consumer, Subscription] = {}
-        self._cancelling: set[int] = set()  # consumers that have left, while the group does not know
+        self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         self._effects: deque[tuple[int, Effect]] = deque()  # with the index of the entry that they come of
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
@@ -155,7 +155,7 @@ class QuorumQueue(Owner):
     def _others(self) -> int:
         """Consumers of other nodes."""
         if self.member is None:
-            return max(0, self.news.consumers - len(self.subscriptions) - len(self._cancelling))
+            return max(0, self.news.consumers - len(self.subscriptions) - len(self.departed))
         return sum(1 for one in self._subscribed() if one.key[:2] != self.session.key)
 
     def _subscribed(self) -> Iterable[MachineConsumer]:
@@ -191,7 +191,7 @@ class QuorumQueue(Owner):
         """As far as is known here; what other nodes say at the same time the machine puts in order."""
         exclusive = any(one.consumer.exclusive for one in self.subscriptions.values())
         if self.member is None:
-            exclusive = exclusive or (self.news.exclusive and not self._cancelling)
+            exclusive = exclusive or (self.news.exclusive and not self.departed)
         else:
             exclusive = exclusive or any(one.exclusive for one in self._subscribed() if one.key[:2] != self.session.key)
         if exclusive or (consumer.exclusive and (self.consumer_count or self.rules.single_active)):
@@ -215,7 +215,7 @@ class QuorumQueue(Owner):
         if subscription is None:
             return
         self._forget(subscription)
-        self._cancelling.add(subscription.number)
+        self.departed[subscription.number] = Departed(subscription.next_id)
         key = self.session.consumer_key(subscription.number)
         self.session.say(Cancel(key, Held.STAYS), partial(self._cancelled, subscription.number))
         for delivery in subscription.waiting:  # only now, or it would be given to the same consumer again
@@ -223,7 +223,22 @@ class QuorumQueue(Owner):
         self._host.wake(self)
 
     def _cancelled(self, number: int, _: Any) -> None:
-        self._cancelling.discard(number)
+        self.departed[number].known_at = self._answered_at()
+        self._host.wake(self)
+
+    def _answered_at(self) -> int:
+        """Index of the state that an answer speaks of; what this node's own member leads, it has seen."""
+        return 0 if self.leading is not None else self.news.applied
+
+    def _forget_departed(self) -> None:
+        """Those to whom nothing can come any more: the member here has seen that they left. Where there is none, the node
+        that serves us says so (quorum/attention.py)."""
+        if self.member is None:
+            return
+        applied = self.member.machine.state.applied
+        for number, departed in list(self.departed.items()):
+            if departed.known_at is not None and departed.known_at <= applied:
+                del self.departed[number]
 
     def _forget(self, subscription: Subscription) -> None:
         del self.subscriptions[subscription.number]
@@ -277,6 +292,8 @@ class QuorumQueue(Owner):
         for subscription in list(self.subscriptions.values()):
             if subscription.waiting and subscription.known:
                 self._deliver(subscription)
+        if self.departed:
+            self._forget_departed()
         self.session.flush()
 
     def used(self, now: int) -> Pending[None] | None:
@@ -298,7 +315,7 @@ class QuorumQueue(Owner):
         if answer not in self._counting:
             return
         self._kind.used(self)
-        self._counting[answer] = 0 if self.leading is not None else self.news.applied
+        self._counting[answer] = self._answered_at()
         self._count_at_last()
 
     def _count_at_last(self, all_of_them: bool = False) -> None:
@@ -383,6 +400,7 @@ class QuorumQueue(Owner):
         for asker in self.session.close():
             self._answer_last(asker)
         self.subscriptions.clear()
+        self.departed.clear()
         self._by_consumer.clear()
         self._effects.clear()
 
@@ -471,10 +489,18 @@ class QuorumQueue(Owner):
     def deliver(self, number: int, delivery: Delivery) -> None:
         """Messages have come for a consumer of this node."""
         subscription = self.subscriptions.get(number)
-        if subscription is None:
-            self._give_back(number, delivery)  # its client left before they came
-        elif not subscription.take(delivery):
-            self._missed()
+        if subscription is not None:
+            if not subscription.take(delivery):
+                self._missed()
+            return
+        departed = self.departed.get(number)
+        if (
+            departed is not None
+        ):  # its client left before they came; some may have come before, for what is sent may repeat
+            missed = max(0, departed.next_id - delivery.first_id)
+            if missed < delivery.length:
+                departed.next_id = delivery.first_id + delivery.length
+                self._give_back(number, without_first(delivery, missed) if missed else delivery)
 
     def _missed(self) -> None:
         """Something on the way was lost: what is out is looked up where it is known."""
@@ -500,6 +526,9 @@ class QuorumQueue(Owner):
             for effect in machine.checked_out(key, subscription.next_id):
                 subscription.skip_to(effect.first_id)  # what lies between was settled
                 subscription.take(_delivery(effect))
+        for number, departed in self.departed.items():
+            for effect in machine.checked_out(self.session.consumer_key(number), departed.next_id):
+                self.deliver(number, _delivery(effect))
 
     def _active_is(self, active: ConsumerKey | None) -> None:
         if not self.rules.single_active:

@@ -57,6 +57,18 @@ class Subscription:
         return True
 
 
+class Departed:
+    """A consumer whose client has left. What still comes for it goes back."""
+
+    __slots__ = ("known_at", "next_id")
+
+    def __init__(self, next_id: int) -> None:
+        self.next_id = next_id  # of the first message that has not come; what came before is the client's to settle
+        self.known_at: int | None = (
+            None  # index of a state in which it is known to have left; None: it is not known yet
+        )
+
+
 def without_first(portion: Portion, count: int) -> Portion:
     source = portion.source
     if isinstance(source, Piece):

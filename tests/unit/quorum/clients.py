@@ -68,6 +68,8 @@ class Publisher:
         self.next = 0
         self.confirmed: list[bytes] = []
         self.refused: list[bytes] = []
+        self.all: list[bytes] = []
+        self.closed = False  # its node died
         self._bodies: dict[int, list[bytes]] = {}
 
     def publish(self, count: int = 1, **properties: Any) -> list[bytes]:
@@ -75,6 +77,7 @@ class Publisher:
         content = b"".join([encode(NO_PROPERTIES, body) for body in bodies])
         receipt = Receipt(self, self.next, self.next + count - 1, 1)
         self._bodies[self.next] = bodies
+        self.all += bodies
         self.next += count
         run = Run("", "key", content, count, sum(map(len, bodies)), persistent=True, **properties)
         kind, queue = self.clients.of(self.node, self.record)
@@ -110,6 +113,9 @@ class Taker:
         self.settled: list[bytes] = []
         self.cancelled = False
         self.left = False
+        self.lost = False  # its node died
+        self.acknowledged_before_death: list[bytes] = []  # of these nobody knows whether the group has heard
+        self._held_bodies: list[bytes] = []
         self.errors: list[BrokerError] = []
         _, self.queue = clients.of(node, record)
         self.consumer = Consumer(properties.pop("tag", f"c{node}"), self.queue, self, **properties)
@@ -137,9 +143,16 @@ class Taker:
             self.clients.hosts[self.node].wake(self.queue)
         else:
             self.held.append(piece)
+            self._held_bodies += bodies
+
+    def held_bodies(self) -> list[bytes]:
+        return list(self._held_bodies)
 
     def settle_all(self, outcome: Outcome = Outcome.ACKNOWLEDGED) -> None:
         held, self.held = self.held, []
+        if outcome is Outcome.ACKNOWLEDGED:
+            self.acknowledged_before_death += self._held_bodies
+        self._held_bodies = []
         for piece in held:
             self.consumer.outstanding -= piece.count
             self.queue.settle(piece, outcome, self.clients.now)
