@@ -174,9 +174,8 @@ class QueueMachine:
         return list(self.state.sessions.all)
 
     def suspected(self) -> set[SessionKey]:
-        """Sessions with consumers whose node is taken for down."""
-        everybody = self.state.consumers.all.values()
-        return {SessionKey(*one.key[:2]) for one in everybody if one.suspected_at is not None}
+        """Those of them whose node is taken for down."""
+        return {key for key, session in self.state.sessions.all.items() if session.suspected}
 
     def figures(self) -> Figures:
         s = self.state
@@ -291,8 +290,15 @@ class QueueMachine:
             expires_at = min(s.now + ttl, TIME_MS_MAX)
             if expires_at < s.deadline:
                 s.deadline = expires_at
-        s.ready.add(index, at, length, size, expires_at, priority if priority <= PRIORITY_MAX else PRIORITY_MAX)
         self.counters.published += length
+        priority = min(priority, PRIORITY_MAX)
+        if not s.ready.count:
+            turn = s.consumers.next(length)
+            if turn is not None and turn[1] >= length:  # it need not wait: a third less work than by way of `ready`
+                self._deliver(turn[0], Stored(index, at, 0, length, length, size, expires_at, priority, 0, 0))
+                s.consumers.served(turn[0])
+                return Answer.ACCEPTED
+        s.ready.add(index, at, length, size, expires_at, priority)
         return Answer.ACCEPTED
 
     def _is_full_for(self, length: int, size: int) -> bool:
@@ -356,9 +362,9 @@ class QueueMachine:
             case Policy(rules):
                 return self._change_rules(rules)
             case NodeDown(session):
-                return self._suspect(session, self.state.now)
+                return self._suspect(session, True)
             case NodeUp(session):
-                return self._suspect(session, None)
+                return self._suspect(session, False)
             case SessionGone(session):
                 return self._end_session(session)
             case DeadSettled(ranges):
@@ -378,9 +384,9 @@ class QueueMachine:
             return None
         if not s.consumers.accepts(op.exclusive):
             return Answer.IN_USE
-        s.consumers.add(
-            Consumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms),
-        )
+        consumer = Consumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms)
+        consumer.suspected_at = s.now if session.suspected else None
+        s.consumers.add(consumer)
         s.used_at = s.now
         return None
 
@@ -416,6 +422,9 @@ class QueueMachine:
         self._trail += stored.entry + stored.first
         if not no_ack:
             consumer = Consumer(key, status=Status.GET)
+            if session.suspected:
+                consumer.suspected_at = s.now
+                self._due(s.now + s.rules.disconnected_timeout_ms)
             self._hold(consumer, stored)
             s.consumers.add(consumer)
         return Got(FIRST_ID, stored.piece, stored.delivery_count, stored.acquired_count, s.ready.count)
@@ -440,14 +449,16 @@ class QueueMachine:
             self._meet_deadline()
         return None
 
-    def _suspect(self, session: SessionKey, since: int | None) -> Result:
-        """Its node seems to be down since then; None: it is back."""
+    def _suspect(self, key: SessionKey, suspected: bool) -> Result:
+        """Its node seems to be down, or is back."""
         s = self.state
-        for consumer in self._consumers_of([session]):
-            if since is None or consumer.suspected_at is None:
-                consumer.suspected_at = since
+        session = s.sessions.all.get(key)
+        if session is not None and session.suspected != suspected:
+            session.suspected = suspected
+            for consumer in self._consumers_of([key]):
+                consumer.suspected_at = s.now if suspected else None
                 s.consumers.update(consumer)
-                self._due(s.now + s.rules.disconnected_timeout_ms)
+            self._due(s.now + s.rules.disconnected_timeout_ms)
         return None
 
     def _end_session(self, session: SessionKey) -> Result:
@@ -476,21 +487,24 @@ class QueueMachine:
             while share and ready.count:
                 stored = ready.take(share)
                 share -= stored.length
-                first_id = consumer.next_id
-                self._hold(consumer, stored)
-                self._effects.append(
-                    Deliver(consumer.key, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
-                )
-                self._trail += stored.entry * first_id + stored.first
-                self.counters.delivered += stored.length
-                if stored.acquired_count:
-                    self.counters.redelivered += stored.length
+                self._deliver(consumer, stored)
             consumers.served(consumer)
         if ready.count:
             if ready.soonest <= s.now:
                 self._die(DeathReason.EXPIRED, ready.expire(s.now))
             if not s.rules.reject_publish:
                 self._drop_head()
+
+    def _deliver(self, consumer: Consumer, stored: Stored) -> None:
+        first_id = consumer.next_id
+        self._hold(consumer, stored)
+        self._effects.append(
+            Deliver(consumer.key, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
+        )
+        self._trail += stored.entry * first_id + stored.first
+        self.counters.delivered += stored.length
+        if stored.acquired_count:
+            self.counters.redelivered += stored.length
 
     def _hold(self, consumer: Consumer, stored: Stored) -> None:
         s = self.state

@@ -14,7 +14,7 @@ offset  size  field
     92    75  rules       quorum/rules.py
    167     …  the rows, one kind behind the other, in this order:
 
-session     session 12 | next_sequence u64 | last_number u64 | rejected set | overtaken set
+session     session 12 | next_sequence u64 | last_number u64 | suspected u8 | rejected set | overtaken set
 life        node u32 | incarnation u64
 consumer    consumer 20 | flags u8: 1 no_ack, 2 exclusive, 4 active, 8 quiescing | status u8 | prefetch u32 | priority i64 |
             timeout_ms u64: 2^64 - 1 the queue's | suspected_at u64: 2^64 - 1 not | next_id u64 | tag_len u16 | tag |
@@ -55,7 +55,7 @@ from storage.disk import Buffer
 MAGIC = b"LQQS"
 
 _HEAD = Struct("<4sIQQQQQQQIIIIIII")
-_SESSION = Struct("<IQQQ")
+_SESSION = Struct("<IQQQ?")
 _LIFE = Struct("<IQ")
 _CONSUMER = Struct("<IQQBBIqQQQH")
 _PLACE = Struct("<I")
@@ -87,7 +87,7 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
         state.rules.encode(),
     ]  # fmt: skip
     for key, session in sessions.all.items():
-        parts.append(_SESSION.pack(*key, session.next_sequence, session.last_number))
+        parts.append(_SESSION.pack(*key, session.next_sequence, session.last_number, session.suspected))
         parts += (_encode_set(session.rejected), _encode_set(session.overtaken))
     parts += [_LIFE.pack(*life) for life in sessions.gone.items()]
     for consumer in everybody:
@@ -167,9 +167,9 @@ class _Decoder:
         return place
 
     def _session(self, state: QueueState) -> None:
-        node, incarnation, next_sequence, last_number = self._fields(_SESSION)
+        node, incarnation, next_sequence, last_number, suspected = self._fields(_SESSION)
         session = state.sessions.all[SessionKey(node, incarnation)] = Session()
-        session.next_sequence, session.last_number = next_sequence, last_number
+        session.next_sequence, session.last_number, session.suspected = next_sequence, last_number, suspected
         session.rejected, session.overtaken = self._set(), self._set()
 
     def _consumer(self, state: QueueState) -> Consumer:

@@ -200,6 +200,8 @@ class Player:
                 f"{status[0].status}{', active' if status[0].active else ''}" if status else "only for what it holds"
             )
             self.said.append(f"{self.name_of(key)} holds {held}; {shown}")
+        if machine.suspected():
+            self.said.append(f"suspected {' '.join(f'node {key.node}' for key in sorted(machine.suspected()))}")
         if figures.delayed:
             self.said.append(f"delayed {figures.delayed}")
         if figures.dead:

@@ -84,6 +84,7 @@ class Told:
     next_sequence: int = 1
     rejected: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
+    suspected: bool = False
 
 
 class DumbQueue:
@@ -140,11 +141,11 @@ class DumbQueue:
             case Policy(rules):
                 self.change_rules(rules)
             case NodeDown(session):
-                for client in self.of_session(session):
-                    client.suspected_at = self.now if client.suspected_at is None else client.suspected_at
+                if session in self.told and not self.told[session].suspected:
+                    self.suspect(session, True)
             case NodeUp(session):
-                for client in self.of_session(session):
-                    client.suspected_at = None
+                if session in self.told and self.told[session].suspected:
+                    self.suspect(session, False)
             case SessionGone(session):
                 self.end(session)
             case DeadSettled(ranges):
@@ -214,7 +215,7 @@ class DumbQueue:
         alone = op.exclusive and (others or self.rules.single_active)
         if alone or any(one.op.exclusive for one in others):
             return Answer.IN_USE
-        self.clients[op.consumer] = Client(op)
+        self.clients[op.consumer] = Client(op, suspected_at=self.now if told.suspected else None)
         self.used_at = self.now
         return None
 
@@ -237,6 +238,7 @@ class DumbQueue:
         message = self.next_message()
         if not no_ack:
             self.clients[key] = Client(Consume(key, ""), 2, [Out(1, message, self.now)], status="get")
+            self.clients[key].suspected_at = self.now if told.suspected else None
         return Got(1, message.piece, message.failures, message.acquired, len(self.ready))
 
     def change_rules(self, rules: Rules) -> None:
@@ -350,8 +352,11 @@ class DumbQueue:
             return None
         return self.told.setdefault(key, Told())
 
-    def of_session(self, session: SessionKey) -> list[Client]:
-        return [client for key, client in self.clients.items() if key[:2] == session]
+    def suspect(self, session: SessionKey, suspected: bool) -> None:
+        self.told[session].suspected = suspected
+        for key, client in self.clients.items():
+            if key[:2] == session:
+                client.suspected_at = self.now if suspected else None
 
     def room(self, key: ConsumerKey) -> int:
         return self.clients[key].window - len(self.clients[key].out)

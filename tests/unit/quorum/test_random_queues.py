@@ -167,6 +167,7 @@ def check(machine: QueueMachine, twin: DumbQueue) -> None:
     kept = [*twin.ready, *twin.delayed, *(message for _, message in twin.dead.values())]
     kept += [out.message for one in twin.clients.values() for out in one.out]
     assert list(machine.live_entries()) == sorted({message.where[0] for message in kept})
+    assert machine.suspected() == {key for key, told in twin.told.items() if told.suspected}
     assert (machine.deadline or float("inf")) <= twin.due(), "the machine would wake up too late"
 
 
@@ -193,3 +194,5 @@ def test_the_machine_does_what_its_dumb_twin_does(rules: Rules, entries: list[tu
             assert again.digest == machine.digest
             assert again.state_digest() == machine.state_digest()
             machine = again
+    machine.apply([Entry(len(entries) + 2, 1, EntryKind.COMMAND, entry_head(now) + encode(Tick()))])
+    assert machine.deadline is None or machine.deadline > now, "it would ask for ticks without end"
