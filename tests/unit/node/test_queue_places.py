@@ -1,0 +1,133 @@
+"""node/queue_places.py: whom a declaration makes members, and that the load is counted along."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker import catalog_commands as commands
+from broker.catalog import Catalog, default_commands
+from broker.errors import ResourceExhausted
+from broker.metadata import OnApplied
+from broker.pending import Pending
+from broker.records import NodeRecord, PolicyRecord, VhostRecord
+from node.queue_places import QueuePlaces
+from raft.messages import MemberId, member_id, node_of, replica_of
+
+
+class Applied:
+    """A metadata port that applies at once."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.listeners: list[OnApplied] = []
+
+    def submit(self, command: commands.Command) -> Pending[Any]:
+        result = self.catalog.apply(command)
+        for listener in self.listeners:
+            listener(command, result)
+        return Pending.of(result)
+
+    def subscribe(self, on_applied: OnApplied) -> None:
+        self.listeners.append(on_applied)
+
+
+class World:
+    def __init__(self, nodes: int = 3, here: int = 1) -> None:
+        self.catalog = Catalog()
+        self.metadata = Applied(self.catalog)
+        self.lost: set[int] = set()
+        for command in default_commands("hash"):
+            self.catalog.apply(command)
+        for number in range(1, nodes + 1):
+            self.add_node(NodeRecord(f"n{number}", 0, 100 + number, f"10.0.0.{number}:5681", zone=f"z{number}"))
+        self.here = here
+        self.places = self.made()
+
+    def made(self) -> QueuePlaces:
+        return QueuePlaces(self.here, self.catalog, self.metadata, lambda node: node not in self.lost)
+
+    def add_node(self, record: NodeRecord) -> None:
+        self.catalog.apply(commands.AddNode(record))
+
+    def wish(self, name: str, vhost: str = "/", kind: str = "quorum", **arguments: Any) -> commands.DeclareQueue:
+        given = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()} | {"x-queue-type": kind}
+        return commands.DeclareQueue(vhost, name, durable=True, arguments=given, home="n1")
+
+    def declare(self, name: str, vhost: str = "/", **arguments: Any) -> tuple[MemberId, ...]:
+        wish = self.wish(name, vhost, **arguments)
+        members = self.places.members_of(wish)
+        self.metadata.submit(replace(wish, members=members))
+        return members
+
+
+def nodes_of(members: tuple[MemberId, ...]) -> list[int]:
+    return [node_of(member) for member in members]
+
+
+def test_founders_carry_the_numbers_of_their_nodes_disks() -> None:
+    members = World().declare("q")
+    assert nodes_of(members) == [1, 2, 3] and [replica_of(member) for member in members] == [101, 102, 103]
+
+
+def test_a_queue_without_members_and_one_that_exists_get_none() -> None:
+    world = World()
+    world.declare("q")
+    assert world.places.members_of(world.wish("classic", kind="classic")) == ()
+    assert world.places.members_of(world.wish("q")) == ()
+    assert world.places.members_of(world.wish("q", vhost="nowhere")) == ()
+
+
+def test_the_vhosts_default_kind_counts() -> None:
+    world = World()
+    world.catalog.apply(commands.PutVhost(VhostRecord("v", default_queue_type="quorum")))
+    wish = commands.DeclareQueue("v", "q", durable=True, home="n1")
+    assert len(world.places.members_of(wish)) == 3
+
+
+def test_queues_go_where_the_fewest_are() -> None:
+    world = World(nodes=5)
+    members = [world.declare(f"q{number}", queue_leader_locator="balanced") for number in range(10)]
+    assert Counter(node for one in members for node in nodes_of(one)) == dict.fromkeys(range(1, 6), 6)
+    assert Counter(nodes_of(one)[0] for one in members) == dict.fromkeys(range(1, 6), 2)
+
+
+def test_the_count_follows_what_is_deleted_and_moved_and_a_start_counts_anew() -> None:
+    world = World(nodes=3)
+    world.catalog.apply(commands.PutVhost(VhostRecord("v")))
+    for number in range(3):
+        world.declare(f"q{number}", quorum_initial_group_size=1)
+        world.declare(f"v{number}", vhost="v", quorum_initial_group_size=1)
+    record = world.catalog.queue("/", "q0")
+    assert record is not None
+    moved = (member_of(world, 2), member_of(world, 3))
+    world.metadata.submit(commands.SetQueueMembers("/", "q0", record.id, moved))
+    world.metadata.submit(commands.DeleteQueue("/", "q1", None))
+    world.metadata.submit(commands.DeleteVhost("v"))
+    for places in (world.places, world.made()):
+        assert +places._members == Counter({1: 1, 2: 1, 3: 1})
+        assert +places._leaders == Counter({1: 1, 2: 1})
+
+
+def member_of(world: World, number: int) -> MemberId:
+    record = world.catalog.node_of_number(number)
+    assert record is not None
+    return member_id(number, record.disk_id)
+
+
+def test_a_policy_spreads_leaders() -> None:
+    world = World()
+    world.catalog.apply(
+        commands.PutPolicy(PolicyRecord("/", "spread", ".*", "queues", 0, {"queue-leader-locator": "balanced"}))
+    )
+    assert {nodes_of(world.declare(f"q{number}"))[0] for number in range(3)} == {1, 2, 3}
+
+
+def test_without_a_reachable_disk_node_the_refusal_says_so() -> None:
+    world = World(nodes=2, here=3)
+    world.lost = {1, 2}
+    with pytest.raises(ResourceExhausted, match="no disk node can take a queue now"):
+        world.places.members_of(world.wish("q"))
