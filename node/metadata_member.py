@@ -30,6 +30,9 @@ from raft.replicas import successor
 from raft.settings import Settings
 
 EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagerness
+# Somebody waits for each command, also on a node that does not lead: 100 declares there, one after the other, take 2.1 s with
+# the usual wait for news of commits, and 0.6 s without.
+COMMIT_NEWS_S = 0.0
 
 logger = logging.getLogger("leveret")
 
@@ -88,7 +91,7 @@ class MetadataMember:
 
     def _add(self) -> None:
         store = self._raft.group(METADATA_GROUP)
-        settings = Settings(eagerness=EAGER) if self.alone else Settings()
+        settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
         try:
             self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
         except Damaged as damage:  # its snapshot

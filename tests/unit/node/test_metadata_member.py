@@ -1,0 +1,202 @@
+"""How a node begins its member of the metadata group, and how one that keeps the catalog alone comes back from any loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import AddNode, DeclareQueue, NodeStarted, PutNode, SetClusterId, encode_record
+from broker.records import NodeRecord, QueueRecord
+from node.catalog_store import HEAD_KEY, key_of
+from node.identity import DISK, RAM, KnownNode, Place
+from node.metadata_group import METADATA_GROUP
+from node.metadata_member import MetadataMember, keeps_catalog_alone
+from raft.errors import Damaged
+from raft.messages import Membership, NodeId, member_id
+from storage.lmdb_store import MemoryStore
+from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY
+from tests.sim.disk import SimDisk
+from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
+from tests.unit.raft import groups_world
+
+PLACE = Place("0123", 1, "n1", DISK, disk_id=10, incarnation=1, founds=True, others=())
+OTHER = KnownNode(2, "n2", "n2:1", DISK)
+
+
+class Alone(MetadataNode):
+    """A process that begins its member as a node does; after a loss its disk has a new number."""
+
+    def __init__(self, world: AloneWorld, number: NodeId, disk: SimDisk, incarnation: int) -> None:
+        super().__init__(world, number, disk, incarnation)
+        if self.store.renumbered or world.lost:
+            world.place = replace(world.place, disk_id=world.place.disk_id + 1, founds=False)
+        self.place = replace(world.place, incarnation=incarnation)
+        self.member = MetadataMember(self.place, self.store, self.metadata.machine)
+        self.groups._on_damaged = lambda driver, damage: self.member.damaged(damage)
+        self.member.begin()
+        self.member.take_part(self.groups)
+
+    def _take_part(self, group: int) -> None:
+        """Its member does."""
+
+
+class AloneWorld(MetadataWorld):
+    """One node. `lost`: the next start finds that its log has lost something."""
+
+    def __init__(self, place: Place = PLACE, store: MemoryStore | None = None) -> None:
+        self.place = place
+        self.lost = False
+        self.stores = {place.number: store or MemoryStore()}
+        self._numbers = count()
+        groups_world.World.__init__(self, 0, groups=0)
+        self.begun = self.start(place.number, SimDisk())
+
+    def start(self, number: NodeId, disk: SimDisk) -> Alone:
+        before = self.nodes.get(number)
+        node = self.nodes[number] = Alone(self, number, disk, before.incarnation + 1 if before else 1)
+        self.begun = node
+        return node
+
+    def enter(self) -> list[Told]:
+        """What a node says first."""
+        node = self.begun
+        commands: list[Any] = []
+        if not node.metadata.catalog.cluster_id:
+            commands += default_commands("hash") if not node.metadata.catalog.vhosts else []
+            commands += [AddNode(NodeRecord("n1", 0, node.place.disk_id, "n1:1")), SetClusterId("0123")]
+        commands.append(NodeStarted("n1", node.place.disk_id, node.incarnation))
+        return [Told(node.metadata.insist(command)) for command in commands]
+
+    def again(self, harm: Callable[[SimDisk], None] = lambda disk: None) -> Alone:
+        """Killed, harmed, and started again."""
+        self.begun.kill()
+        harm(self.begun.disk)
+        self.restart(self.begun.number)
+        told = self.enter()
+        self.run(1.0)
+        assert all(one.answered and one.error is None for one in told), "the node does not get into its own cluster"
+        return self.begun
+
+    def declare(self, name: str) -> QueueRecord:
+        told = self.begun.submit(DeclareQueue("/", name, home="n1"))
+        self.run(0.5)
+        assert isinstance(told.value, QueueRecord), told.error
+        return told.value
+
+
+def founded() -> AloneWorld:
+    world = AloneWorld()
+    world.enter()
+    world.run(1.0)
+    for number in range(5):
+        world.declare(f"q{number}")
+    return world
+
+
+def rot(disk: SimDisk) -> None:
+    """One bit in the midst of what the log holds."""
+    name = f"{LOG_DIRECTORY}/{min(disk.list(LOG_DIRECTORY))}"
+    disk.flip_bit(name, len(disk.content(name).rstrip(b"\0")) * 4)
+
+
+def lose_log(disk: SimDisk) -> None:
+    for directory in (LOG_DIRECTORY, RAFT_DIRECTORY):
+        for name in disk.list(directory):
+            disk.delete(f"{directory}/{name}")
+
+
+def lose_end(disk: SimDisk) -> None:
+    """A disk that lied about its last commits: what is missing looks as if it had never been written."""
+    name = f"{LOG_DIRECTORY}/{max(disk.list(LOG_DIRECTORY))}"
+    content = disk.content(name).rstrip(b"\0")
+    disk.overwrite(name, content[: len(content) * 2 // 3])
+
+
+def test_a_new_node_founds_its_cluster_and_finds_it_again() -> None:
+    world = founded()
+    status = world.begun.metadata.status()
+    assert (status.leader, status.voters) == ("n1", ("n1",))
+    assert world.begun.store.group(METADATA_GROUP).member == member_id(1, 10)
+    again = world.again()
+    assert again.store.group(METADATA_GROUP).member == member_id(1, 10)
+    assert [queue.name for queue in again.metadata.catalog.queues("/")] == [f"q{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("harm", [rot, lose_log, lose_end], ids=["rot", "lost log", "lost end"])
+def test_a_node_that_is_alone_goes_on_with_what_its_store_has_whatever_its_log_has_lost(
+    harm: Callable[[SimDisk], None],
+) -> None:
+    world = founded()
+    before = world.begun.metadata.catalog
+    queues, position = list(before.queues("/")), world.begun.metadata.machine.position
+    world.lost = True
+    again = world.again(harm)
+    world.lost = False
+    assert list(again.metadata.catalog.queues("/")) == queues
+    assert again.store.group(METADATA_GROUP).member > member_id(1, 10)
+    assert again.metadata.machine.position.applied > position.applied
+    assert world.declare("next").id == queues[-1].id + 1
+    for _ in range(2):
+        now = described(again.metadata.catalog)["records"]
+        again = world.again()
+        assert len(described(again.metadata.catalog)["records"]) == len(now)
+    assert described(world.stored(1)) == described(again.metadata.catalog)
+
+
+def test_a_member_that_is_damaged_while_it_runs_is_followed_by_another_at_once() -> None:
+    world = founded()
+    member = world.begun.store.group(METADATA_GROUP).member
+    world.begun.groups.damaged(METADATA_GROUP, Damaged("a segment cannot be read", 3))
+    world.run(0.5)
+    assert world.begun.store.group(METADATA_GROUP).member > member
+    world.declare("next")
+    again = world.again()
+    assert again.metadata.catalog.queue("/", "next") is not None
+
+
+def test_a_catalog_from_before_there_were_clusters_is_founded_upon() -> None:
+    catalog, store = Catalog(), MemoryStore()
+    for command in (*default_commands("other"), DeclareQueue("/", "old"), DeclareQueue("/", "older")):
+        catalog.apply(command)
+    store.commit([(key_of(record), encode_record(record)) for record in catalog.records()])
+    world = AloneWorld(store=store)
+    world.enter()
+    world.run(1.0)
+    found = world.begun.metadata.catalog
+    assert [queue.name for queue in found.queues("/")] == ["old", "older"]
+    assert found.users["guest"].password_hash == "other" and found.cluster_id == "0123"
+    assert world.declare("new").id == 3
+    assert store.get(HEAD_KEY) is not None
+    assert len(list(world.again().metadata.catalog.queues("/"))) == 3
+
+
+def test_a_node_that_is_not_alone_begins_as_a_learner_that_nobody_knows() -> None:
+    for place in (
+        replace(PLACE, number=2, founds=False, others=(OTHER,)),
+        replace(PLACE, kind=RAM, founds=False),
+        replace(PLACE, founds=False, others=(OTHER,)),
+    ):
+        world = AloneWorld(place)
+        store = world.begun.store.group(METADATA_GROUP)
+        assert store.member == member_id(place.number, 10)
+        assert [membership for _, membership in store.memberships()] == [Membership(())]
+
+
+def test_who_keeps_the_catalog_alone() -> None:
+    catalog = Catalog()
+    assert keeps_catalog_alone(PLACE, catalog)
+    assert keeps_catalog_alone(replace(PLACE, founds=False), catalog), (
+        "its facts are all that is left, and know of nobody"
+    )
+    assert not keeps_catalog_alone(replace(PLACE, founds=False, others=(OTHER,)), catalog)
+    catalog.apply(AddNode(NodeRecord("n1", 0, 10, "n1:1")))
+    catalog.apply(AddNode(NodeRecord("n2", 0, 10, "n2:1", RAM)))
+    assert keeps_catalog_alone(replace(PLACE, others=(OTHER,)), catalog)
+    assert not keeps_catalog_alone(replace(PLACE, kind=RAM), catalog)
+    catalog.apply(PutNode(NodeRecord("n2", 0, 10, "n2:1", DISK)))
+    assert not keeps_catalog_alone(PLACE, catalog)
