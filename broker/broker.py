@@ -17,6 +17,7 @@ from broker import catalog_commands as commands
 from broker import names, permissions
 from broker.alarms import Alarms
 from broker.catalog import Catalog
+from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.counters import Counters
 from broker.dead_letter import REASON_WORDS, DeadMessage, dead_lettered
@@ -167,6 +168,31 @@ class Broker:
                 if found is not None:
                     with suppress(ResourceExhausted):  # the disk failed: after a restart it is where it died
                         found.kind.publish((found.queue,), run, None, now)
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[bool], None]
+    ) -> None:
+        """Route one dead message onward, for a queue that keeps it until it has arrived: told True once every queue that it
+        goes to has confirmed it, False when one refused it or there is none."""
+        record = queue.record
+        effective = self.catalog.effective(record)
+        exchange = effective.dead_letter_exchange
+        if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
+            on_answer(False)
+            return
+        run, targets = dead_lettered(self.catalog, record, effective, reason, message, now)
+        found = [self._queues[record.vhost, name] for name in targets if (record.vhost, name) in self._queues]
+        if not found:
+            on_answer(False)
+            return
+        self._dead_lettered[reason] += 1
+        receipt = Receipt(Arrival(on_answer), 1, 1, len(found))
+        for open_queue in found:
+            try:
+                open_queue.kind.publish((open_queue.queue,), run, receipt, now)
+            except ResourceExhausted:
+                receipt.give_up()
+                return
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its
@@ -528,6 +554,24 @@ class Broker:
     def dead_lettered(self) -> dict[str, int]:
         """Messages that were given to a dead-letter exchange, by reason."""
         return {REASON_WORDS[reason]: count for reason, count in self._dead_lettered.items()}
+
+
+class Arrival:
+    """Tells once whether a message has arrived everywhere. Fulfils AnswersTo."""
+
+    def __init__(self, on_answer: Callable[[bool], None]) -> None:
+        self._on_answer: Callable[[bool], None] | None = on_answer
+
+    def answered(self, receipt: Receipt) -> None:
+        self._tell(receipt.refusals == 0)
+
+    def given_up(self, receipt: Receipt) -> None:
+        self._tell(False)
+
+    def _tell(self, arrived: bool) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer(arrived)
 
 
 def ignore(_: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from broker.history import History
+from broker.queue_type import DeathReason
 from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
@@ -355,3 +356,33 @@ def test_dead_letters_are_counted_by_reason(client: Client) -> None:
     client.publish("", "src", b"a", b"b")
     reject_one(client)
     assert client.world.broker.dead_lettered() == {"rejected": 1, "expired": 0, "maxlen": 1, "delivery_limit": 0}
+
+
+# ------------------------------------------------------------------------- kept until they have arrived
+
+
+def kept(client: Client, body: bytes = b"a") -> list[bool]:
+    """What a queue is told that keeps its dead letter until it has arrived."""
+    told: list[bool] = []
+    broker = client.world.broker
+    message = "", "src", encode(b"\0\0", body), True
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
+    return told
+
+
+def test_a_dead_letter_has_arrived_when_its_queues_have_confirmed_it(client: Client) -> None:
+    source(client)
+    assert kept(client) == [True]
+    assert client.bodies_of("dead") == [b"a"]
+
+
+def test_a_dead_letter_that_is_refused_has_not_arrived(client: Client) -> None:
+    client.declare("full", max_length=0, overflow="reject-publish")
+    source(client, dead_letter_routing_key="full")
+    assert kept(client) == [False]
+
+
+@pytest.mark.parametrize("arguments", [{"dead_letter_routing_key": "nowhere"}, {"dead_letter_exchange": "none"}])
+def test_a_dead_letter_with_nowhere_to_go_has_not_arrived(client: Client, arguments: dict[str, Any]) -> None:
+    client.declare("src", **{"dead_letter_exchange": "", **arguments})
+    assert kept(client) == [False]

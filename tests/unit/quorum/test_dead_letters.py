@@ -1,0 +1,120 @@
+"""Dead letters that are kept until they have arrived: published by the leader's node, 32 at a time, again if refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.queue_type import DeathReason, Outcome, Queue
+from native.content import messages
+from quorum.dead_letters import IN_FLIGHT_MAX, RETRY_MS
+from raft.messages import NodeId
+from tests.unit.quorum.clients import Clients, Publisher, Taker
+
+AT_LEAST_ONCE = {
+    "x-dead-letter-exchange": "dlx",
+    "x-dead-letter-strategy": "at-least-once",
+    "x-overflow": "reject-publish",
+}
+
+
+class Target:
+    """Where dead letters go. Fulfils DeadLetters of every node."""
+
+    def __init__(self) -> None:
+        self.accepts: bool | None = True  # None: it answers later
+        self.arrived: list[tuple[DeathReason, bytes]] = []
+        self.refused = 0
+        self.waiting: list[Callable[[bool], None]] = []
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: tuple[str, str, bytes, bool], now: int,
+        on_answer: Callable[[bool], None],
+    ) -> None:  # fmt: skip
+        if self.accepts is None:
+            self.waiting.append(on_answer)
+            return
+        if self.accepts:
+            self.arrived.append((reason, messages(message[2], 0, 1)[0][1]))
+        else:
+            self.refused += 1
+        on_answer(self.accepts)
+
+
+class World:
+    def __init__(self, **arguments: Any) -> None:
+        self.clients = Clients()
+        self.cluster = self.clients.cluster
+        self.target = Target()
+        for node in self.cluster.nodes.values():
+            node.kind.dead_letters = self.target
+        self.record = self.cluster.declare("q", [1, 2, 3], home=1, **{**AT_LEAST_ONCE, **arguments})
+        self.cluster.leader(self.record)
+
+    def reject(self, count: int) -> list[bytes]:
+        publisher = Publisher(self.clients, 1, self.record)
+        bodies = publisher.publish(count)
+        taker = Taker(self.clients, 2, self.record, settles=False)
+        self.cluster.run(0.5)
+        taker.cancel()
+        taker.settle_all(Outcome.REJECTED)
+        self.cluster.run(0.5)
+        return bodies
+
+    def kept(self, node: NodeId) -> int:
+        member = self.cluster.nodes[node].queue(self.record).member
+        assert member is not None
+        return member.machine.figures().dead
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_has_arrived_is_forgotten_by_all_members(world: World) -> None:
+    bodies = world.reject(100)
+    world.cluster.run(0.5)
+    assert world.target.arrived == [(DeathReason.REJECTED, body) for body in bodies]
+    assert [world.kept(node) for node in (1, 2, 3)] == [0, 0, 0]
+
+
+def test_what_is_refused_is_tried_again_until_it_arrives(world: World) -> None:
+    world.target.accepts = False
+    bodies = world.reject(3)
+    world.cluster.run(2 * RETRY_MS / 1000)
+    assert world.kept(2) == 3
+    assert 2 <= world.target.refused <= 4, "one at a time, and not more often than is said"
+    world.target.accepts = True
+    world.cluster.run(2 * RETRY_MS / 1000)
+    assert [body for _, body in world.target.arrived] == bodies
+    assert world.kept(2) == 0
+
+
+def test_only_so_many_are_on_their_way(world: World) -> None:
+    world.target.accepts = None
+    world.reject(100)
+    assert len(world.target.waiting) == IN_FLIGHT_MAX
+    for on_answer in world.target.waiting[:10]:
+        on_answer(True)
+    world.cluster.run(0.5)
+    assert len(world.target.waiting) == IN_FLIGHT_MAX + 10
+
+
+def test_a_new_leader_goes_on_where_the_old_one_has_not_been_heard(world: World) -> None:
+    world.target.accepts = None
+    world.reject(3)
+    world.cluster.nodes[1].kill()
+    world.target.accepts = True
+    world.cluster.run(3)
+    assert [body for _, body in world.target.arrived] == [b"0", b"1", b"2"]
+    assert world.kept(2) == 0
+
+
+def test_a_message_that_expires_is_kept_too() -> None:
+    world = World(**{"x-message-ttl": 200})
+    Publisher(world.clients, 3, world.record).publish(2)
+    world.cluster.run(2)
+    assert world.target.arrived == [(DeathReason.EXPIRED, b"0"), (DeathReason.EXPIRED, b"1")]
