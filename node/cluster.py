@@ -200,7 +200,7 @@ class Cluster:
             metadata_term=status.term,
             metadata_voters=status.voters,
             missing=status.missing,
-            problems=_problems(nodes, status),
+            problems=problems_of(nodes, status),
         )
 
     def _view(self, record: NodeRecord) -> NodeView:
@@ -459,7 +459,7 @@ def _told(record: NodeRecord) -> peer_pb2.KnownNode:
     return peer_pb2.KnownNode(number=record.number, name=record.name, address=record.address, kind=record.kind)
 
 
-def _problems(nodes: list[NodeView], status: MetadataStatus) -> list[str]:
+def problems_of(nodes: list[NodeView], status: MetadataStatus) -> list[str]:
     """What an operator should look at, the worst first."""
     found = []
     if status.missing:

@@ -44,6 +44,11 @@ async def take_place(
         peers.answer_strangers(Member(identity))
         await _check_place(config, identity, peers, stranger)
     elif stranger is not None and (config.cluster.peers or config.cluster.dns or config.cluster.join):
+        if identity.inherits:
+            raise NoPlace(
+                f"the data directory {config.node.data_dir} holds data of a node that belonged to no cluster: start it without "
+                f"cluster.peers, cluster.dns and cluster.join to go on with them, or give an empty directory"
+            )
         await FirstBoot(config, identity, peers, stranger, random_bytes).run()
         peers.answer_strangers(Member(identity))
     elif identity.blank:

@@ -89,8 +89,9 @@ class _Facts:
 class NodeIdentity:
     """The facts of a data directory whose lock is held. Every change is durable when its call returns; such calls block."""
 
-    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str) -> None:
+    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool) -> None:
         self.name = name
+        self.inherits = inherits  # the directory holds what a node kept before there were clusters
         self._kind = kind
         self._disk = disk
         self._facts = facts
@@ -109,7 +110,8 @@ class NodeIdentity:
             except msgspec.ValidationError as error:
                 raise Corrupt(names.NODE_FACTS, 0, 0, f"these are no facts of a node: {error}") from error
             facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
-        identity = cls(disk, facts, name, kind)
+        inherits = not facts.cluster_id and fact_file.load(disk, names.LOG_FACTS) is not None
+        identity = cls(disk, facts, name, kind, inherits=inherits)
         identity._save(facts)
         return identity
 

@@ -217,3 +217,39 @@ def test_an_empty_node_joins_while_it_runs_and_one_that_holds_something_does_not
             on(address_of(node), lambda one: one.admin.join_cluster(cluster.peer(1)))
             found = status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 2)
             assert up(found) == {"n1": True, "extra": True}
+
+
+def test_a_node_that_was_forgotten_while_it_could_not_hear_stops_when_it_is_told(tmp_path: Path) -> None:
+    with (
+        running_cluster(tmp_path / "data", nodes=2) as cluster,
+        running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "extra") as node,
+    ):
+        status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 3)
+        node.process.send_signal(signal.SIGSTOP)
+        status_when(cluster.grpc(1), lambda found: not up(found)["extra"])
+        on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
+        node.process.send_signal(signal.SIGCONT)
+        assert node.process.wait(WITHIN_S) == 74
+        assert "node 'extra' belongs to its cluster no more" in node.log.read_text()
+
+
+def test_nodes_whose_addresses_change_find_each_other_again(tmp_path: Path) -> None:
+    """The one with the lower number is called, and nobody can call it where it was."""
+    secret = tmp_path / "secret"
+    secret.write_text("a secret that both nodes know")
+    first = ("--name", "first", "--peer", "127.0.0.1:0", "--secret-file", str(secret))
+    with running_node(*first, data_dir=tmp_path / "first") as one:
+        host, port = one.addresses["peer"]
+        second = ("--name", "second", "--peer", "127.0.0.1:0", "--secret-file", str(secret), "--join", f"{host}:{port}")
+        with running_node(*second, data_dir=tmp_path / "second") as other:
+            status_when(address_of(one), lambda found: len(found.metadata_voters) == 2)
+            one.stop()
+            status_when(address_of(other), lambda found: not up(found)["first"])
+            with running_node(*first, data_dir=tmp_path / "first") as again:
+                assert again.addresses["peer"] != (host, port)
+                now = "{}:{}".format(*again.addresses["peer"])
+                found = status_when(
+                    address_of(other),
+                    lambda found: all(up(found).values()) and {node.address for node in found.nodes} >= {now},
+                )
+                assert up(found) == {"first": True, "second": True}

@@ -18,6 +18,7 @@ from node.config import ClusterSection, Config, ListenSection
 from node.first_boot import Member, NoPlace, take_place
 from node.identity import DISK, RAM, KnownNode, NodeIdentity
 from node.peer_side import PeerSide
+from storage import fact_file, names
 from tests.sim.disk import SimDisk
 
 NOW = 1_700_000_000_000
@@ -150,6 +151,19 @@ def test_a_node_that_comes_back_learns_new_addresses_and_whether_it_was_removed(
             async with booting("n2", section(join=one.peers.address), two.disk) as removed:
                 with pytest.raises(NoPlace, match="'n2' belongs to its cluster no more: it was forgotten"):
                     await removed.take_place()
+
+    asyncio.run(scenario())
+
+
+def test_data_from_before_there_were_clusters_are_kept_by_a_node_alone_and_not_taken_along() -> None:
+    async def scenario() -> None:
+        disk = SimDisk()
+        fact_file.save(disk, names.LOG_FACTS, {"log_id": "00"})
+        async with booting("n1", section(join="127.0.0.1:1"), disk) as joining:
+            with pytest.raises(NoPlace, match="holds data of a node that belonged to no cluster"):
+                await joining.take_place()
+        async with booting("n1", section(), disk) as alone:
+            assert (await alone.take_place()).place.founds
 
     asyncio.run(scenario())
 

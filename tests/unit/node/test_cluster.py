@@ -1,0 +1,271 @@
+"""node/cluster.py: who is taken in, who is told to go, and what an operator reads. Real links: tests/e2e/test_cluster.py."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.catalog import Catalog
+from broker.catalog_commands import AddNode, Command, PutNode, SetClusterId
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.pending import Pending
+from broker.records import NodeRecord
+from front.grpc.facts import AlarmFacts
+from leveret.v1 import peer_pb2
+from node.cluster import Cluster, problems_of
+from node.cluster_metadata import MetadataStatus
+from node.config import Config
+from node.identity import DISK, KnownNode, NodeIdentity
+from node.peer_side import PeerSide
+from raft.groups import NoSuchGroup
+from raft.ready import Role
+from tests.sim.disk import SimDisk
+
+NOW = 1_700_000_000_000
+DISK_ID = NOW // 1000
+
+
+class FakeMetadata:
+    """Applies at once, unless no majority is left."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self.missing: tuple[str, ...] = ()
+
+    def submit(self, command: Command) -> Pending[Any]:
+        if self.missing:
+            return Pending.failed(ResourceExhausted(f"no majority: {', '.join(self.missing)} cannot be reached"))
+        try:
+            return Pending.of(self.catalog.apply(command))
+        except BrokerError as error:
+            return Pending.failed(error)
+
+    def subscribe(self, on_applied: Callable[[Command, Any], None]) -> None: ...
+
+    def status(self) -> MetadataStatus:
+        return MetadataStatus(Role.LEADER, "n1", 3, 9, 9, 9, ("n1", "n2"), self.missing, 0)
+
+
+class FakeGroups:
+    """Trusts whom it is told to."""
+
+    def __init__(self) -> None:
+        self.trusted: set[int] = set()
+
+    def trusts(self, node: int) -> bool:
+        return node in self.trusted
+
+    def driver(self, group: int) -> Any:
+        raise NoSuchGroup("none here")
+
+    def drivers(self) -> list[Any]:
+        return []
+
+
+class FakeNews:
+    def of(self, number: int) -> None:
+        return None
+
+
+class FakeProcess:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def stop(self, reason: str) -> None:
+        self.said.append(f"stop: {reason}")
+
+    def end(self, reason: str) -> None:
+        self.said.append(f"end: {reason}")
+
+    def restart(self, reason: str, *, join: str = "") -> None:
+        self.said.append(f"restart: {reason}")
+
+
+class FakeClock:
+    def wall_ms(self) -> int:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 100.0
+
+
+class World:
+    """Node 1 of cluster c1, and n2, which is a record only."""
+
+    def __init__(self) -> None:
+        self.metadata, self.groups, self.process = FakeMetadata(), FakeGroups(), FakeProcess()
+        self.identity = NodeIdentity.begin(SimDisk(), "n1", DISK, NOW, os.urandom)
+        self.identity.found("c1")
+        for command in (
+            SetClusterId("c1"),
+            AddNode(NodeRecord("n1", 0, DISK_ID, "n1:1")),
+            AddNode(NodeRecord("n2", 0, DISK_ID, "n2:1")),
+        ):
+            self.metadata.catalog.apply(command)
+        fakes: Any = self.groups, self.metadata, FakeNews(), self.process, FakeClock()
+        groups, metadata, news, process, clock = fakes
+        self.peers = PeerSide(Config(), lambda: 0.0, os.urandom, logger=None)  # type: ignore[arg-type]
+        self.cluster = Cluster(
+            self.identity, self.peers, groups, metadata, news, process, clock,
+            cluster_name="shop", zone="z", holds_anything=lambda: "",
+        )  # fmt: skip
+
+    def join(self, **changes: Any) -> peer_pb2.JoinResponse:
+        request: dict[str, Any] = {
+            "cluster_id": "c1", "name": "n3", "address": "n3:1", "kind": "disk", "zone": "z3", "version": "0.1.0",
+            "disk_id": DISK_ID, "incarnation": NOW,
+        }  # fmt: skip
+        return asyncio.run(self.cluster.join(peer_pb2.JoinRequest(**(request | changes))))
+
+    def greet(self, **changes: Any) -> peer_pb2.Greeted:
+        return asyncio.run(self.cluster.greet(peer_pb2.Greeting(**changes)))
+
+
+def test_a_new_node_gets_the_next_number_and_everybody_s_address() -> None:
+    answer = World().join()
+    assert (answer.number, answer.cluster_id, answer.refusal) == (3, "c1", "")
+    assert {node.name: node.address for node in answer.nodes} == {"n1": "n1:1", "n2": "n2:1", "n3": "n3:1"}
+
+
+def test_asking_again_after_a_lost_answer_gives_the_same_number_and_takes_the_new_address() -> None:
+    world = World()
+    first, again = world.join(), world.join(address="n3:2", incarnation=NOW + 5)
+    assert (first.number, again.number) == (3, 3)
+    assert world.metadata.catalog.nodes["n3"].address == "n3:2"
+    assert world.join(name="n4").number == 4
+
+
+def test_a_name_is_refused_while_its_node_is_up_and_taken_over_when_it_is_down() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    refusal = world.join(name="n2", disk_id=DISK_ID + 5)
+    assert (refusal.number, refusal.later) == (0, False)
+    assert refusal.refusal.startswith("the name 'n2' is in use by a node that is up, at n2:1")
+    world.groups.trusted = set()
+    assert world.join(name="n2", disk_id=DISK_ID + 5).number == 2
+    assert world.metadata.catalog.nodes["n2"].disk_id == DISK_ID + 5
+    assert "in use" in world.join(name="n1", disk_id=DISK_ID + 5).refusal
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cluster_id": "c2"}, "this is cluster c1, and it wants to join c2"),
+        ({"version": "0.0.9"}, "needs 0.1.0 or later: update it"),
+        ({"version": "a tale"}, "update it"),
+        ({"kind": "tape"}, "there are disk and ram"),
+        ({"name": ""}, "name"),
+    ],
+)
+def test_who_does_not_fit_is_refused_with_the_reason(changes: dict[str, Any], said: str) -> None:
+    answer = World().join(**changes)
+    assert (answer.number, answer.later) == (0, False)
+    assert said in answer.refusal
+
+
+def test_without_a_majority_a_node_is_to_ask_again_and_told_who_is_missing() -> None:
+    world = World()
+    world.metadata.missing = ("n2",)
+    answer = world.join()
+    assert (answer.number, answer.later) == (0, True)
+    assert "n2 cannot be reached" in answer.refusal
+
+
+def test_a_node_that_was_removed_or_whose_disk_is_an_old_one_is_told_so() -> None:
+    world = World()
+    me = {"cluster_id": "c1", "disk_id": DISK_ID, "address": "x:1"}
+    assert world.greet(number=2, **me).removed == ""
+    assert [node.name for node in world.greet(number=2, **me).nodes] == ["n1", "n2"]
+    asyncio.run(world.cluster.forget("n2"))
+    assert world.greet(number=2, **me).removed == "node 2 was removed from cluster c1"
+    assert world.greet(number=3, **me).removed == ""  # this node may not have heard of it yet
+    world.join(name="n4", disk_id=DISK_ID + 9)
+    assert "an old one" in world.greet(number=3, **me).removed
+    stranger = world.greet(cluster_id="c2", number=2)
+    assert (stranger.cluster_id, stranger.removed, len(stranger.nodes)) == ("c1", "", 0)
+
+
+def test_a_node_is_forgotten_only_while_it_is_down() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    with pytest.raises(PreconditionFailed, match="node 'n2' is up"):
+        asyncio.run(world.cluster.forget("n2"))
+    with pytest.raises(NotFound, match="no node 'n9' belongs to this cluster: there are n1, n2"):
+        asyncio.run(world.cluster.forget("n9"))
+    with pytest.raises(PreconditionFailed, match="node 'n1' is up"):
+        asyncio.run(world.cluster.forget("n1"))
+
+
+def test_the_last_node_does_not_leave_and_a_disk_node_stays_one_while_it_is_the_last() -> None:
+    world = World()
+    asyncio.run(world.cluster.forget("n2"))
+    with pytest.raises(PreconditionFailed, match="alone in its cluster"):
+        asyncio.run(world.cluster.leave())
+    with pytest.raises(PreconditionFailed, match="last disk node"):
+        asyncio.run(world.cluster.change_kind("ram"))
+    with pytest.raises(PreconditionFailed, match="is a disk node already"):
+        asyncio.run(world.cluster.change_kind("disk"))
+    assert world.process.said == []
+
+
+def test_leaving_ends_the_process_without_a_fault() -> None:
+    world = World()
+    asyncio.run(world.cluster.leave())
+    assert list(world.metadata.catalog.nodes) == ["n2"]
+    assert world.process.said == ["end: node 'n1' has left its cluster. Its data directory is of no use any more"]
+
+
+def test_a_node_of_a_cluster_or_without_a_secret_joins_no_other() -> None:
+    world = World()
+    with pytest.raises(PreconditionFailed, match="belongs to a cluster with n2"):
+        asyncio.run(world.cluster.join_cluster("x:1"))
+    asyncio.run(world.cluster.forget("n2"))
+    with pytest.raises(PreconditionFailed, match=r"has no cluster\.secret"):
+        asyncio.run(world.cluster.join_cluster("x:1"))
+
+
+def test_the_status_names_what_an_operator_should_look_at_the_worst_first() -> None:
+    world = World()
+    world.metadata.missing = ("n2",)
+    world.metadata.catalog.apply(PutNode(NodeRecord("n1", 1, DISK_ID, "n1:1", draining=True)))
+    view = world.cluster.status()
+    assert (view.cluster_name, view.seen_by, view.metadata_leader) == ("shop", "n1", "n1")
+    assert [(node.name, node.up) for node in view.nodes] == [("n1", True), ("n2", False)]
+    assert view.problems == [
+        "nothing can be declared or changed: of the disk nodes n1, n2 these are down: n2",
+        "node n1 is drained: revive it when the maintenance is over",
+        "node n2 is down: classic queues that live there cannot be reached",
+    ]
+
+
+def test_alarms_and_versions_that_differ_are_told() -> None:
+    nodes = list(World().cluster.status().nodes)
+    first = replace(nodes[0], version="0.1.0", alarms=[AlarmFacts("memory", "above 1 GiB", 0)])
+    second = replace(nodes[1], version="0.2.0", up=True)
+    status = MetadataStatus(None, "", 0, 0, 0, 0, ("n1", "n2"), (), 0)
+    assert problems_of([first, second], status) == [
+        "nobody leads the metadata group at the moment: changes wait for an election",
+        "node n1 has an alarm, publishers wait: above 1 GiB",
+        "nodes run different versions: 0.1.0, 0.2.0",
+    ]
+
+
+def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> None:
+    world = World()
+    world.metadata.catalog.nodes.pop("n1")
+    world.cluster._follow()
+    assert world.process.said == [
+        "stop: node 'n1' belongs to its cluster no more: it was removed from cluster c1. To join again, start it with an "
+        "empty data directory"
+    ]
+
+
+def test_what_is_known_of_the_others_is_remembered_for_the_next_start() -> None:
+    world = World()
+    world.cluster._follow()
+    assert world.identity.nodes == (KnownNode(2, "n2", "n2:1", DISK),)
