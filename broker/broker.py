@@ -172,8 +172,6 @@ class Broker:
     def dead_letter_confirmed(
         self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[bool], None]
     ) -> None:
-        """Route one dead message onward, for a queue that keeps it until it has arrived: told True once every queue that it
-        goes to has confirmed it, False when one refused it or there is none."""
         record = queue.record
         effective = self.catalog.effective(record)
         exchange = effective.dead_letter_exchange

@@ -160,6 +160,17 @@ class QueueHost(Protocol):
         content of one message, persistent). Does nothing for a queue without a dead-letter exchange, so ask first
         (`EffectiveArguments.dead_letter_exchange`) and spare the decoding."""
 
+    def dead_letter_confirmed(
+        self,
+        queue: Queue,
+        reason: DeathReason,
+        message: tuple[str, str, bytes, bool],
+        now: int,
+        on_answer: Callable[[bool], None],
+    ) -> None:
+        """Route one dead message onward, for a queue that keeps it until it has arrived: told True once every queue that it
+        goes to has confirmed it, False when one refused it or there is none."""
+
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""
 

@@ -47,7 +47,7 @@ class DeadLetterWorker:
     def look(self) -> None:
         """There may be more than before."""
         now = self._kind.wall_ms()
-        if self._ended or self._kind.dead_letters is None or (self._retry_at is not None and now < self._retry_at):
+        if self._ended or (self._retry_at is not None and now < self._retry_at):
             return
         self._retry_at = None
         self._settle()
@@ -71,8 +71,7 @@ class DeadLetterWorker:
         content = body.content[start : skip(body.content, start, 1)]
         number = dead.first_id + offset
         self._in_flight.add(number)
-        assert self._kind.dead_letters is not None, "dead letters have no way out"
-        self._kind.dead_letters.dead_letter_confirmed(
+        self._kind.host.dead_letter_confirmed(
             self._queue,
             dead.reason,
             (body.exchange, body.routing_key, content, body.persistent),

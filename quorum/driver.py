@@ -30,7 +30,7 @@ from quorum.commands import Got, Result, SessionKey
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC, Calls, DeadLetters, Groups, Loop, Payload, Store, Timer
+from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
 from raft.driver import SnapshotRules
@@ -67,7 +67,6 @@ class QuorumQueues:
         set_members: Callable[[QueueRecord, tuple[MemberId, ...]], None],
         incarnation_of: Callable[[NodeId], int | None],
         node_name: str = "",
-        dead_letters: DeadLetters | None = None,
         settings: Settings | None = None,
         rules: SnapshotRules | None = None,
         on_damaged: Callable[[int, Damaged], None] | None = None,
@@ -80,7 +79,6 @@ class QuorumQueues:
         self.wall_ms = wall_ms
         self.set_members = set_members
         self.incarnation_of = incarnation_of
-        self.dead_letters = dead_letters
         self.host: QueueHost
         self.queues: dict[int, QuorumQueue] = {}  # by group
         self._disk_id = disk_id

@@ -133,18 +133,3 @@ class Loop(Protocol):
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
-
-
-class DeadLetters(Protocol):
-    """How dead letters of queues with the strategy at-least-once go on: the broker."""
-
-    def dead_letter_confirmed(
-        self,
-        queue: Any,
-        reason: Any,
-        message: tuple[str, str, bytes, bool],
-        now: int,
-        on_answer: Callable[[bool], None],
-    ) -> None:
-        """Route one message onward; told True once every queue it went to has confirmed it, False if one refused it or there
-        is nowhere to go."""

@@ -29,6 +29,7 @@ class Host:
         self.timers = Timers(self._tick_at)
         self.dead: list[tuple[DeathReason, bytes]] = []
         self.to_delete: list[tuple[Queue, str]] = []
+        self.target: Any = None  # of dead letters that are to be confirmed
 
     def wake(self, queue: Queue) -> None:
         if not self.woken:
@@ -52,6 +53,9 @@ class Host:
         self, queue: Queue, reason: DeathReason, dead: Sequence[tuple[str, str, bytes, bool]], now: int
     ) -> None:
         self.dead += [(reason, messages(content, 0, 1)[0][1]) for _, _, content, _ in dead]
+
+    def dead_letter_confirmed(self, *arguments: Any) -> None:
+        self.target.dead_letter_confirmed(*arguments)
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         self.to_delete.append((queue, reason))

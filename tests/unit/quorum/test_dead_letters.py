@@ -21,7 +21,7 @@ AT_LEAST_ONCE = {
 
 
 class Target:
-    """Where dead letters go. Fulfils DeadLetters of every node."""
+    """Where dead letters go. Every node's host asks it."""
 
     def __init__(self) -> None:
         self.accepts: bool | None = True  # None: it answers later
@@ -48,8 +48,8 @@ class World:
         self.clients = Clients()
         self.cluster = self.clients.cluster
         self.target = Target()
-        for node in self.cluster.nodes.values():
-            node.kind.dead_letters = self.target
+        for host in self.clients.hosts.values():
+            host.target = self.target
         self.record = self.cluster.declare("q", [1, 2, 3], home=1, **{**AT_LEAST_ONCE, **arguments})
         self.cluster.leader(self.record)
 
