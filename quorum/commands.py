@@ -13,7 +13,8 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
 
     kind  name          payload
        1  ENQUEUE       session 12 | sequence u64 | answered u64 | count u32 | body_bytes u64 | expiration_ms u64 | flags u8 |
-                        priority u8 | exchange_len u8 | key_len u8 | exchange | routing key | content (native/content.py)
+                        priority u8 | exchange_len u8 | key_len u8 | exchange | routing key | producer, if flags say so |
+                        content (native/content.py)
        2  SETTLE        consumer 20 | outcome u8 | ranges
        3  CONSUME       consumer 20 | flags u8: 1 no_ack, 2 exclusive | prefetch u32: 0 no limit | priority i64 |
                         timeout_ms u64: 2^64 - 1 the queue's, 0 none | tag
@@ -28,6 +29,7 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       12  DEAD_SETTLED  ranges
       13  UPGRADE       version u32
 
+    producer   number u64 | name_len u8 | name: one message that its client has numbered; see quorum/producers.py
     session    node u32 | incarnation u64
     consumer   session 12 | number u64
     ranges     first u64 | count u32, one behind the other
@@ -66,6 +68,7 @@ PRIORITY_DEFAULT = 4
 
 PERSISTENT = 1  # flags of ENQUEUE
 REDELIVERED = 2  # clients have had them before, in the queue that dead-lettered them
+NUMBERED = 4  # a producer stands before the content
 
 NO_EXPIRATION = (1 << 64) - 1
 QUEUE_TIMEOUT = (1 << 64) - 1  # the consumer has no timeout of its own
@@ -122,6 +125,13 @@ class Piece(NamedTuple):
 Ranges = Sequence[tuple[int, int]]  # first and count of each
 
 
+class Producer(NamedTuple):
+    """Who has numbered a message, and how."""
+
+    name: bytes
+    number: int
+
+
 class Enqueue(NamedTuple):
     """What stands beside the messages of a run in the log."""
 
@@ -136,6 +146,7 @@ class Enqueue(NamedTuple):
     exchange: str
     routing_key: str
     content: tuple[int, int]  # where it starts and ends in the entry: who reads it needs no copy
+    producer: Producer | None = None
 
 
 class Settle(NamedTuple):
@@ -244,6 +255,7 @@ RANGE = Struct("<QI")
 _CONSUME = Struct("<IQQBIqQ")
 _CANCEL = Struct("<IQQB")
 _SESSION = Struct("<IQ")
+_PRODUCER = Struct("<QB")
 _VERSION = Struct("<I")
 _NO_ACK, _EXCLUSIVE = 1, 2
 
@@ -276,17 +288,21 @@ def encode_enqueue(
     expiration_ms: int | None = None,
     flags: int = 0,
     priority: int = PRIORITY_DEFAULT,
+    producer: Producer | None = None,
 ) -> tuple[bytes, bytes]:
-    """The op, its content last and not copied."""
+    """The op, its content last and not copied. With a producer it is one message."""
+    assert producer is None or messages == 1, f"{messages} messages with the number {producer}"
+    numbered = b"" if producer is None else _PRODUCER.pack(producer.number, len(producer.name)) + producer.name
     exchange_name = exchange.encode("utf-8", "surrogateescape")
     key_name = routing_key.encode("utf-8", "surrogateescape")
-    size = ENQUEUE_HEAD.size - OP_HEAD.size + len(exchange_name) + len(key_name) + len(content)
+    names = exchange_name + key_name + numbered
+    size = ENQUEUE_HEAD.size - OP_HEAD.size + len(names) + len(content)
     head = ENQUEUE_HEAD.pack(
         CommandKind.ENQUEUE, size, *key, sequence, answered, messages, body_bytes,
         NO_EXPIRATION if expiration_ms is None else expiration_ms,
-        flags, priority, len(exchange_name), len(key_name),
+        flags | NUMBERED * (producer is not None), priority, len(exchange_name), len(key_name),
     )  # fmt: skip
-    return head + exchange_name + key_name, content
+    return head + names, content
 
 
 def encode_settle(consumer: ConsumerKey, outcome: Outcome, ranges: Ranges) -> bytes:
@@ -468,7 +484,13 @@ def _decode_enqueue(data: bytes, at: int, end: int) -> Enqueue:
     ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
     exchange_at = at + ENQUEUE_HEAD.size
     key_at = exchange_at + exchange_len
-    content_at = key_at + key_len
+    producer_at = content_at = key_at + key_len
+    producer = None
+    if flags & NUMBERED:
+        number, name_len = _PRODUCER.unpack_from(data, producer_at)
+        name_at = producer_at + _PRODUCER.size
+        content_at = name_at + name_len
+        producer = Producer(data[name_at:content_at], number)
     if content_at > end:
         raise ValueError(f"the names of the op at {at} reach to {content_at}, and it ends at {end}")
     return Enqueue(
@@ -481,8 +503,9 @@ def _decode_enqueue(data: bytes, at: int, end: int) -> Enqueue:
         flags,
         priority,
         data[exchange_at:key_at].decode("utf-8", "surrogateescape"),
-        data[key_at:content_at].decode("utf-8", "surrogateescape"),
+        data[key_at:producer_at].decode("utf-8", "surrogateescape"),
         (content_at, end),
+        producer,
     )
 
 

@@ -93,7 +93,8 @@ class Consumers:
         """Whether one more can be added."""
         if exclusive and self.single_active:
             return False
-        return not any(exclusive or one.exclusive for one in self.subscribed())
+        first = next(self.subscribed(), None)  # an exclusive one is alone
+        return first is None or not (exclusive or first.exclusive)
 
     def add(self, consumer: Consumer) -> None:
         assert consumer.key not in self.all, f"consumer {consumer.key} is added twice"
@@ -111,8 +112,8 @@ class Consumers:
         """Its status, or what it holds, has changed."""
         if not consumer.holding.count and consumer.status in (Status.CANCELLED, Status.GET):
             self.all.pop(consumer.key, None)
-        if self.single_active:
-            self._elect()
+        if self.single_active and not (consumer is self.active and self.may_receive(consumer)):
+            self._elect()  # what the active one settles changes nothing for the others
         self._line_up(consumer)
 
     def elect_only_one(self, single_active: bool) -> None:

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from heapq import merge
-from itertools import chain, groupby
 
 from broker.queue_type import DeathReason, Outcome
 from quorum.commands import (
@@ -25,6 +23,7 @@ from quorum.commands import (
     ENTRY_VERSION,
     FIRST_ID,
     NO_EXPIRATION,
+    NUMBERED,
     OP_HEAD,
     PRIORITY_MAX,
     RANGE,
@@ -35,12 +34,14 @@ from quorum.commands import (
     Consume,
     ConsumerKey,
     DeadSettled,
+    Enqueue,
     Get,
     Got,
     Held,
     NodeDown,
     NodeUp,
     Policy,
+    Producer,
     Purge,
     Purged,
     Result,
@@ -51,7 +52,7 @@ from quorum.commands import (
 )  # fmt: skip
 from quorum.consumers import Consumer, Status
 from quorum.effects import ActiveChanged, Dead, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
-from quorum.figures import ConsumerFigures, Counters, Figures
+from quorum.inspection import ConsumerFigures, Counters, Figures, browse, consumer_figures, figures, live_entries
 from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
@@ -109,15 +110,7 @@ class QueueMachine:
 
     def live_entries(self) -> Iterable[int]:
         """To be used up before anything else is applied: what is ready is not copied."""
-        s = self.state
-        lanes = [lane.entries() for lane in s.ready.lanes if lane]
-        elsewhere = chain(
-            s.ready.returned,
-            (stored for _, stored in s.delayed),
-            (held.stored for consumer in s.consumers.all.values() for held in consumer.holding),
-            (held.stored for holding in s.dead.holdings.values() for held in holding),
-        )
-        return (entry for entry, _ in groupby(merge(sorted({stored.entry for stored in elsewhere}), *lanes)))
+        return live_entries(self.state)
 
     # What the member that runs it asks.
 
@@ -155,19 +148,7 @@ class QueueMachine:
 
     def browse(self, skip: int = 0, limit: int = 1) -> list[Deliver]:
         """Ready messages behind the first `skip`, in their order, without taking them. They have no consumer."""
-        found: list[Deliver] = []
-        nobody = ConsumerKey(0, 0, 0)
-        for stored in self.state.ready:
-            if skip >= stored.length:
-                skip -= stored.length
-                continue
-            part = stored.part(skip, min(limit, stored.length - skip))
-            skip = 0
-            limit -= part.length
-            found.append(Deliver(nobody, 0, part.piece, part.delivery_count, part.acquired_count))
-            if not limit:
-                break
-        return found
+        return browse(self.state, skip, limit)
 
     def sessions(self) -> list[SessionKey]:
         """Those that the queue has dealt with and that are not gone."""
@@ -178,37 +159,10 @@ class QueueMachine:
         return {key for key, session in self.state.sessions.all.items() if session.suspected}
 
     def figures(self) -> Figures:
-        s = self.state
-        everybody = s.consumers.all.values()
-        return Figures(
-            ready=s.ready.count,
-            ready_bytes=s.ready.size,
-            unacknowledged=sum(consumer.holding.count for consumer in everybody),
-            unacknowledged_bytes=sum(consumer.holding.size for consumer in everybody),
-            delayed=s.delayed.count,
-            dead=s.dead.count,
-            dead_bytes=s.dead.size,
-            consumers=s.consumers.count,
-            active=s.consumers.active.key if s.consumers.active is not None else None,
-            counters=self.counters,
-        )
+        return figures(self.state, self.counters)
 
     def consumer_figures(self) -> list[ConsumerFigures]:
-        consumers = self.state.consumers
-        return [
-            ConsumerFigures(
-                key=one.key,
-                tag=one.tag,
-                priority=one.priority,
-                prefetch=one.prefetch,
-                no_ack=one.no_ack,
-                exclusive=one.exclusive,
-                status="suspected" if one.suspected_at is not None else one.status.name.lower(),
-                active=consumers.may_receive(one),
-                unacknowledged=one.holding.count,
-            )
-            for one in consumers.subscribed()
-        ]
+        return consumer_figures(self.state.consumers)
 
     def state_digest(self) -> str:
         """Of the whole state, for comparing members where they take snapshots."""
@@ -267,7 +221,7 @@ class QueueMachine:
         if end - at < ENQUEUE_HEAD.size:
             return Answer.UNKNOWN
         (
-            _, _, node, incarnation, sequence, answered, length, size, expiration, _, priority, _, _
+            _, _, node, incarnation, sequence, answered, length, size, expiration, flags, priority, _, _
         ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
         s = self.state
         session = s.sessions.of(node, incarnation)
@@ -275,9 +229,15 @@ class QueueMachine:
             return Answer.GONE
         if not length or sequence + length > ID_END:
             return Answer.UNKNOWN
+        producer = None
+        if flags & NUMBERED and (producer := _producer(data, at, length)) is None:
+            return Answer.UNKNOWN
         heard = session.hear(sequence, length, answered)
         if heard is not None:
             return heard
+        if producer is not None and s.producers.has_said(*producer):
+            session.enqueued(length, True)
+            return Answer.DUPLICATE
         rules = s.rules
         if rules.reject_publish and self._is_full_for(length, size):
             session.enqueued(length, False)
@@ -290,6 +250,8 @@ class QueueMachine:
             expires_at = min(s.now + ttl, TIME_MS_MAX)
             if expires_at < s.deadline:
                 s.deadline = expires_at
+        if producer is not None:
+            s.producers.say(*producer)
         self.counters.published += length
         priority = min(priority, PRIORITY_MAX)
         if not s.ready.count:
@@ -638,3 +600,12 @@ class QueueMachine:
                 self._due(consumer.suspected_at + s.rules.disconnected_timeout_ms)
         if s.rules.expires_ms is not None and not s.consumers.count:
             self._due(s.used_at + s.rules.expires_ms)
+
+
+def _producer(data: bytes, at: int, length: int) -> Producer | None:
+    """Of the one message of an ENQUEUE that says it has one."""
+    try:
+        op = decode(data, at)
+    except ValueError:
+        return None
+    return op.producer if isinstance(op, Enqueue) and length == 1 else None

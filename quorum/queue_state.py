@@ -5,6 +5,7 @@ from __future__ import annotations
 from quorum.consumers import Consumers
 from quorum.delayed import Delayed
 from quorum.held_dead import HeldDead
+from quorum.producers import Producers
 from quorum.ready import Ready
 from quorum.rules import Rules
 from quorum.sessions import Sessions
@@ -16,8 +17,8 @@ class QueueState:
     """A message is in exactly one of `ready`, `delayed`, `dead` and the holdings of `consumers`."""
 
     __slots__ = (
-        "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "ready", "rules", "sessions", "used_at",
-        "version",
+        "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "producers", "ready", "rules", "sessions",
+        "used_at", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -28,6 +29,7 @@ class QueueState:
         self.used_at = 0  # ms; when somebody consumed or got last
         self.rules = Rules()
         self.sessions = Sessions()
+        self.producers = Producers()
         self.ready = Ready()
         self.delayed = Delayed()
         self.dead = HeldDead()

@@ -54,9 +54,10 @@ from storage.disk import Buffer
 
 MAGIC = b"LQQS"
 
-_HEAD = Struct("<4sIQQQQQQQIIIIIII")
+_HEAD = Struct("<4sIQQQQQQQ8I")
 _SESSION = Struct("<IQQQ?")
 _LIFE = Struct("<IQ")
+_PRODUCER = Struct("<QB")
 _CONSUMER = Struct("<IQQBBIqQQQH")
 _PLACE = Struct("<I")
 _COUNT = Struct("<I")
@@ -80,9 +81,9 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     lanes = [lane for lane in ready.lanes if lane]
     parts: list[Buffer] = [
         _HEAD.pack(
-            MAGIC, state.version, state.applied, state.now, state.digest, state.used_at, state.dead.next_id, ready.count,
-            ready.size, len(sessions.all), len(sessions.gone), len(everybody), len(in_line), len(returned), len(delayed),
-            len(lanes),
+            MAGIC, state.version, state.applied, state.now, state.digest, state.used_at, state.dead.next_id,
+            ready.count, ready.size, len(sessions.all), len(sessions.gone), len(state.producers.highest), len(everybody),
+            len(in_line), len(returned), len(delayed), len(lanes),
         ),
         state.rules.encode(),
     ]  # fmt: skip
@@ -90,6 +91,7 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
         parts.append(_SESSION.pack(*key, session.next_sequence, session.last_number, session.suspected))
         parts += (_encode_set(session.rejected), _encode_set(session.overtaken))
     parts += [_LIFE.pack(*life) for life in sessions.gone.items()]
+    parts += [_PRODUCER.pack(number, len(name)) + name for name, number in state.producers.highest.items()]
     for consumer in everybody:
         parts += _encode_consumer(consumer, consumer is consumers.active, consumer is consumers.quiescing)
     parts += [_PLACE.pack(places[consumer.key]) for consumer in in_line]
@@ -134,7 +136,7 @@ class _Decoder:
         state = QueueState()
         (
             _, state.version, state.applied, state.now, state.digest, state.used_at, state.dead.next_id, count, size,
-            sessions, lives, consumers, in_line, returned, delayed, lanes,
+            sessions, lives, producers, consumers, in_line, returned, delayed, lanes,
         ) = self._fields(_HEAD)  # fmt: skip
         state.rules = decode_rules(self._bytes(RULES_BYTES))
         state.ready.returned.order(state.rules.requeue_in_place)
@@ -144,6 +146,9 @@ class _Decoder:
         for _ in range(lives):
             node, incarnation = self._fields(_LIFE)
             state.sessions.gone[node] = incarnation
+        for _ in range(producers):
+            number, name_len = self._fields(_PRODUCER)
+            state.producers.highest[self._bytes(name_len)] = number
         everybody = [self._consumer(state) for _ in range(consumers)]
         state.consumers.line_up([everybody[self._place(len(everybody))] for _ in range(in_line)])
         for _ in range(returned):

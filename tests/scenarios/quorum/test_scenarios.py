@@ -3,7 +3,8 @@
 Messages and consumers have names. A consumer `alice` is on node 1 unless it says `on=2`. Time begins at 0 ms.
 
 rules KEY=VALUE...             fields of quorum/rules.py, `none` for no limit; the others keep their defaults
-publish MESSAGE... [priority=N] [ttl=MS] [size=BYTES] [node=N] [answered=N]    one run. `publish again` says the last one again
+publish MESSAGE... [priority=N] [ttl=MS] [size=BYTES] [node=N] [answered=N] [by=NAME:NUMBER]
+                               one run; `publish again` says the last one again
 consume NAME [prefetch=N] [priority=N] [timeout=MS] [on=NODE] [no_ack] [exclusive]
 settle NAME ack|requeue|reject|return MESSAGE...|ID..ID       messages that it holds, or ids whatever they are
 cancel NAME [requeued|returned]                               get NAME [no_ack] [on=NODE]
@@ -39,6 +40,7 @@ from quorum.commands import (
     NodeDown,
     NodeUp,
     Policy,
+    Producer,
     Purge,
     Purged,
     Result,
@@ -118,6 +120,7 @@ class Player:
             answered=int(options.get("answered", 0)),
             expiration_ms=int(options["ttl"]) if "ttl" in options else None,
             priority=int(options.get("priority", PRIORITY_DEFAULT)),
+            producer=producer(options["by"]) if "by" in options else None,
         )
         world = self.world
         world.names[world.index + 1, 9] = len(self.messages)
@@ -265,6 +268,11 @@ def value(key: str, text: str) -> Any:
     names = {"retry": "Retry.", "dead_letters": "DeadLetters."}
     word = names.get(key, "") + text
     return WORDS[word] if word in WORDS else int(text)
+
+
+def producer(text: str) -> Producer:
+    name, _, number = text.partition(":")
+    return Producer(name.encode(), int(number))
 
 
 def ids(text: str) -> tuple[int, int]:

@@ -100,6 +100,7 @@ class DumbQueue:
         self.quiescing: ConsumerKey | None = None
         self.told: dict[SessionKey, Told] = {}
         self.gone: dict[int, int] = {}
+        self.said: dict[bytes, set[int]] = {}  # numbers of producers
         self.used_at = 0
         self.events: list[Event] = []
         self._dead_ids = 0
@@ -163,11 +164,16 @@ class DumbQueue:
             return Gap(told.next_sequence)
         if op.sequence < told.next_sequence:
             return Answer.REJECTED if op.sequence in told.rejected else Answer.DUPLICATE
+        if op.producer is not None and any(one >= op.producer.number for one in self.said.get(op.producer.name, ())):
+            told.next_sequence += 1
+            return Answer.DUPLICATE
         sequences = range(op.sequence, op.sequence + op.messages)
         told.next_sequence = sequences.stop
         if self.rules.reject_publish and self.is_full_for(op.messages, op.body_bytes):
             told.rejected |= set(sequences)
             return Answer.REJECTED
+        if op.producer is not None:
+            self.said.setdefault(op.producer.name, set()).add(op.producer.number)
         lives = [ttl for ttl in (op.expiration_ms, self.rules.message_ttl_ms) if ttl is not None]
         for at in range(op.messages):
             size = op.body_bytes * (at + 1) // op.messages - op.body_bytes * at // op.messages

@@ -6,6 +6,7 @@ import pytest
 
 from broker.queue_type import Outcome
 from quorum.commands import (
+    NUMBERED,
     Answer,
     Cancel,
     Consume,
@@ -21,6 +22,7 @@ from quorum.commands import (
     Op,
     Piece,
     Policy,
+    Producer,
     Purge,
     Purged,
     SessionGone,
@@ -109,6 +111,17 @@ def test_names_longer_than_their_op_are_refused() -> None:
     head, _ = encode_enqueue(SESSION, 1, 1, 0, "exchange", "key", b"")
     with pytest.raises(ValueError, match="names"):
         decode(head[:-13] + b"\xff" + head[-12:], 0)
+
+
+def test_a_numbered_message_names_its_producer_before_its_content() -> None:
+    producer = Producer(b"shop-7", 1 << 60)
+    data = b"".join(encode_enqueue(SESSION, 1, 1, 2, "x", "key", b"content", producer=producer))
+    op = decode(data, 0)
+    assert isinstance(op, Enqueue)
+    assert (op.producer, op.flags, data[slice(*op.content)]) == (producer, NUMBERED, b"content")
+    assert (op.exchange, op.routing_key) == ("x", "key")
+    with pytest.raises(ValueError):
+        decode(data[:-14] + b"\xff" + data[-13:], 0)
 
 
 def test_an_enqueue_is_not_encoded_without_its_content() -> None:

@@ -19,6 +19,7 @@ from quorum.commands import (
     NodeUp,
     Op,
     Policy,
+    Producer,
     Purge,
     SessionGone,
     SessionKey,
@@ -58,6 +59,7 @@ RULES = st.builds(
 ENQUEUES = st.tuples(
     st.just("enqueue"), SESSIONS, st.integers(1, 6), st.integers(0, 40), st.none() | st.integers(0, 60),
     st.sampled_from([0, 4, 9, 31]), st.sampled_from([0, 0, 0, 0, -3, 1]), st.integers(0, 3),
+    st.sampled_from([None, None, None, b"p", b"q"]),
 )  # fmt: skip
 CONSUMES = st.tuples(
     st.just("consume"), SESSIONS, SMALL, st.booleans(), st.sampled_from([False, False, False, True]), st.integers(-1, 2),
@@ -97,7 +99,8 @@ class Speaker:
 
     def encoded(self, step: tuple[Any, ...]) -> bytes:
         if step[0] == "enqueue":
-            _, session, count, size, expiration, priority, shift, answered = step
+            _, session, count, size, expiration, priority, shift, answered, name = step
+            count = count if name is None else 1
             sequence = self.sequences.get(session, 1)
             if shift == 0:
                 self.sequences[session] = sequence + count
@@ -105,6 +108,7 @@ class Speaker:
                 encode_enqueue(
                     session, max(1, sequence + shift), count, size, "", "q", b"", answered=max(0, sequence - answered),
                     expiration_ms=expiration, priority=priority,
+                    producer=None if name is None else Producer(name, size),
                 )
             )  # fmt: skip
         return encode(self.op(step))

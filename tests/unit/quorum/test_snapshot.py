@@ -9,7 +9,7 @@ import pytest
 
 from broker.queue_type import Outcome
 from native.crc32c import crc32c
-from quorum.commands import Consume, SessionGone, SessionKey, Upgrade
+from quorum.commands import Consume, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
 from quorum.machine import QueueMachine
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.versions import VERSION_NEWEST
@@ -39,6 +39,7 @@ def busy() -> QueueWorld:
     world.publish(6, expiration_ms=1000, priority=9)
     world.publish(50)  # rejected
     world.publish(2, priority=1)
+    world.say(encode_enqueue(SessionKey(7, 1), 1, 1, 5, "", "q", b"", producer=Producer(b"shop", 17)))
     world.get(5)
     return world
 
@@ -46,7 +47,7 @@ def busy() -> QueueWorld:
 def test_a_busy_queue_comes_back_whole() -> None:
     machine = busy().machine
     state = machine.state
-    assert state.ready.count and state.delayed.count and state.dead.count and len(state.sessions.all) == 3
+    assert state.ready.count and state.delayed.count and state.dead.count and len(state.sessions.all) == 4
     assert any(one.overdue for one in state.consumers.all.values())
     again = restored(machine)
     assert again.state_digest() == machine.state_digest()

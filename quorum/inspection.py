@@ -1,0 +1,120 @@
+"""Looking at a queue's state without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import chain, groupby
+
+from quorum.commands import ConsumerKey
+from quorum.consumers import Consumers
+from quorum.effects import Deliver
+from quorum.queue_state import QueueState
+
+_NOBODY = ConsumerKey(0, 0, 0)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has happened since this member started or was restored. Of this process, not of the replicated state."""
+
+    published: int = 0
+    rejected: int = 0  # publishes that found the queue full
+    delivered: int = 0
+    redelivered: int = 0
+    got: int = 0
+    acknowledged: int = 0
+    dead: int = 0  # for any reason, dead-lettered or dropped
+
+
+@dataclass(slots=True)
+class ConsumerFigures:
+    """One consumer as the management API shows it."""
+
+    key: ConsumerKey
+    tag: str
+    priority: int
+    prefetch: int
+    no_ack: bool
+    exclusive: bool
+    status: str  # up, quiescing, timed_out or suspected
+    active: bool  # may be given messages
+    unacknowledged: int
+
+
+@dataclass(slots=True)
+class Figures:
+    """Of the state as it is now."""
+
+    ready: int
+    ready_bytes: int
+    unacknowledged: int
+    unacknowledged_bytes: int
+    delayed: int
+    dead: int  # held until they have arrived
+    dead_bytes: int
+    consumers: int
+    active: ConsumerKey | None  # the single active one
+    counters: Counters = field(default_factory=Counters)
+
+
+def figures(state: QueueState, counters: Counters) -> Figures:
+    everybody = state.consumers.all.values()
+    active = state.consumers.active
+    return Figures(
+        ready=state.ready.count,
+        ready_bytes=state.ready.size,
+        unacknowledged=sum(consumer.holding.count for consumer in everybody),
+        unacknowledged_bytes=sum(consumer.holding.size for consumer in everybody),
+        delayed=state.delayed.count,
+        dead=state.dead.count,
+        dead_bytes=state.dead.size,
+        consumers=state.consumers.count,
+        active=active.key if active is not None else None,
+        counters=counters,
+    )
+
+
+def consumer_figures(consumers: Consumers) -> list[ConsumerFigures]:
+    return [
+        ConsumerFigures(
+            key=one.key,
+            tag=one.tag,
+            priority=one.priority,
+            prefetch=one.prefetch,
+            no_ack=one.no_ack,
+            exclusive=one.exclusive,
+            status="suspected" if one.suspected_at is not None else one.status.name.lower(),
+            active=consumers.may_receive(one),
+            unacknowledged=one.holding.count,
+        )
+        for one in consumers.subscribed()
+    ]
+
+
+def browse(state: QueueState, skip: int, limit: int) -> list[Deliver]:
+    found: list[Deliver] = []
+    for stored in state.ready:
+        if skip >= stored.length:
+            skip -= stored.length
+            continue
+        if not limit:
+            break
+        part = stored.part(skip, min(limit, stored.length - skip))
+        found.append(Deliver(_NOBODY, 0, part.piece, part.delivery_count, part.acquired_count))
+        skip = 0
+        limit -= part.length
+    return found
+
+
+def live_entries(state: QueueState) -> Iterator[int]:
+    """Ascending, each once. Lanes are ascending by themselves, and the rest is little beside a backlog."""
+    lanes = [lane.entries() for lane in state.ready.lanes if lane]
+    elsewhere = chain(
+        state.ready.returned,
+        (stored for _, stored in state.delayed),
+        (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
+        (held.stored for holding in state.dead.holdings.values() for held in holding),
+    )
+    return (entry for entry, _ in groupby(merge(sorted({stored.entry for stored in elsewhere}), *lanes)))
