@@ -51,6 +51,19 @@ def test_a_queue_from_declare_to_delete(node: RunningNode) -> None:
     assert "e2e.ctl" not in {queue["name"] for queue in ctl_json(node, "queue", "list")}
 
 
+def test_a_node_alone_is_a_cluster_of_one(node: RunningNode) -> None:
+    status = ctl_json(node, "cluster", "status")
+    (only,) = status["nodes"]
+    assert (only["kind"], only["up"], only["draining"], status["problems"]) == ("disk", True, False, [])
+    assert status["metadata_leader"] == status["seen_by"] == only["name"]
+    shown = ctl(node, "cluster", "status")
+    assert f"led by {only['name']}, in term" in shown
+    assert f"amqp {node.amqp[0]}:{node.amqp[1]}" in shown
+    assert "is up: let it leave, or stop it first" in ctl(node, "cluster", "forget", only["name"], code=65)
+    assert "alone in its cluster" in ctl(node, "cluster", "leave", code=65)
+    assert "there are disk and ram" in ctl(node, "cluster", "change-type", "tape", code=64)
+
+
 def test_people_read_a_table_and_a_sentence(node: RunningNode) -> None:
     assert "queue 'e2e.people' is declared" in ctl(node, "queue", "declare", "e2e.people")
     assert "e2e.people" in ctl(node, "queue", "list")

@@ -10,14 +10,17 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import trustme
 
 from leveret.v1 import peer_pb2
-from node.config import ClusterSection, Config, ListenSection
+from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.first_boot import Member, NoPlace, take_place
 from node.identity import DISK, RAM, KnownNode, NodeIdentity
 from node.peer_side import PeerSide
+from node.peer_stranger import NoAnswer
 from storage import fact_file, names
 from tests.sim.disk import SimDisk
 
@@ -176,5 +179,62 @@ def test_data_of_one_cluster_is_not_taken_to_another() -> None:
             async with booting("n2", section(join=one.peers.address), two.disk) as again:
                 with pytest.raises(NoPlace, match="give an empty directory"):
                     await again.take_place()
+
+    asyncio.run(scenario())
+
+
+def test_nodes_that_show_each_other_certificates_join_and_one_without_does_not(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued.private_key_pem.write_to_path(tmp_path / "key.pem")
+    for part in issued.cert_chain_pems:
+        part.write_to_path(tmp_path / "certificate.pem", append=True)
+
+    def with_tls(join: str = "") -> ClusterSection:
+        files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "key", "certificate")}
+        return ClusterSection(
+            secret=SECRET, join=join, tls_ca=files["ca"], tls_key=files["key"], tls_certificate=files["certificate"]
+        )
+
+    async def scenario() -> None:
+        async with booting("n1", with_tls()) as one:
+            one.peers.answer_strangers(Welcoming(await one.take_place()))
+            async with booting("n2", with_tls(join=one.peers.address)) as two:
+                assert (await two.take_place()).number == 2
+            async with booting("n3", section(join=one.peers.address)) as three:
+                assert three.peers.stranger is not None
+                with pytest.raises(NoAnswer):
+                    await three.peers.stranger.greet(one.peers.address, peer_pb2.Greeting(), TIMEOUT_S)
+
+    asyncio.run(scenario())
+
+
+def test_certificates_that_are_not_there_are_named() -> None:
+    files = {"tls_ca": "no-ca.pem", "tls_key": "no-key.pem", "tls_certificate": "no-certificate.pem"}
+    config = Config(cluster=ClusterSection(secret=SECRET, **files))
+    with pytest.raises(ConfigError, match=r"no-ca\.pem: No such file"):
+        PeerSide(config, time.monotonic, os.urandom, logging.getLogger("leveret"))
+
+
+def test_a_secret_that_is_too_short_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigError, match="has 5 bytes; give at least 16") as refused:
+        PeerSide(Config(cluster=ClusterSection(secret="weaky")), time.monotonic, os.urandom, logging.getLogger("x"))
+    assert "weaky" not in str(refused.value)
+
+
+def test_a_name_whose_addresses_are_the_nodes_is_enough_to_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.first_boot.SETTLED_S", 0.2)
+
+    async def scenario() -> None:
+        listen = free_addresses(1)[0]
+        dns = ClusterSection(secret=SECRET, dns=f"localhost:{listen.rpartition(':')[2]}", nodes_expected=1)
+        async with booting("n1", dns, listen=listen) as one:
+            monkeypatch.setattr(
+                asyncio.get_running_loop(),
+                "getaddrinfo",
+                lambda host, port, type: asyncio.sleep(0, [(2, type, 6, "", ("127.0.0.1", port))]),  # noqa: A006
+            )
+            assert (await one.take_place()).place.founds
 
     asyncio.run(scenario())
