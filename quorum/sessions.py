@@ -7,6 +7,7 @@ from quorum.commands import FIRST_NUMBER, FIRST_SEQUENCE, Answer, Gap, SessionKe
 
 # Numbers that a later one has overtaken: what was said before it is still on its way. A session has fewer portions under way.
 OVERTAKEN_MAX = 4096
+NUMBER_MAX = 1 << 62
 
 
 class Session:
@@ -38,6 +39,8 @@ class Session:
 
     def begin(self, number: int) -> bool:
         """A consumer or get with this number: whether it is heard of for the first time."""
+        if number > NUMBER_MAX:
+            return False
         if number > self.last_number:
             if number > self.last_number + 1:
                 self.overtaken.add(max(self.last_number + 1, number - OVERTAKEN_MAX), number)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from broker.queue_type import Outcome
-from quorum.commands import Answer, Gap, Got, Piece, SessionKey
+from quorum.commands import Answer, Consume, DeadSettled, Gap, Got, Piece, SessionKey, Settle, Tick, encode, entry_head
 from quorum.effects import Deliver
-from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer
+from quorum.machine import TIME_MS_MAX
+from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, restored
 
 
 def test_a_run_goes_out_whole_and_is_settled_by_ranges() -> None:
@@ -62,3 +63,52 @@ def test_messages_that_came_back_are_delivered_before_the_others() -> None:
     world.settle(2, outcome=Outcome.REQUEUED)
     assert world.delivered() == [1]
     assert world.held() == {1: 0, 3: 1}
+
+
+def test_members_that_have_done_other_things_have_other_digests() -> None:
+    def played(*sizes: int, settled: int = 1) -> int:
+        world = QueueWorld()
+        world.consume(prefetch=1)
+        for size in sizes:
+            world.publish(size)
+        world.settle(settled)
+        return world.machine.digest
+
+    assert played(1, 2) == played(1, 2)
+    assert len({played(1, 2), played(2, 1), played(1, 1), played(1, 2, settled=2), played(1, 3)}) == 5
+
+
+def test_entries_that_nobody_here_has_made_do_nothing_and_say_so() -> None:
+    world = QueueWorld()
+    world.publish(2)
+    before = world.machine.state_digest()
+    head = entry_head(world.now)
+    good = encode(Tick())
+    for data in (b"", b"\7" + head[1:], head[:4]):
+        assert world.apply(data) == [Answer.UNKNOWN]
+    for damaged in (b"\x63\0\0\0\0", b"\1\0\0\0\0", b"\2\0\0\0\0", b"\4\0\0\0\0", b"\7\1\0\0\0\0"):
+        assert world.apply(head + good + damaged + good) == [None, Answer.UNKNOWN, None]
+    for cut in (b"\1\0\0", b"\1\5\0\0\0", good[:-1]):
+        assert world.apply(head + good + cut) == [None, Answer.UNKNOWN]
+    assert world.ready() == [0, 1]
+    world.machine.state.digest = 0
+    assert world.machine.state_digest() != before  # entries were counted all the same
+
+
+def test_numbers_beyond_all_measure_are_refused_or_cut() -> None:
+    world = QueueWorld()
+    beyond = (1 << 64) - 1
+    world.consume(prefetch=1)
+    assert world.say(Settle(consumer(), Outcome.ACKNOWLEDGED, [(beyond, 5)])) == [Answer.UNKNOWN]
+    assert world.say(DeadSettled([(beyond, 5)])) == [None]
+    assert world.publish(1, sequence=beyond) is Answer.UNKNOWN
+    assert world.publish(0, sequence=1) is Answer.UNKNOWN
+    assert world.publish(1, sequence=1, answered=beyond, expiration_ms=beyond - 1) is Answer.ACCEPTED
+    assert world.say(Consume(consumer(beyond), "")) == [None]
+    assert world.say(Consume(consumer(2), "")) == [None]
+    assert world.say(Consume(consumer(beyond), "")) == [None]
+    assert [one.tag for one in world.machine.consumer_figures()] == ["c1", ""]
+    world.now = beyond
+    world.publish(3, sequence=2)
+    assert world.machine.state.now == TIME_MS_MAX
+    restored(world.machine)
