@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from broker import catalog_commands as commands
@@ -42,7 +43,8 @@ from raft.membership import members_of
 from raft.messages import MemberId, node_of
 
 TICK_S = 0.25
-ASK_AROUND_S = 5.0
+GO_AROUND_S = 2.0
+AWAY_S_MAX = 60.0  # then what a node's process kept alive, such as exclusive queues, is over
 LOST_S = 3.0  # a node that was not reached for as long is asked whether this one still belongs to the cluster
 HANDED_OVER_S_MAX = 3.0
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
@@ -106,8 +108,8 @@ class Cluster:
         self._neighbours = Neighbours(
             identity.number, peers, groups, lambda: clock.wall_ms() / 1000, self._task_ended, logger
         )
-        self._task: asyncio.Task[None] | None = None
-        self._ask_around_at = 0.0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told_lost: dict[str, int] = {}  # name -> incarnation of which the catalog was told that it is over
         self._changing = False
         self._leaving = False
 
@@ -115,13 +117,15 @@ class Cluster:
         self._metadata.subscribe(self._applied)
         self._follow()
         self._peers.answer_strangers(self)
-        self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(self._task_ended)
+        for work in (self._look_after_nodes(), self._go_around()):
+            task = asyncio.create_task(work)
+            task.add_done_callback(self._task_ended)
+            self._tasks.append(task)
 
     async def stop(self) -> None:
         self._peers.answer_strangers(None)
-        if self._task is not None:
-            self._task.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self._neighbours.stop()
 
     # what strangers ask
@@ -380,19 +384,23 @@ class Cluster:
         if not self._leaving:
             self._process.stop(removed_text(self._identity.name, why))
 
-    async def _run(self) -> None:
+    async def _look_after_nodes(self) -> None:
         while True:
             self._neighbours.look()
             self._news.tick()
-            self._change_members()
             self._follow()
-            if self._clock.monotonic() >= self._ask_around_at:
-                self._ask_around_at = self._clock.monotonic() + ASK_AROUND_S
-                if self._drained:
-                    await self.hand_over()  # what others have elected it to lead meanwhile
-                await self._announce()
-                await self._ask_around()
+            self._change_members()
+            self._tell_of_lost_nodes()
             await asyncio.sleep(TICK_S)
+
+    async def _go_around(self) -> None:
+        """What may take long: nobody waits for it."""
+        while True:
+            if self._drained:
+                await self.hand_over()  # what others have elected it to lead meanwhile
+            await self._announce()
+            await self._ask_around()
+            await asyncio.sleep(GO_AROUND_S)
 
     def _change_members(self) -> None:
         """On the node that leads the metadata group: its members are to be the nodes of the catalog."""
@@ -412,6 +420,24 @@ class Cluster:
         self._changing = False
         if error is not None:
             logger.info("the metadata group's members are not changed yet: %s", error)
+
+    def _tell_of_lost_nodes(self) -> None:
+        """On the node that leads the metadata group: what lived with a process that is away for long is over."""
+        driver = self._metadata_driver()
+        if driver is None or not driver.leads:
+            return
+        for node in self._neighbours.lost(AWAY_S_MAX):
+            record = self._catalog.nodes.get(node.name)
+            if record is not None and self._told_lost.get(node.name) != record.incarnation:
+                self._told_lost[node.name] = record.incarnation
+                logger.warning(
+                    "node '%s' was away for %g s: its exclusive and transient queues go", node.name, AWAY_S_MAX
+                )
+                pending = self._metadata.submit(commands.NodeLost(node.name, record.incarnation))
+                pending.then(lambda _: None, partial(self._not_told, node.name))
+
+    def _not_told(self, name: str, error: BrokerError) -> None:
+        self._told_lost.pop(name, None)  # to be tried again
 
     async def _announce(self) -> None:
         """Where this node is now, and as what it runs, if the catalog says otherwise. A process that has just been started is

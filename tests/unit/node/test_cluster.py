@@ -6,12 +6,13 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.catalog import Catalog
-from broker.catalog_commands import AddNode, Command, PutNode, SetClusterId
+from broker.catalog_commands import AddNode, Command, NodeLost, PutNode, SetClusterId
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -23,6 +24,7 @@ from node.config import Config
 from node.identity import DISK, KnownNode, NodeIdentity
 from node.peer_side import PeerSide
 from raft.groups import NoSuchGroup
+from raft.messages import Membership
 from raft.ready import Role
 from tests.sim.disk import SimDisk
 
@@ -34,10 +36,12 @@ class FakeMetadata:
     """Applies at once, unless no majority is left."""
 
     def __init__(self) -> None:
+        self.submitted: list[Command] = []
         self.catalog = Catalog()
         self.missing: tuple[str, ...] = ()
 
     def submit(self, command: Command) -> Pending[Any]:
+        self.submitted.append(command)
         if self.missing:
             return Pending.failed(ResourceExhausted(f"no majority: {', '.join(self.missing)} cannot be reached"))
         try:
@@ -56,12 +60,22 @@ class FakeGroups:
 
     def __init__(self) -> None:
         self.trusted: set[int] = set()
+        self.leads: bool | None = None  # the metadata group
 
     def trusts(self, node: int) -> bool:
         return node in self.trusted
 
     def driver(self, group: int) -> Any:
-        raise NoSuchGroup("none here")
+        if self.leads is None:
+            raise NoSuchGroup("none here")
+        return self
+
+    @property
+    def core(self) -> Any:
+        return self
+
+    def status(self) -> Any:
+        return SimpleNamespace(membership=Membership(()))
 
     def drivers(self) -> list[Any]:
         return []
@@ -269,3 +283,19 @@ def test_what_is_known_of_the_others_is_remembered_for_the_next_start() -> None:
     world = World()
     world.cluster._follow()
     assert world.identity.nodes == (KnownNode(2, "n2", "n2:1", DISK),)
+
+
+def test_the_leader_tells_once_that_a_process_was_away_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    away = [KnownNode(2, "n2", "n2:1", DISK)]
+    monkeypatch.setattr(world.cluster._neighbours, "lost", lambda for_s: away)
+    world.groups.leads = False
+    world.cluster._tell_of_lost_nodes()
+    assert world.metadata.submitted == []
+    world.groups.leads = True
+    world.metadata.missing = ("n2",)
+    world.cluster._tell_of_lost_nodes()
+    world.metadata.missing = ()
+    for _ in range(3):
+        world.cluster._tell_of_lost_nodes()
+    assert world.metadata.submitted == [NodeLost("n2", 0)] * 2  # the first was refused
