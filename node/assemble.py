@@ -16,9 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker
+from broker.broker import Broker, ignore
 from broker.catalog import Catalog, CatalogLimits, default_commands
-from broker.catalog_commands import AddNode, NodeStarted, SetClusterId
+from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId, SetQueueMembers
 from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
 from broker.records import NodeRecord, QueueRecord
@@ -41,6 +41,7 @@ from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
+from node.lost_nodes import LostNodes
 from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember
@@ -49,13 +50,16 @@ from node.node_news import News, OthersNews, ToldAlarm, ToldListener
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
+from node.queue_places import PlacingMetadata, QueuePlaces
 from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.recovery import recover
 from node.remote_replies import RemoteReplies
+from quorum.commands import SessionKey
+from quorum.driver import WAITING_BYTES_MAX, QuorumQueues
 from raft.driver import Driver
 from raft.errors import Damaged
 from raft.groups import Groups
-from raft.messages import NodeId
+from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.replicas import replica_at
 from storage import names
@@ -107,14 +111,18 @@ class Node:
         metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
         member.begin()
         member.take_part(groups)
+        self._lost_nodes = LostNodes(
+            place.number, metadata.catalog, reached=groups.trusts, leads=lambda: group.leads, submit=metadata.submit
+        )
 
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords")
         self._undo.callback(password_threads.close)
         verifier = Verifier(password_threads, self._clock.monotonic)
+        places = QueuePlaces(place.number, metadata.catalog, metadata, groups.trusts)
         self.broker = broker = Broker(
             node=config.node_name,
             catalog=metadata.catalog,
-            metadata=metadata,
+            metadata=PlacingMetadata(metadata, places),
             authenticator=verifier,
             request_turn=lambda: amqp.request_turn(),
             tick_at=lambda when: self._tick_broker_at(when, broker, amqp),
@@ -129,11 +137,14 @@ class Node:
         anywhere = classic_anywhere(place.name, classic, broker, calls, loop, self._clock.wall_ms)
         self._undo.callback(lambda: anywhere.close(self._clock.wall_ms()))
         broker.add_kind(anywhere)
+        self.quorum = quorum = self._quorum_queues(place, calls, loop)
+        quorum.attach(broker)
+        broker.add_kind(quorum)
         broker.recover(self._clock.wall_ms())
         classic.opened()
         classic.when_found(lambda finding: logger.error("%s", finding))
 
-        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, amqp))
+        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, quorum, amqp))
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
         self._undo.callback(self._cancel_broker_timer)
@@ -292,17 +303,61 @@ class Node:
         except NotFound as error:
             raise NoPlace(removed_text(place.name, error.text)) from error
 
+    def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
+        metadata, catalog = self.metadata, self.metadata.catalog
+
+        def set_members(record: QueueRecord, members: tuple[MemberId, ...]) -> None:
+            command = SetQueueMembers(record.vhost, record.name, record.id, members)
+            metadata.submit(command).then(ignore, ignore)  # its leader asks again as long as the record is wrong
+
+        def incarnation_of(number: NodeId) -> int | None:
+            record = catalog.node_of_number(number)
+            return record.incarnation if record is not None else None
+
+        def applied(command: Command, result: Any) -> None:
+            if isinstance(command, SetQueueMembers) and result is not None:
+                quorum.members_changed(result)
+
+        quorum = QuorumQueues(
+            SessionKey(place.number, place.incarnation),
+            place.disk_id,
+            groups=self.groups,
+            store=self.raft,
+            calls=calls,
+            loop=loop,
+            wall_ms=self._clock.wall_ms,
+            new_replica=self._new_replica,
+            set_members=set_members,
+            incarnation_of=incarnation_of,
+            node_name=place.name,
+            on_damaged=self._repair_member,
+        )
+        metadata.subscribe(applied)
+        return quorum
+
     def _leading_changed(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
             self.metadata.leading_changed()
+        else:
+            self.quorum.leading_changed(driver.group)
 
     def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
         if driver.group == METADATA_GROUP:
             self.member.damaged(damage)
+        else:
+            self.quorum.damaged(driver.group)
+            self._repair_member(driver.group, damage)
+
+    def _repair_member(self, group: int, damage: Damaged) -> None:
+        """Of a quorum queue: it comes back as another one, which the others repair."""
+        logger.error("group %d takes no part on this node for now: %s", group, damage)
+        self.raft.repair(group, damage, lambda _: self.quorum.lives_again(group))
 
     def _member_repaired(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
             self.member.repaired(driver)
+        else:
+            logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
 
     def _fraction(self) -> float:
         """By chance, from 0 to 1."""
@@ -426,7 +481,14 @@ class Node:
 
     # what happens by itself
 
-    async def _tick(self, broker: Broker, classic: ClassicQueues, anywhere: ClassicAnywhere, amqp: AmqpServer) -> None:
+    async def _tick(
+        self,
+        broker: Broker,
+        classic: ClassicQueues,
+        anywhere: ClassicAnywhere,
+        quorum: QuorumQueues,
+        amqp: AmqpServer,
+    ) -> None:
         held, log = (False, False), self.log
         while True:
             await asyncio.sleep(TICK_S)
@@ -434,14 +496,17 @@ class Node:
             broker.tick(now)
             classic.tick(now)
             anywhere.tick(now)
+            quorum.tick(now)
             self.raft.tick(now)
             self.metadata.tick()
+            self._lost_nodes.tick(self._clock.monotonic())
             if log.failed is None:
                 log.flush_lazy()
             amqp.request_turn()
             crowded = log.gathering_bytes > self._config.log.gathering_bytes_max
-            if held != (crowded, anywhere.congested):
-                held = crowded, anywhere.congested
+            congested = anywhere.congested or quorum.waiting_bytes > WAITING_BYTES_MAX
+            if held != (crowded, congested):
+                held = crowded, congested
                 anywhere.hold(crowded)
                 amqp.hold_publishers(any(held))
 
@@ -499,7 +564,12 @@ def declared_in(catalog: Catalog) -> str:
 
 def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
     """Those that live on this node. A record without a home was made before there were clusters."""
-    return [record for vhost in catalog.vhosts for record in catalog.queues(vhost) if record.home in ("", node)]
+    return [
+        record
+        for vhost in catalog.vhosts
+        for record in catalog.queues(vhost)
+        if record.kind == "classic" and record.home in ("", node)
+    ]
 
 
 def classic_limits(config: Config) -> ClassicLimits:

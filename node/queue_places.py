@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from broker.arguments import kind_of_queue
 from broker.catalog import Catalog
 from broker.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
-from broker.metadata import Metadata
+from broker.errors import BrokerError
+from broker.metadata import Metadata, OnApplied
+from broker.pending import Pending
 from broker.policy import applying, effective_arguments
 from broker.records import NodeRecord, QueueRecord
 from node.placement import Candidate, place
@@ -92,3 +95,23 @@ class QueuePlaces:
             if members is not None:
                 self._members.subtract(map(node_of, members))
                 self._leaders[node_of(members[0])] -= 1
+
+
+class PlacingMetadata:
+    """The broker's way to the metadata: a declaration goes on with the members that were chosen for it. Fulfils
+    broker.metadata.Metadata."""
+
+    def __init__(self, metadata: Metadata, places: QueuePlaces) -> None:
+        self._metadata = metadata
+        self._places = places
+
+    def submit(self, command: Command) -> Pending[Any]:
+        if isinstance(command, DeclareQueue):
+            try:
+                command = replace(command, members=self._places.members_of(command))
+            except BrokerError as error:
+                return Pending.failed(error)
+        return self._metadata.submit(command)
+
+    def subscribe(self, on_applied: OnApplied) -> None:
+        self._metadata.subscribe(on_applied)
