@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 CALLS = 4  # first byte of a letter of the second lane; those of raft/transport.py have others
 _CALLS_HEAD = bytes([CALLS])
+LOOKS = 10  # at whether anything was heard
 
 
 @dataclass(slots=True, frozen=True)
 class LinkLimits:
-    """Bytes. `message_bytes_max` bounds what another node can make us read at once."""
+    """Bytes, and seconds. `message_bytes_max` bounds what another node can make us read at once."""
 
     message_bytes_max: int = 64 << 20
     write_bytes: int = 1 << 20  # of each lane as many letters as fit go out as one message
     queue_bytes_max: int = 64 << 20  # of Raft's letters
     calls_bytes_max: int = 256 << 20
+    silence_s_max: float = 10.0  # nodes say something several times a second (raft/failure_detector.py)
 
 
 class Stream(Protocol):
@@ -113,7 +115,7 @@ class PeerLink:
                 f"node {self.node} has called as incarnation {self._incarnation}, which is later than {incarnation}"
             )
         self._incarnation = incarnation
-        line = _Line(stream, self._limits.write_bytes, self._drained)
+        line = _Line(stream, self._limits, self._drained)
         before, self._line = self._line, line
         if before is not None:
             before.end()
@@ -123,6 +125,8 @@ class PeerLink:
             self.call_ears.link_came(self.node)
         try:
             await line.run(lambda letter: self._receive(line, letter))
+            if line.silent:
+                self._logger.warning("node %d says nothing: its link is ended", self.node)
         except (BadBytes, DecodeError) as error:
             self._logger.error("node %d sends what cannot be read: %s", self.node, error)
         finally:
@@ -181,10 +185,13 @@ class _Lane:
 class _Line:
     """One stream while it is in use."""
 
-    def __init__(self, stream: Stream, write_bytes: int, on_drained: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, limits: LinkLimits, on_drained: Callable[[], None]) -> None:
         self._stream = stream
-        self._write_bytes = write_bytes
+        self._write_bytes = limits.write_bytes
+        self._silence_s_max = limits.silence_s_max
         self._on_drained = on_drained
+        self._heard = 0  # messages
+        self.silent = False
         self.letters = _Lane()
         self.calls = _Lane()
         self._idle: asyncio.Future[None] | None = None  # the writer waits here
@@ -204,8 +211,9 @@ class _Line:
             self._ended.set_result(None)
 
     async def run(self, receive: Callable[[bytes], None]) -> None:
-        """Until the stream breaks, the other side ends it, or `end`. Raises what reading or writing raised."""
-        parts = [asyncio.ensure_future(self._read(receive)), asyncio.ensure_future(self._write())]
+        """Until the stream breaks, the other side ends it or says nothing any more, or `end`. Raises what reading or writing
+        raised."""
+        parts = [asyncio.ensure_future(part) for part in (self._read(receive), self._write(), self._watch())]
         try:
             await asyncio.wait([*parts, self._ended], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -219,8 +227,19 @@ class _Line:
     async def _read(self, receive: Callable[[bytes], None]) -> None:
         read, end = self._stream.read, grpc.aio.EOF
         while (message := await read()) is not end:
+            self._heard += 1
             for letter in message.letters:
                 receive(letter)
+
+    async def _watch(self) -> None:
+        """Return when nothing was heard for long: a process that is stopped keeps its connections. When it is this one that was
+        held up, that counts as one look."""
+        silent_looks, heard = 0, 0
+        while silent_looks < LOOKS:
+            await asyncio.sleep(self._silence_s_max / LOOKS)
+            silent_looks = silent_looks + 1 if self._heard == heard else 0
+            heard = self._heard
+        self.silent = True
 
     async def _write(self) -> None:
         loop, write = asyncio.get_running_loop(), self._stream.write

@@ -154,6 +154,26 @@ def test_what_is_sent_without_a_stream_or_beyond_the_bound_is_dropped_not_kept()
     asyncio.run(scenario())
 
 
+def test_a_node_that_says_nothing_any_more_loses_its_stream_and_one_that_does_keeps_it() -> None:
+    """A stopped process keeps its connections."""
+
+    async def scenario() -> None:
+        async with pair(LinkLimits(silence_s_max=0.3)) as (called, caller, _):
+
+            async def talk() -> None:
+                while True:
+                    called.links.send(2, b"sign of life")
+                    await asyncio.sleep(0.01)
+
+            talking = asyncio.ensure_future(talk())
+            assert await called.ears.next() == ("disconnected", 2, b"")
+            heard = [await caller.ears.next() for _ in range(10)]
+            assert heard == [("letter", 1, b"sign of life")] * 10
+            talking.cancel()
+
+    asyncio.run(scenario())
+
+
 def test_a_message_above_the_limit_ends_the_stream() -> None:
     async def scenario() -> None:
         async with pair(LinkLimits(message_bytes_max=10_000)) as (called, caller, _):
