@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from quorum import letters
+from quorum.leading import singles
 from quorum.letters import BadLetter, Status
 from quorum.ports import QUORUM_TOPIC, Payload
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
@@ -34,6 +35,17 @@ class What(IntEnum):
     ADD = 1
     REMOVE = 2
     TRANSFER = 3
+
+
+class Browsed(NamedTuple):
+    """A message as it was found in the queue."""
+
+    exchange: str
+    routing_key: str
+    content: bytes
+    persistent: bool
+    delivery_count: int
+    acquired_count: int
 
 
 class Administration:
@@ -78,6 +90,23 @@ class Administration:
             found["machine"]["version"] = member.machine.version
             found["machine"]["applied"] = member.machine.state.applied
             found["machine"]["digest"] = member.machine.digest
+        return found
+
+    def browse(self, queue: QuorumQueue, skip: int, limit: int) -> list[Browsed]:
+        """Ready messages behind the first `skip`, in the order in which they would be delivered, without taking them. Raises
+        NotFound on a node without a member: ask one that has one."""
+        member = queue.member
+        if member is None:
+            raise NotFound(
+                f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on this node; "
+                f"nodes {', '.join(map(str, queue.member_nodes()))} have one"
+            )
+        found: list[Browsed] = []
+        for some in member.machine.browse(skip, limit):
+            body = member.bodies.get(some.piece)
+            for content in singles(body, some.piece.length):
+                counts = some.delivery_count, some.acquired_count
+                found.append(Browsed(body.exchange, body.routing_key, content, body.persistent, *counts))
         return found
 
     # the leader's node

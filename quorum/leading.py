@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from quorum.queue import QuorumQueue
 
 
+RECORD_MS = 2_000  # how often the record is compared with the membership
 ATTENDED_MS = 10_000  # nodes ask again long before
 
 
@@ -70,7 +71,7 @@ class Leading:
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
         self._used_at = kind.wall_ms()
         self._worker = DeadLetterWorker(queue, kind, member, self.propose)
-        self._members_told: tuple[int, ...] | None = None
+        self._check_record_at = 0
         self.ended = False
 
     def begin(self) -> None:
@@ -134,7 +135,9 @@ class Leading:
         if self._deadline is None:
             self.look_at_deadline()
         self._check_nodes()
-        self._check_record()
+        if now >= self._check_record_at:
+            self._check_record_at = now + RECORD_MS
+            self._check_record()
         self._worker.look()
         for node in [node for node, one in self._attendants.items() if one.until <= now]:
             del self._attendants[node]
@@ -148,9 +151,12 @@ class Leading:
                     ops.append(SessionGone(key))  # an earlier life of this process
                 continue
             incarnation = self._kind.incarnation_of(key.node)
+            reachable = self._kind.groups.trusts(key.node)
+            if incarnation is None and reachable:
+                continue  # it has joined, and the catalog here does not know it yet
             if incarnation is None or incarnation > key.incarnation:
                 ops.append(SessionGone(key))
-            elif self._kind.groups.trusts(key.node) == (key in suspected):
+            elif reachable == (key in suspected):
                 ops.append(NodeUp(key) if key in suspected else NodeDown(key))
         if ops and SessionKey not in self._under_way:
             self._under_way.add(SessionKey)

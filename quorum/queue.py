@@ -39,6 +39,7 @@ from quorum.effects import ActiveChanged, Deliver, Effect, TimedOut
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
+from quorum.numbered import may_be_numbered, parts, receipt_for_all
 from quorum.ports import Driver
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
@@ -382,10 +383,18 @@ class QuorumQueue(Owner):
             receipt.refused()
             return
         self._figures.published += run.count
-        self.session.enqueue(run, receipt, joined=self._joins)
+        if may_be_numbered(run):
+            self._enqueue_numbered(run, receipt)
+        else:
+            self.session.enqueue(run, receipt, joined=self._joins)
         if self.member is None:
             self.attend()
         self._host.wake(self)
+
+    def _enqueue_numbered(self, run: Run, receipt: Receipt | None) -> None:
+        of_each = None if receipt is None else receipt_for_all(receipt, run.count)
+        for part, producer in parts(run):
+            self.session.enqueue(part, of_each, joined=False, producer=producer)
 
     def _no_room(self, run: Run) -> str:
         if len(run.content) > RUN_BYTES_MAX:

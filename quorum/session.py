@@ -81,11 +81,12 @@ class _Op:
 class _Publishes:
     """Runs that agree, in order: one ENQUEUE."""
 
-    __slots__ = ("alike", "asker", "body_bytes", "contents", "count", "sequence", "size")
+    __slots__ = ("alike", "asker", "body_bytes", "contents", "count", "producer", "sequence", "size")
 
-    def __init__(self, alike: tuple[Any, ...], sequence: int) -> None:
+    def __init__(self, alike: tuple[Any, ...], sequence: int, producer: commands.Producer | None) -> None:
         self.alike = alike  # what they agree on
         self.sequence = sequence
+        self.producer = producer
         self.count = self.body_bytes = 0
         self.size = 0
         self.contents: list[bytes] = []
@@ -104,7 +105,7 @@ class _Publishes:
         content = self.contents[0] if len(self.contents) == 1 else b"".join(self.contents)
         return commands.encode_enqueue(
             key, self.sequence, self.count, self.body_bytes, exchange, routing_key, content,
-            answered=answered, expiration_ms=expiration_ms, flags=flags, priority=priority,
+            answered=answered, expiration_ms=expiration_ms, flags=flags, priority=priority, producer=self.producer,
         )  # fmt: skip
 
 
@@ -146,9 +147,11 @@ class Session:
 
     # what is said
 
-    def enqueue(self, run: Run, receipt: Receipt | None, *, joined: bool) -> None:
+    def enqueue(
+        self, run: Run, receipt: Receipt | None, *, joined: bool, producer: commands.Producer | None = None
+    ) -> None:
         """`joined`: it may stand or fall together with others; not where a limit is to refuse single messages, or counts
-        their bytes."""
+        their bytes. A message with a producer stands alone."""
         priority = run.priority
         alike = (
             run.exchange,
@@ -161,10 +164,12 @@ class Session:
         if not (
             joined
             and type(last) is _Publishes
+            and producer is None
+            and last.producer is None
             and last.alike == alike
             and last.size + len(run.content) <= JOINED_BYTES_MAX
         ):
-            last = _Publishes(alike, self._next_sequence)
+            last = _Publishes(alike, self._next_sequence, producer)
             self._gathering.append(last)
         last.add(run, receipt)
         self._next_sequence += run.count

@@ -64,6 +64,7 @@ CHAPTERS = {
         "raft/transport.py",
         "node/peer_calls.py",
         "node/classic_calls.py",
+        "quorum/letters.py",
         "node/remote_replies.py",
     ],
 }

@@ -1,0 +1,70 @@
+"""What operators ask of a quorum queue's group, on any node."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.pending import Pending
+from native.content import messages
+from tests.unit.quorum.clients import Clients, Publisher
+
+
+def failure_of(clients: Clients, asked: Pending[None]) -> BrokerError:
+    told: list[BrokerError] = []
+    asked.then(lambda _: pytest.fail("nothing was wrong"), told.append)
+    clients.cluster.run(1)
+    (error,) = told
+    return error
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_who_asks_for_a_member_that_is_not_there_or_there_already_is_told(node: int) -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2], home=1)
+    assert clients.cluster.leader(record).number == 1
+    clients.cluster.run(0.5)
+    kind, queue = clients.of(node, record)
+    assert isinstance(failure_of(clients, kind.administration.add_member(queue, 2)), PreconditionFailed)
+    missing = failure_of(clients, kind.administration.remove_member(queue, 3))
+    assert isinstance(missing, NotFound | PreconditionFailed)
+    assert "queue 'q' in vhost '/' has no member on node 3" in missing.text
+
+
+def test_without_a_leader_nothing_is_changed() -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3])
+    kind, queue = clients.of(1, record)
+    error = failure_of(clients, kind.administration.transfer(queue, 2))
+    assert isinstance(error, ResourceExhausted)
+    assert "has no leader" in error.text
+
+
+def test_status_has_the_figures_of_member_and_machine() -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3])
+    clients.cluster.leader(record)
+    Publisher(clients, 2, record).publish(3)
+    clients.cluster.run(0.5)
+    statuses = [clients.of(node, record)[0].administration.status(clients.of(node, record)[1]) for node in (1, 2, 3)]
+    assert sorted(status["raft"]["role"] for status in statuses) == ["follower", "follower", "leader"]
+    assert {status["machine"]["digest"] for status in statuses} == {statuses[0]["machine"]["digest"]}
+    assert [status["machine"]["ready"] for status in statuses] == [3, 3, 3]
+    assert len({status["leader_node"] for status in statuses}) == 1
+
+
+def test_browsing_takes_nothing() -> None:
+    clients = Clients(4)
+    record = clients.cluster.declare("q", [1, 2, 3])
+    clients.cluster.leader(record)
+    Publisher(clients, 2, record).publish(5)
+    Publisher(clients, 2, record, name="other-").publish(2, priority=9)
+    clients.cluster.run(0.5)
+    kind, queue = clients.of(3, record)
+    for _ in range(2):
+        found = kind.administration.browse(queue, 1, 4)
+        assert [messages(one.content, 0, 1)[0][1] for one in found] == [b"other-1", b"0", b"1", b"2"]
+    assert queue.ready_count == 7
+    kind, queue = clients.of(4, record)
+    with pytest.raises(NotFound, match="nodes 1, 2, 3 have one"):
+        kind.administration.browse(queue, 0, 1)
