@@ -263,7 +263,7 @@ class QuorumQueues:
     @property
     def waiting_bytes(self) -> int:
         """Said and not answered, by queues that have a leader. Above WAITING_BYTES_MAX publishers are to be held."""
-        return sum([queue.session.waiting_bytes for queue in self.queues.values() if queue.session.open])
+        return sum([queue.session.waiting_bytes for queue in self.queues.values() if queue.has_leader])
 
     def tick(self, now: int) -> None:
         """Called some ten times a second."""

@@ -215,6 +215,8 @@ class Leading:
         if attendant.behind or not self._kind.calls.writable(node):
             attendant.behind = True
             return
+        if not self._member.holds(effect.consumer, effect.first_id):
+            return  # it was taken away since
         body = self._body(effect)
         if body is None:
             return
@@ -226,7 +228,7 @@ class Leading:
         self._kind.calls.tell(node, QUORUM_TOPIC, letters.deliver(self._queue.group, delivery, end))
         attendant.next_ids[effect.consumer.number] = effect.first_id + count
 
-    def _body(self, effect: Deliver | DeadLetter) -> Body | None:
+    def _body(self, effect: Deliver) -> Body | None:
         try:
             return self._member.bodies.get(effect.piece)
         except Damaged as damage:
@@ -264,23 +266,21 @@ class Leading:
 
     # effects that are the leader's
 
-    def perform(self, index: int, effect: Effect, now: int) -> None:
+    def body_of_dead(self, index: int, dead: DeadLetter) -> Body | None:
+        """The message, as long as the log has it. None: it is not for us to publish. Raises Damaged."""
+        return self._member.bodies.get(dead.piece) if index > self._since else None
+
+    def perform(self, effect: Effect, body: Body | None, now: int) -> None:
         if isinstance(effect, DeadLetter):
-            if index > self._since:
-                self._dead_letter(effect, now)
+            assert body is not None, f"a dead letter without its message: {effect}"
+            messages = [
+                (body.exchange, body.routing_key, one, body.persistent) for one in singles(body, effect.piece.length)
+            ]
+            self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
         elif isinstance(effect, DeadHeld):
             self._worker.look()
         elif isinstance(effect, Unused):
             self._unused(now)
-
-    def _dead_letter(self, effect: DeadLetter, now: int) -> None:
-        body = self._body(effect)
-        if body is None:
-            return
-        messages = [
-            (body.exchange, body.routing_key, one, body.persistent) for one in singles(body, effect.piece.length)
-        ]
-        self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
 
     def used(self, now: int) -> None:
         """Somebody declared the queue again, here or elsewhere."""

@@ -35,7 +35,7 @@ from quorum.attention import Attention
 from quorum.bodies import Body
 from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, Tick
 from quorum.consumers import Consumer as MachineConsumer
-from quorum.effects import ActiveChanged, Deliver, Effect, TimedOut
+from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
@@ -77,7 +77,8 @@ class QuorumQueue(Owner):
         self._kind = kind
         self._by_consumer: dict[Consumer, Subscription] = {}
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
-        self._effects: deque[tuple[int, Effect]] = deque()  # with the index of the entry that they come of
+        # With the index of the entry that they come of, and a dead letter's message.
+        self._effects: deque[tuple[int, Effect, Body | None]] = deque()
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._resync = False  # what is out to our consumers is to be looked up in the machine
@@ -105,6 +106,8 @@ class QuorumQueue(Owner):
         self._lead(False)
         self.way.driver = self.way.bodies = self.member = None
         self._effects.clear()
+        for subscription in self.subscriptions.values():
+            subscription.take_back()
         if self.subscriptions:
             self.attend()
 
@@ -131,6 +134,11 @@ class QuorumQueue(Owner):
         if not self.session.open:
             self.session.open = True
             self.session.flush()
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether what was said last reached one, as far as is known."""
+        return self.session.open and not self._failures
 
     @property
     def finds_no_leader(self) -> bool:
@@ -288,8 +296,8 @@ class QuorumQueue(Owner):
         if self._resync:
             self._look_up()
         while self._effects:
-            index, effect = self._effects.popleft()
-            self._perform(index, effect, now)
+            _, effect, body = self._effects.popleft()
+            self._perform(effect, body, now)
         for subscription in list(self.subscriptions.values()):
             if subscription.waiting and subscription.known:
                 self._deliver(subscription)
@@ -375,9 +383,7 @@ class QuorumQueue(Owner):
 
     def publish(self, run: Run, receipt: Receipt | None) -> None:
         """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
-        if len(run.content) > RUN_BYTES_MAX or (
-            self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open
-        ):
+        if len(run.content) > RUN_BYTES_MAX or (self.session.waiting_bytes > WAITING_BYTES_MAX and not self.has_leader):
             if receipt is None:
                 raise ResourceExhausted(self._no_room(run))
             receipt.refused()
@@ -461,7 +467,14 @@ class QuorumQueue(Owner):
     def applied(self, index: int, effects: Sequence[Effect]) -> None:
         if not self._effects:
             self._host.wake(self)
-        self._effects += [(index, effect) for effect in effects]
+        leading = self.leading
+        for effect in effects:
+            if type(effect) is DeadLetter:  # its message is to be read now: the log may forget it soon
+                body = leading.body_of_dead(index, effect) if leading is not None else None
+                if body is not None:
+                    self._effects.append((index, effect, body))
+            else:
+                self._effects.append((index, effect, None))
 
     def moved(self) -> None:
         if self.leading is not None:
@@ -476,7 +489,7 @@ class QuorumQueue(Owner):
 
     # steps
 
-    def _perform(self, index: int, effect: Effect, now: int) -> None:
+    def _perform(self, effect: Effect, body: Body | None, now: int) -> None:
         if type(effect) is Deliver:
             key = effect.consumer
             if key[:2] == self.session.key:
@@ -493,7 +506,7 @@ class QuorumQueue(Owner):
             elif self.leading is not None:
                 self.leading.tell_timed_out(effect.consumer)
         elif self.leading is not None:
-            self.leading.perform(index, effect, now)
+            self.leading.perform(effect, body, now)
 
     def deliver(self, number: int, delivery: Delivery) -> None:
         """Messages have come for a consumer of this node."""
@@ -558,6 +571,9 @@ class QuorumQueue(Owner):
         consumer = subscription.consumer
         while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
             delivery = subscription.waiting[0]
+            if self._was_taken_away(subscription, delivery):
+                subscription.waiting.popleft()
+                continue
             body = self._body(delivery)
             if body is None:
                 return
@@ -578,6 +594,12 @@ class QuorumQueue(Owner):
             else:
                 self._figures.delivered += count
             consumer.deliver(piece, body.content)
+
+    def _was_taken_away(self, subscription: Subscription, delivery: Delivery) -> bool:
+        """The group has given it to somebody else since: the client could not be written to for too long."""
+        if self.member is None or isinstance(delivery.source, Body):
+            return False
+        return not self.member.holds(self.session.consumer_key(subscription.number), delivery.first_id)
 
     def _body(self, delivery: Delivery) -> Body | None:
         """None: it cannot be read here. The member is given up then, and what is out is looked up in its successor."""

@@ -42,6 +42,12 @@ class Subscription:
         """What was before it is out no more, and will not come."""
         self.next_id = max(self.next_id, first_id)
 
+    def take_back(self) -> None:
+        """What the client was not given yet is to come again, from somewhere else."""
+        if self.waiting:
+            self.next_id = self.waiting[0].first_id
+            self.waiting.clear()
+
     def take(self, portion: Portion) -> bool:
         """False: something before it is missing."""
         if portion.first_id > self.next_id:

@@ -8,8 +8,12 @@ from broker.errors import PreconditionFailed, ResourceLocked
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from quorum import queue as queues
+from quorum.bodies import Body
+from quorum.commands import Piece
 from raft.driver import SnapshotRules
+from raft.errors import Damaged
 from raft.messages import node_of
+from raft.node_log import StoreLimits
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
@@ -436,3 +440,53 @@ def test_what_a_quorum_queue_cannot_be_is_refused(wrong: str, word: str) -> None
     record = QueueRecord("/", "q", "quorum", arguments={}, id=1, **settings)
     with pytest.raises(PreconditionFailed, match=word):
         clients.cluster.nodes[1].kind.check(record)
+
+
+def test_what_was_taken_away_from_a_client_that_could_not_be_written_to_is_not_given_to_it_after_all() -> None:
+    clients = Clients(
+        limits=StoreLimits(segment_entries_max=8, log_files_kept=0, entries_kept=0, compaction_interval_ms=0)
+    )
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-consumer-timeout": 1_000})
+    cluster.leader(record)
+    stuck = Taker(clients, 2, record, prefetch=10)
+    cluster.run(0.5)
+    stuck.writable = False
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(5)
+    cluster.run(3)
+    other = Taker(clients, 3, record)
+    cluster.run(1)
+    assert other.bodies == numbered(5)
+    for node in cluster.alive():
+        node.queue(record).way.driver.take_snapshot()  # type: ignore[union-attr]
+    cluster.run(1)
+    stuck.writable = True
+    clients.hosts[2].wake(stuck.queue)
+    cluster.run(1)
+    assert (stuck.bodies, stuck.cancelled) == ([], True)
+
+
+@pytest.mark.parametrize("reading", [1, 2, 3])
+def test_a_consumer_whose_node_cannot_read_its_log_any_more_is_served_by_another(reading: int) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    publisher = Publisher(clients, 2, record)
+    publisher.publish(20)
+    cluster.run(0.5)
+    node = cluster.nodes[reading]
+    queue = node.queue(record)
+    assert queue.member is not None
+
+    def cannot_be_read(piece: Piece) -> Body:
+        raise Damaged("these bytes are not what was written", piece.entry)
+
+    queue.member.bodies.get = cannot_be_read  # type: ignore[method-assign]
+    taker = Taker(clients, reading, record, prefetch=5)
+    cluster.run(5)
+    publisher.publish(20)
+    cluster.run(5)
+    assert taker.bodies == numbered(40)
+    assert publisher.confirmed == numbered(40)
