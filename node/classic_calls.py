@@ -7,7 +7,7 @@ The node of the clients; what is asked, not told, is followed by what a good ans
                   number u64 (0: nobody waits for a receipt) | expiration_ms u64 | queue ids, each u64 | names | content
      2 settle     outcome u8 | number u64 of the consumer or get | tags: first u64 | end u64, not included
      3 credit     number u64 | bytes u64 that may come beside those that may come already
-     4 cancel     number u64
+     4 cancel     number u64 | tag u64 of the first message that its client has not seen, and will not see: these return
      5 prefetch   number u64 | prefetch u32
      6 consume    queue u64 | number u64 | exclusive u8 | prefetch u32 | priority i64 | credit u64 | tag, all that follows
                   -> active u8
@@ -269,10 +269,11 @@ def encode_credit(number: int, size: int) -> bytes:
     return _PAIR.pack(Op.CREDIT, number, size)
 
 
-def decode_credit(payload: bytes) -> tuple[int, int]:
+def decode_pair(payload: bytes) -> tuple[int, int]:
+    """Credit: number and bytes. Cancel: number and tag."""
     _must_end(payload, _PAIR.size)
-    _, number, size = _PAIR.unpack(payload)
-    return number, size
+    _, number, value = _PAIR.unpack(payload)
+    return number, value
 
 
 def encode_prefetch(number: int, prefetch: int) -> bytes:
@@ -283,6 +284,10 @@ def decode_prefetch(payload: bytes) -> tuple[int, int]:
     _must_end(payload, _PREFETCH.size)
     _, number, prefetch = _PREFETCH.unpack(payload)
     return number, prefetch
+
+
+def encode_cancel(number: int, unseen: int) -> bytes:
+    return _PAIR.pack(Op.CANCEL, number, unseen)
 
 
 def encode_active(number: int, active: bool) -> bytes:
@@ -339,7 +344,7 @@ def decode_got(payload: bytes) -> GotFar | None:
 
 
 def encode_number(op: Op, number: int) -> bytes:
-    """Purge, use, cancel and stop: the queue, or the consumer."""
+    """Purge, use and stop: the queue, or the consumer."""
     return _NUMBER.pack(op, number)
 
 

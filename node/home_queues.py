@@ -182,13 +182,13 @@ class HomeQueues:
         if queue_id is not None:
             self._when_here(peer, queue_id, 0, lambda _: self._hear_of_consumer(peer, op, payload))
         elif op == Op.CREDIT:
-            peer.credit(*words.decode_credit(payload))
+            peer.credit(*words.decode_pair(payload))
         elif op == Op.STOP:
             peer.stop(words.decode_number(payload))
         elif op == Op.PREFETCH:
             peer.set_prefetch(*words.decode_prefetch(payload))
         else:
-            peer.cancel(words.decode_number(payload), self.wall_ms())
+            peer.cancel(*words.decode_pair(payload), self.wall_ms())
 
     def _hear_ask(self, peer: _Peer, op: int, payload: bytes, answer: Answer) -> None:
         match op:
@@ -478,14 +478,22 @@ class _Peer:
             taker.consumer.prefetch = prefetch
             self._home.host.wake(taker.queue)
 
-    def cancel(self, number: int, now: int) -> None:
-        """What it holds stays with its client."""
+    def cancel(self, number: int, unseen: int, now: int) -> None:
+        """What its client has seen, from the first tag up to `unseen`, stays with it."""
         taker = self.takers.get(number)
-        if isinstance(taker, Subscriber):
-            taker.stays = taker.says_active = False
-            if not taker.held.count:
-                self.remove(taker)
-            taker.queue.cancel(taker.consumer, now)
+        if not isinstance(taker, Subscriber):
+            return
+        if not 0 < unseen <= taker.next_tag:
+            raise BadBytes(
+                f"consumer {number} has seen all before {unseen}, and was given those before {taker.next_tag}"
+            )
+        taker.says_active = False
+        taker.queue.cancel(taker.consumer, now)
+        if unseen < taker.next_tag:
+            self.settle(Outcome.RETURNED, number, unseen, taker.next_tag, now)
+        taker.stays = False
+        if not taker.held.count:
+            self.remove(taker)
 
     def settle(self, outcome: Outcome, number: int, first: int, end: int, now: int) -> None:
         taker = self.takers.get(number)

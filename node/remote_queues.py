@@ -232,9 +232,7 @@ class Home:
 
     def deliver(self, delivery: words.Delivery) -> None:
         subscription = self._subscriptions.get(delivery.number)
-        if subscription is None:  # cancelled while this was under way
-            self.give_back(delivery)
-        else:
+        if subscription is not None:  # else it is cancelled, and its home takes this back when it hears of that
             subscription.queue.waiting.append((subscription, delivery))
             self._remote.host.wake(subscription.queue)
 
@@ -249,7 +247,7 @@ class Home:
 
     def cancel(self, subscription: Subscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None:
-            self.tell(words.encode_number(Op.CANCEL, subscription.number))
+            self.tell(words.encode_cancel(subscription.number, subscription.next_tag))
 
     def forget(self, subscription: Subscription) -> None:
         """Its queue is deleted."""
@@ -299,7 +297,7 @@ class Subscription(Source):
     """A consumer of this node's clients. Its home may send what it has credit for. When the client's socket takes no more, what
     has come goes back, for others to take; each time it gets less credit then, and more as long as that does not happen."""
 
-    __slots__ = ("consumer", "passed_bytes", "prefetch", "queue", "stopped", "window")
+    __slots__ = ("consumer", "next_tag", "passed_bytes", "prefetch", "queue", "stopped", "window")
 
     def __init__(self, home: Home, number: int, queue: RemoteQueue, consumer: Consumer) -> None:
         super().__init__(home, number)
@@ -307,6 +305,7 @@ class Subscription(Source):
         self.consumer = consumer
         self.prefetch = self.wanted_prefetch  # as its home knows it
         self.window = WINDOW_BYTES_MAX  # credit of a consumer for which nothing is under way
+        self.next_tag = 1  # of the first message that was neither passed on nor given back
         self.passed_bytes = 0  # to the client, since its home was told
         self.stopped = not consumer.sink.writable
 
@@ -393,10 +392,7 @@ class RemoteQueue:
         if subscription is None:
             return
         subscription.home.cancel(subscription)
-        mine = [delivery for other, delivery in self.waiting if other is subscription]
         self.waiting = deque([one for one in self.waiting if one[0] is not subscription])
-        for delivery in mine:
-            subscription.home.give_back(delivery)
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         home, number = self._home(), self._remote.next_number()
@@ -428,6 +424,7 @@ class RemoteQueue:
                 continue  # the link broke: its home has requeued this
             if not subscription.stopped and not subscription.consumer.sink.writable:
                 subscription.look()
+            subscription.next_tag = delivery.first + delivery.message_count
             if subscription.stopped:
                 subscription.home.give_back(delivery)
             else:

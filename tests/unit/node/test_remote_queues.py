@@ -429,6 +429,33 @@ def test_messages_under_way_to_a_consumer_that_does_not_acknowledge_come_back_wh
     assert far.drain(queue) == [b"b", b"c"]
 
 
+def test_what_a_client_has_not_seen_is_back_as_soon_as_its_consumer_is_gone(far: Far) -> None:
+    """It was said to be out until it had come, and gone back: whoever counted in between missed it."""
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, prefetch=3)
+    far.publish(queue, *[b"%d" % number for number in range(10)])
+    far.turn()
+    far.settle(consumer, replace(taker.held[0], count=2), Outcome.ACKNOWLEDGED)
+    far.far.network.run()  # the next two wait here, for the end of the turn
+    queue.cancel(consumer, far.now)
+    counted = queue.used(far.now)
+    far.far.network.run()
+    assert counted is not None and counted.answered
+    assert isinstance(queue, RemoteQueue)
+    assert (queue.figures.ready, queue.figures.unacknowledged, len(taker.bodies)) == (7, 1, 3)
+
+
+def test_a_consumer_that_has_not_seen_what_never_came_ends_the_link(far: Far) -> None:
+    queue = far.queue()
+    far.consumer(queue)
+    assert isinstance(queue, RemoteQueue)
+    (subscription,) = queue.subscriptions.values()
+    calls = far.far.network.wires[HERE].ears
+    calls.tell(HOME, CLASSIC, words.encode_cancel(subscription.number, 5))  # type: ignore[attr-defined]
+    far.far.network.run()
+    assert "5" in far.far.network.bad[0]
+
+
 def test_acknowledgements_one_by_one_leave_as_ranges(far: Far) -> None:
     queue = far.queue()
     consumer, taker = far.consumer(queue)
