@@ -3,6 +3,10 @@
     commands.py   what an entry of the log says, and its bytes          rules.py     what a queue has to keep to, and its bytes
     machine.py    the core: entries in, results and effects out         effects.py   what the core asks its member to do
 
+    queue.py      the queue as clients of this node see it              session.py   what they say, until it is answered
+    member.py     the machine under Raft, and its effects               way.py       to the leader, wherever it is
+    driver.py     all of the node's; members that begin and end         leading.py   what only the leader's node does
+
 The machine decides on every member alike and keeps no bodies: its state says which entry of the log holds a message. The
 member on the node of a consumer delivers to it, from its own copy of the log.
 """
