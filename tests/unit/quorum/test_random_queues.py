@@ -175,9 +175,22 @@ def check(machine: QueueMachine, twin: DumbQueue) -> None:
     assert (machine.deadline or float("inf")) <= twin.due(), "the machine would wake up too late"
 
 
-@settings(max_examples=250, deadline=None)
+Entries = list[tuple[int, list[Any], bool]]
+
+
+@settings(max_examples=200, deadline=None)
 @given(RULES, st.lists(ENTRIES, max_size=40))
-def test_the_machine_does_what_its_dumb_twin_does(rules: Rules, entries: list[tuple[int, list[Any], bool]]) -> None:
+def test_the_machine_does_what_its_dumb_twin_does(rules: Rules, entries: Entries) -> None:
+    compare(rules, entries)
+
+
+@settings(max_examples=40, deadline=None)
+@given(RULES, st.lists(ENTRIES, min_size=50, max_size=80))
+def test_long_histories_keep_the_machine_and_its_twin_together(rules: Rules, entries: Entries) -> None:
+    compare(rules, entries)
+
+
+def compare(rules: Rules, entries: Entries) -> None:
     machine, twin, speaker, now = QueueMachine(), DumbQueue(), Speaker(), START
     for index, (ms, steps, snapshot) in enumerate([(0, [("policy", rules)], False), *entries], 1):
         now += ms
