@@ -11,8 +11,8 @@ The node of the clients; what is asked, not told, is followed by what a good ans
      5 prefetch   number u64 | prefetch u32
      6 consume    queue u64 | number u64 | exclusive u8 | prefetch u32 | priority i64 | credit u64 | tag, all that follows
                   -> active u8
-     7 get        queue u64 | number u64 | no_ack u8
-                  -> nothing, or remaining u64 | tag u64 | redelivered u8 | names | content
+     7 get        queue u64 | number u64
+                  -> nothing, or remaining u64 | redelivered u8 | names | content; it is out, with the tag 1
      8 purge      queue u64
                   -> purged u64
      9 use        queue u64
@@ -88,11 +88,10 @@ _PAIR = Struct("<BQQ")
 _NUMBER = Struct("<BQ")
 _PREFETCH = Struct("<BQI")
 _CONSUME = Struct("<BQQBIqQ")
-_GET = Struct("<BQQB")
 _FLAG = Struct("<BB")
 _NUMBER_FLAG = Struct("<BQB")
 _DELIVER = Struct("<BBQQI")
-_GOT = Struct("<BQQB")
+_GOT = Struct("<BQB")
 _RANGE = Struct("<QQB")
 _U64 = Struct("<Q")
 
@@ -270,7 +269,7 @@ def encode_credit(number: int, size: int) -> bytes:
 
 
 def decode_pair(payload: bytes) -> tuple[int, int]:
-    """Credit: number and bytes. Cancel: number and tag."""
+    """Credit: number and bytes. Cancel: number and tag. Get: queue and number."""
     _must_end(payload, _PAIR.size)
     _, number, value = _PAIR.unpack(payload)
     return number, value
@@ -303,21 +302,14 @@ def decode_active(payload: bytes) -> tuple[int, bool]:
 # ------------------------------------------------------------------------- get, purge, use
 
 
-def encode_get(queue: int, number: int, no_ack: bool) -> bytes:
-    return _GET.pack(Op.GET, queue, number, no_ack)
-
-
-def decode_get(payload: bytes) -> tuple[int, int, bool]:
-    _must_end(payload, _GET.size)
-    _, queue, number, no_ack = _GET.unpack(payload)
-    return queue, number, bool(no_ack)
+def encode_get(queue: int, number: int) -> bytes:
+    return _PAIR.pack(Op.GET, queue, number)
 
 
 class GotFar(NamedTuple):
     """`payload` holds the message from `position` on."""
 
     remaining: int
-    tag: int
     redelivered: bool
     exchange: str
     routing_key: str
@@ -325,10 +317,8 @@ class GotFar(NamedTuple):
     position: int
 
 
-def encode_got(
-    remaining: int, tag: int, redelivered: bool, exchange: str, routing_key: str, content: Buffer
-) -> list[Buffer]:
-    return [_GOT.pack(DONE, remaining, tag, redelivered), _names(exchange, routing_key), content]
+def encode_got(remaining: int, redelivered: bool, exchange: str, routing_key: str, content: Buffer) -> list[Buffer]:
+    return [_GOT.pack(DONE, remaining, redelivered), _names(exchange, routing_key), content]
 
 
 NOTHING_GOT = bytes((DONE,))
@@ -337,10 +327,10 @@ NOTHING_GOT = bytes((DONE,))
 def decode_got(payload: bytes) -> GotFar | None:
     if payload == NOTHING_GOT:
         return None
-    _, remaining, tag, redelivered = _GOT.unpack_from(payload)
+    _, remaining, redelivered = _GOT.unpack_from(payload)
     exchange, routing_key, at = _read_names(payload, _GOT.size)
     _check_content(payload, at, 1)
-    return GotFar(remaining, tag, bool(redelivered), exchange, routing_key, payload, at)
+    return GotFar(remaining, bool(redelivered), exchange, routing_key, payload, at)
 
 
 def encode_number(op: Op, number: int) -> bytes:

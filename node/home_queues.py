@@ -7,8 +7,8 @@ For each other node, as long as its link lives:
     credit          bytes that it may still be given: what its client's socket does not take stays in the queue, or comes
                     back to it, and holds up nobody else
 
-A consumer that does not acknowledge does so here, by its node, when a message was passed on to the client: what is under way
-between the nodes when it is cancelled comes back. When a link is gone, its consumers are cancelled and what they held is
+Who does not acknowledge does so here, by its node, when a message was passed on to the client: what is under way between the
+nodes when a consumer is cancelled comes back. When a link is gone, its consumers are cancelled and what they held is
 requeued.
 
 The node of a client may hear of a new queue before this one does: what it says about it waits until then.
@@ -200,8 +200,8 @@ class HomeQueues:
                 if wish.queue in self._waiting:
                     peer.coming[wish.number] = wish.queue
             case Op.GET:
-                queue_id, number, no_ack = words.decode_get(payload)
-                self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, no_ack, answer))
+                queue_id, number = words.decode_pair(payload)
+                self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, answer))
             case Op.PURGE:
                 self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(queue, answer))
             case Op.USE:
@@ -282,7 +282,7 @@ class HomeQueues:
         answer(words.encode_flag(words.DONE, consumer.active))
         self.host.wake(queue)
 
-    def _get(self, peer: _Peer, queue: Queue, number: int, no_ack: bool, answer: Answer) -> None:
+    def _get(self, peer: _Peer, queue: Queue, number: int, answer: Answer) -> None:
         now = self.wall_ms()
         self.host.deliver_from(queue, now)
 
@@ -292,16 +292,14 @@ class HomeQueues:
                 return
             piece = one.piece
             if not peer.alive:
-                if not no_ack:
-                    queue.settle(piece, Outcome.REQUEUED, self.wall_ms())
-                    self.host.wake(queue)
+                queue.settle(piece, Outcome.RETURNED, self.wall_ms())
+                self.host.wake(queue)
                 return
-            if not no_ack:
-                peer.add(Taker(number, queue, piece))
+            peer.add(Taker(number, queue, piece))
             content = _part(one.content, piece)
-            answer(words.encode_got(one.remaining, 1, piece.redelivered, piece.exchange, piece.routing_key, content))
+            answer(words.encode_got(one.remaining, piece.redelivered, piece.exchange, piece.routing_key, content))
 
-        queue.get(no_ack, now).then(got, lambda error: answer(words.encode_refusal(error)))
+        queue.get(False, now).then(got, lambda error: answer(words.encode_refusal(error)))
         self.host.wake(queue)  # what comes to the head now may be too old
 
     def _purge(self, queue: Queue, answer: Answer) -> None:

@@ -403,12 +403,13 @@ class RemoteQueue:
                 self.figures.ready = 0
                 return None
             self.figures.ready = far.remaining
-            piece = Slice(
-                self, Source(home, number), far.tag, 1, far.position, far.exchange, far.routing_key, far.redelivered
-            )
+            source, position = Source(home, number), far.position
+            piece = Slice(self, source, 1, 1, position, far.exchange, far.routing_key, far.redelivered)
+            if no_ack:
+                home.settle(Outcome.ACKNOWLEDGED, number, 1, 2)
             return Got(piece, far.payload, far.remaining)
 
-        return home.ask(self, words.encode_get(self.record.id, number, no_ack), decode)
+        return home.ask(self, words.encode_get(self.record.id, number), decode)
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         source = cast(Source, piece.handle)

@@ -220,6 +220,8 @@ class Machine(RuleBasedStateMachine):
             assert len(self.ready) <= got.remaining <= remaining
             if not no_ack:
                 self.out.append(Out(message, None, got.piece))
+            elif self.kind.node_acknowledges:
+                self.acknowledged += 1
         self.world.wake(self.queue)
         self.world.turn()
 
