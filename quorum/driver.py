@@ -120,7 +120,7 @@ class QuorumQueues:
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
         group = QUEUE_GROUPS + record.id
         queue = self.queues[group] = QuorumQueue(record, effective, self, group)
-        self._take_part(queue)
+        self._take_part(queue, founds=True)
         return queue
 
     def delete(self, queue: Queue, now: int) -> int:
@@ -146,8 +146,9 @@ class QuorumQueues:
 
     # members
 
-    def _take_part(self, queue: QuorumQueue) -> None:
-        """As its record, and what the disk has, say."""
+    def _take_part(self, queue: QuorumQueue, *, founds: bool) -> None:
+        """As its record, and what the disk has, say. Nobody founds a member for a record that has changed: a leader that does
+        not know yet that it was replaced may have it name a member that was here and was removed."""
         group = queue.group
         named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
         if named is None:
@@ -155,12 +156,12 @@ class QuorumQueues:
                 self._store.remove_group(group)
             return
         if group not in self._store.stores:
-            self._store.create_group(self._new_identity(queue, named))
+            self._store.create_group(self._new_identity(queue, named, founds))
         self._begin(queue)
 
-    def _new_identity(self, queue: QuorumQueue, named: MemberId) -> Identity:
+    def _new_identity(self, queue: QuorumQueue, named: MemberId, founds: bool) -> Identity:
         label = f"{queue.record.vhost}/{queue.record.name}"
-        if named == member_id(self.key.node, self._disk_id):
+        if founds and named == member_id(self.key.node, self._disk_id):
             return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
         mine = successor(named, self.new_replica())
         return Identity(queue.group, mine, label, KIND, Membership(()))
@@ -201,7 +202,7 @@ class QuorumQueues:
         queue.record = record
         is_named = self.key.node in queue.member_nodes()
         if is_named and queue.member is None and queue.group not in self._store.stores:
-            self._take_part(queue)
+            self._take_part(queue, founds=False)
         elif not is_named:
             self._drop_member(queue)
 
@@ -270,8 +271,8 @@ class QuorumQueues:
         for queue in self._leading:
             if queue.leading is not None:
                 queue.leading.tell_news()
-        if now < self._check_at:
-            return
+        if self._check_at - CHECK_MS <= now < self._check_at:
+            return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
         for queue in list(self._leading):
             if queue.leading is not None:

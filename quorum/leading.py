@@ -135,7 +135,7 @@ class Leading:
         if self._deadline is None:
             self.look_at_deadline()
         self._check_nodes()
-        if now >= self._check_record_at:
+        if not self._check_record_at - RECORD_MS <= now < self._check_record_at:
             self._check_record_at = now + RECORD_MS
             self._check_record()
         self._worker.look()

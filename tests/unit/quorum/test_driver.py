@@ -490,3 +490,35 @@ def test_a_consumer_whose_node_cannot_read_its_log_any_more_is_served_by_another
     cluster.run(5)
     assert taker.bodies == numbered(40)
     assert publisher.confirmed == numbered(40)
+
+
+def test_a_member_that_was_removed_is_never_founded_again() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    founder = next(member for member in record.members if node_of(member) == 3)
+    kind, queue = clients.of(1, record)
+    kind.administration.remove_member(queue, 3).then(lambda _: None, lambda _: None)
+    cluster.run(4)
+    assert clients.of(3, record)[1].member is None
+    cluster.nodes[3].kind.members_changed(record)  # a leader of old names the founders again
+    _, again = clients.of(3, record)
+    assert again.member is not None
+    assert again.way.driver.me > founder
+    assert again.way.driver.core.status().membership.voters == ()
+
+
+def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    Publisher(clients, 1, record).publish(2)
+    gone = Taker(clients, 3, record, settles=False)
+    cluster.run(1)
+    cluster.loop.clock.jump_wall_ms(-3_600_000)
+    cluster.nodes[3].kill()
+    cluster.restart(3)
+    cluster.run(5)
+    assert clients.drain(1, record) == gone.bodies == numbered(2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from broker.confirms import Receipt
 from broker.message import Run
 from broker.queue_type import Outcome
@@ -23,12 +25,18 @@ from quorum.commands import (
     decode_entry,
     entry_head,
 )
-from quorum.session import IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, Session
+from quorum.session import AMPLE_BYTES, IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, Session
 
 KEY = SessionKey(3, 7)
 NO_PROPERTIES = b"\0\0"
 PRIORITY_9 = b"\x08\x00\x09"
 PRIORITY_0 = b"\x08\x00\x00"
+
+
+@pytest.fixture
+def pipelined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little there is, it does not wait for what is on its way."""
+    monkeypatch.setattr(sessions, "AMPLE_BYTES", 0)
 
 
 class Publisher:
@@ -161,6 +169,23 @@ def test_what_was_settled_before_something_else_is_said_before_it() -> None:
     assert [type(op) for op in line.ops()] == [Settle, Purge, Settle]
 
 
+def test_while_a_portion_is_on_its_way_a_little_waits_and_much_does_not() -> None:
+    line = Line()
+    line.publish(b"1")
+    line.session.flush()
+    line.publish(b"2", tag=2)
+    line.session.flush()
+    line.publish(b"3", tag=3)
+    line.session.flush()
+    assert len(line.sent) == 1
+    line.answer(0)
+    assert bodies_of(line.sent[1][0]) == [b"2", b"3"]
+    line.publish(b"x" * AMPLE_BYTES, tag=4)
+    line.session.flush()
+    assert len(line.sent) == 3
+
+
+@pytest.mark.usefixtures("pipelined")
 def test_while_the_pipeline_is_full_more_gathers_and_leaves_together() -> None:
     line = Line()
     for tag in range(1, IN_FLIGHT_MAX + 4):
@@ -172,6 +197,7 @@ def test_while_the_pipeline_is_full_more_gathers_and_leaves_together() -> None:
     assert bodies_of(line.sent[-1][0]) == [b"%d" % tag for tag in range(IN_FLIGHT_MAX + 1, IN_FLIGHT_MAX + 4)]
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_a_portion_is_bounded_and_a_larger_message_travels_alone() -> None:
     line = Line()
     line.publish(b"x" * (PORTION_BYTES_MAX + 1))
@@ -181,6 +207,7 @@ def test_a_portion_is_bounded_and_a_larger_message_travels_alone() -> None:
     assert [len(portion.askers) for portion, _ in line.sent] == [1, 1, 1]
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_nobody_is_answered_before_those_who_said_something_earlier() -> None:
     line = Line()
     for tag in (1, 2, 3):
@@ -193,6 +220,7 @@ def test_nobody_is_answered_before_those_who_said_something_earlier() -> None:
     assert line.publisher.answers == [(1, True), (2, True), (3, True)]
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
     line = Line()
     for tag in (1, 2, 3):
@@ -212,6 +240,7 @@ def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
     assert line.session.idle
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
     line = Line()
     for tag in (1, 2):
@@ -224,6 +253,7 @@ def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
     assert (line.lost, line.session.open, line.session.sent) == (1, True, 2)
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_a_gap_means_that_something_before_it_is_missing() -> None:
     line = Line()
     for tag in (1, 2):
@@ -235,6 +265,7 @@ def test_a_gap_means_that_something_before_it_is_missing() -> None:
     assert line.publisher.answers == []
 
 
+@pytest.mark.usefixtures("pipelined")
 def test_without_a_leader_everything_gathers() -> None:
     line = Line()
     line.publish(b"1")
@@ -310,7 +341,7 @@ def test_a_closed_session_names_who_still_waited_and_hears_nothing_more() -> Non
     assert (line.publisher.answers, told, len(line.sent)) == ([], [], 1)
 
 
-def test_ranges_of_a_settle_are_bounded(monkeypatch: Any) -> None:
+def test_ranges_of_a_settle_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SETTLE_RANGES_MAX", 3)
     line = Line()
     for first in range(1, 11, 2):
