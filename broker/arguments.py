@@ -20,6 +20,7 @@ TEN_YEARS_MS = 315_360_000_000
 PRIORITY_MAX = 255
 OVERFLOW_MODES = ("drop-head", "reject-publish", "reject-publish-dlx")
 LEADER_LOCATORS = ("client-local", "balanced")
+REQUEUE_ORDERS = ("first", "in-place")
 # A table of arguments is kept in memory and in the catalog for ever; no client comes near these.
 ARGUMENTS_MAX = 128
 ARGUMENTS_BYTES_MAX = 64 * 1024
@@ -102,6 +103,11 @@ def _dead_letter_strategy(value: Any, arguments: Arguments) -> None:
         raise _Refused("invalid_dlx_strategy")
 
 
+def _requeue_order(value: Any, arguments: Arguments) -> None:
+    if _expect_text(value) not in REQUEUE_ORDERS:
+        raise _Refused("invalid_requeue_order")
+
+
 def _leader_locator(value: Any, arguments: Arguments) -> None:
     if _expect_text(value) not in LEADER_LOCATORS:
         raise _Refused("invalid_queue_locator_arg")
@@ -159,6 +165,7 @@ _QUORUM: dict[str, Check] = {
     "x-delayed-retry-type": _anything,
     "x-delayed-retry-min": _not_negative,
     "x-delayed-retry-max": _not_negative,
+    "x-requeue-order": _requeue_order,
 }
 _STREAM: dict[str, Check] = {
     "x-max-length-bytes": _not_negative,

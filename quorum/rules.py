@@ -151,6 +151,7 @@ def rules_for(arguments: Mapping[str, Any], effective: EffectiveArguments) -> Ru
         dead_letters=dead_letters,
         reject_publish=reject_publish,
         single_active=effective.single_active_consumer,
+        requeue_in_place=value("requeue-order") == "in-place",
     )
 
 

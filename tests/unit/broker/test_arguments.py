@@ -81,6 +81,7 @@ def test_accepted_arguments_of_a_classic_queue(arguments: dict[str, Any]) -> Non
     ("kind", "argument", "value"),
     [
         ("classic", "x-delivery-limit", 5),
+        ("classic", "x-requeue-order", "in-place"),
         ("classic", "x-quorum-initial-group-size", 3),
         ("classic", "x-max-age", "7D"),
         ("classic", "x-consumer-timeout", 1000),
@@ -95,6 +96,15 @@ def test_arguments_of_another_kind_of_queue(kind: str, argument: str, value: Any
     with pytest.raises(PreconditionFailed) as refused:
         declare({"x-queue-type": kind, argument: value})
     assert refused.value.text == f"invalid arg '{argument}' {OF_QUEUE} of queue type rabbit_{kind}_queue"
+
+
+def test_the_requeue_order_of_a_quorum_queue() -> None:
+    for order in ("first", "in-place"):
+        declare({"x-queue-type": "quorum", "x-requeue-order": order})
+    for value, reason in (("last", "invalid_requeue_order"), (1, "{unacceptable_type,signedint}")):
+        with pytest.raises(PreconditionFailed) as refused:
+            declare({"x-queue-type": "quorum", "x-requeue-order": value})
+        assert refused.value.text == f"invalid arg 'x-requeue-order' {OF_QUEUE}: {reason}"
 
 
 def test_an_exchange_name_of_the_wrong_type() -> None:

@@ -38,6 +38,8 @@ def test_a_queue_without_arguments_has_the_defaults() -> None:
         ({"x-consumer-disconnected-timeout": 5}, EffectiveArguments(), Rules(disconnected_timeout_ms=5)),
         ({"x-delayed-retry-type": "failed"}, EffectiveArguments(), Rules(retry=Retry.FAILED)),
         ({"x-delayed-retry-type": "disabled"}, EffectiveArguments(), Rules()),
+        ({"x-requeue-order": "in-place"}, EffectiveArguments(), Rules(requeue_in_place=True)),
+        ({"x-requeue-order": "first"}, EffectiveArguments(), Rules()),
         ({"x-delayed-retry-type": "of no kind"}, EffectiveArguments(), Rules()),
         (
             {"x-delayed-retry-type": "all", "x-delayed-retry-min": 10, "x-delayed-retry-max": 30},
