@@ -115,7 +115,7 @@ class QuorumQueues:
         ):
             if wrong:
                 label = labelled("queue", record.name, record.vhost)
-                raise PreconditionFailed(f"invalid property '{what}' for {label}: a quorum queue is none")
+                raise PreconditionFailed(f"invalid property '{what}' for {label}")
 
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
         group = QUEUE_GROUPS + record.id
@@ -190,6 +190,7 @@ class QuorumQueues:
     def _drop_member(self, queue: QuorumQueue) -> None:
         if queue.member is not None:
             queue.left()
+            self._leading.pop(queue, None)
             self.groups.remove(queue.group)
         if queue.group in self._store.stores:
             self._store.remove_group(queue.group)
@@ -347,7 +348,12 @@ class QuorumQueues:
         fetched: list[tuple[Delivery, int]] = []
         for result in results:
             if type(result) is Got:
-                body = queue.member.bodies.get(result.piece)
+                try:
+                    body = queue.member.bodies.get(result.piece)
+                except Damaged as damage:
+                    self.groups.damaged(queue.group, damage)
+                    answer(letters.refusal(Status.AGAIN, 0))
+                    return
                 end = skip(body.content, body.position, 1)
                 fetched.append(
                     (Delivery(0, result.message_id, 1, result.delivery_count, result.acquired_count, body), end)

@@ -6,7 +6,8 @@
 Runs that agree on all that the machine looks at become one operation, whichever channels they come from.
 
 Nothing waits for a portion to grow: `flush` at the end of a turn sends what there is, a lone message at once. While a portion
-is on its way the next one gathers, so portions grow with the load; only what is AMPLE does not wait for the one before it.
+is on its way the next one gathers, so portions grow with the load. Only what is AMPLE does not wait for the one before it, and
+what consumers settle does not wait for the like: it is small, and brings them the messages that they have room for.
 
 An answer counts only if everything before it was answered too. When one portion fails (its leader is gone, its fate unknown),
 all from the first unanswered one on are said again, in the old order. What was applied already is recognised by the machine: by
@@ -45,13 +46,14 @@ Asker = Callable[[Any], None] | list[Receipt] | None
 class Portion:
     """What one entry holds."""
 
-    __slots__ = ("askers", "ops", "results", "sequence_end", "size")
+    __slots__ = ("askers", "ops", "publishes", "results", "sequence_end", "size")
 
-    def __init__(self, ops: list[bytes], askers: list[Asker], size: int, sequence_end: int) -> None:
+    def __init__(self, ops: list[bytes], askers: list[Asker], size: int, sequence_end: int, *, publishes: bool) -> None:
         self.ops = ops  # their bytes, one behind the other; an operation may be several of these
         self.askers = askers  # one for each operation
         self.size = size
         self.sequence_end = sequence_end  # of the first message that is not in it, nor in one before it
+        self.publishes = publishes  # and is not only what consumers say
         self.results: Sequence[Any] | None = None  # known, while those of a portion before it are not
 
 
@@ -121,6 +123,7 @@ class Session:
         "_cut_to",
         "_gathering",
         "_gathering_bytes",
+        "_gathering_runs",
         "_next_number",
         "_next_sequence",
         "_owner",
@@ -145,6 +148,7 @@ class Session:
         self._owner = owner
         self._gathering: deque[_Op | _Publishes] = deque()
         self._gathering_bytes = 0
+        self._gathering_runs = 0
         self._settles: dict[tuple[int, Outcome], list[tuple[int, int]]] = {}
         self._next_sequence = 1
         self._answered = 1  # sequence of the first message that has no answer
@@ -177,6 +181,7 @@ class Session:
         ):
             last = _Publishes(alike, self._next_sequence, producer)
             self._gathering.append(last)
+            self._gathering_runs += 1
         last.add(run, receipt)
         self._next_sequence += run.count
         self.waiting_messages += run.count
@@ -235,22 +240,29 @@ class Session:
         self._say_settles()
         while self.open and self.sent < IN_FLIGHT_MAX:
             if self.sent == len(self.portions):
-                if not self._gathering or (self.sent and self._gathering_bytes < AMPLE_BYTES):
+                if not self._gathering or not self._may_overlap():
                     return
                 self.portions.append(self._cut())
             self.sent += 1
             self._owner.send(self.portions[self.sent - 1], self.attempt)
 
+    def _may_overlap(self) -> bool:
+        """Whether what gathers need not wait until what was sent is answered."""
+        if not self.sent or self._gathering_bytes >= AMPLE_BYTES:
+            return True
+        return not self._gathering_runs and not self.portions[-1].publishes
+
     def _cut(self) -> Portion:
         gathering = self._gathering
         ops: list[bytes] = []
         askers: list[Asker] = []
-        size, sequence_end = 0, self._cut_to
+        size, sequence_end, runs = 0, self._cut_to, 0
         while gathering and (not ops or size + gathering[0].size <= PORTION_BYTES_MAX):
             op = gathering.popleft()
             if type(op) is _Publishes:
                 ops += op.encode(self.key, self._answered)
                 sequence_end = op.sequence + op.count
+                runs += 1
             else:
                 assert type(op) is _Op, f"{op!r} gathers among operations"
                 ops.append(op.data)
@@ -258,7 +270,8 @@ class Session:
             size += op.size
         self._cut_to = sequence_end
         self._gathering_bytes -= size
-        return Portion(ops, askers, size, sequence_end)
+        self._gathering_runs -= runs
+        return Portion(ops, askers, size, sequence_end, publishes=runs > 0)
 
     def answered(self, portion: Portion, attempt: int, results: Sequence[Any]) -> None:
         """The portion was applied."""
@@ -305,7 +318,7 @@ class Session:
         self.portions.clear()
         self._gathering.clear()
         self._settles.clear()
-        self.sent = self.waiting_bytes = self.waiting_messages = self._gathering_bytes = 0
+        self.sent = self.waiting_bytes = self.waiting_messages = self._gathering_bytes = self._gathering_runs = 0
         return waiting
 
 

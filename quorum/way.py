@@ -15,7 +15,7 @@ from quorum.bodies import Bodies
 from quorum.commands import Got, Result
 from quorum.letters import BadLetter, Fetched, News, Status
 from quorum.ports import QUORUM_TOPIC, Calls, Driver, Groups
-from raft.errors import RaftError, TooLarge
+from raft.errors import Damaged, RaftError, TooLarge
 from raft.messages import NodeId
 
 OnAnswer = Callable[[Sequence[Result | Fetched] | None], None]
@@ -106,7 +106,12 @@ class Way:
             on_answer(None)
             return
         assert self.bodies is not None, f"group {self._group} has applied an entry here, without a member"
-        bodies = [self.bodies.get(result.piece) for result in results if type(result) is Got]
+        try:
+            bodies = [self.bodies.get(result.piece) for result in results if type(result) is Got]
+        except Damaged as damage:  # asked again, another member gives the same message
+            self._groups.damaged(self._group, damage)
+            on_answer(None)
+            return
         on_answer(letters.with_bodies(results, bodies) if bodies else results)
 
     def _answered(self, node: NodeId, on_answer: OnAnswer, data: bytes | None) -> None:

@@ -479,10 +479,6 @@ def test_a_consumer_whose_node_cannot_read_its_log_any_more_is_served_by_another
     node = cluster.nodes[reading]
     queue = node.queue(record)
     assert queue.member is not None
-
-    def cannot_be_read(piece: Piece) -> Body:
-        raise Damaged("these bytes are not what was written", piece.entry)
-
     queue.member.bodies.get = cannot_be_read  # type: ignore[method-assign]
     taker = Taker(clients, reading, record, prefetch=5)
     cluster.run(5)
@@ -522,3 +518,22 @@ def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> 
     cluster.restart(3)
     cluster.run(5)
     assert clients.drain(1, record) == gone.bodies == numbered(2)
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_get_that_the_leaders_log_cannot_answer_is_answered_by_the_next_one(node: int) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    Publisher(clients, node, record).publish(2)
+    cluster.run(0.5)
+    member = cluster.nodes[1].queue(record).member
+    assert member is not None
+    member.bodies.get = cannot_be_read  # type: ignore[method-assign]
+    assert clients.get(node, record, within_s=10) == b"0"
+    assert clients.drain(3, record) == [b"1"]
+
+
+def cannot_be_read(piece: Piece) -> Body:
+    raise Damaged("these bytes are not what was written", piece.entry)

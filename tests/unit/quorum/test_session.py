@@ -185,6 +185,23 @@ def test_while_a_portion_is_on_its_way_a_little_waits_and_much_does_not() -> Non
     assert len(line.sent) == 3
 
 
+def test_what_consumers_settle_waits_for_publishes_but_not_for_each_other() -> None:
+    line = Line()
+    for first in (1, 2, 3):
+        line.session.settle(1, first, 1, Outcome.ACKNOWLEDGED)
+        line.session.flush()
+    assert len(line.sent) == 3
+    line.publish(b"a")
+    line.session.flush()
+    assert len(line.sent) == 3
+    for number in range(3):
+        line.answer(number, None)
+    assert len(line.sent) == 4
+    line.session.settle(1, 4, 1, Outcome.ACKNOWLEDGED)
+    line.session.flush()
+    assert len(line.sent) == 4
+
+
 @pytest.mark.usefixtures("pipelined")
 def test_while_the_pipeline_is_full_more_gathers_and_leaves_together() -> None:
     line = Line()
