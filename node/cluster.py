@@ -194,7 +194,7 @@ class Cluster:
 
     def status(self) -> ClusterView:
         status = self._metadata.status()
-        nodes = [self._view(record) for record in sorted(self._catalog.nodes.values(), key=lambda one: one.number)]
+        nodes = [self._view(record) for record in sorted(self._catalog.nodes.values(), key=lambda one: one.name)]
         return ClusterView(
             cluster_id=self._identity.cluster_id,
             cluster_name=self._cluster_name,
@@ -202,7 +202,7 @@ class Cluster:
             nodes=nodes,
             metadata_leader=status.leader,
             metadata_term=status.term,
-            metadata_voters=status.voters,
+            metadata_voters=sorted(status.voters),
             missing=status.missing,
             problems=problems_of(nodes, status),
         )
@@ -259,7 +259,7 @@ class Cluster:
         try:
             await self.hand_over()
             await answered(self._metadata.submit(commands.RemoveNode(name)))
-            await self._until_others_know()
+            await self._until_others_know("has left")
         except BaseException:
             self._leaving = False
             raise
@@ -281,6 +281,7 @@ class Cluster:
         if kind == RAM:  # it must have no vote any more when it starts with empty memory
             await self.hand_over()
             await answered(self._metadata.submit(commands.PutNode(_with(record, kind=RAM))))
+            await self._until_others_know("has no vote any more")
         self._identity.change_kind(kind, self._clock.wall_ms())
         self._process.restart(f"as a {kind} node")
 
@@ -342,7 +343,7 @@ class Cluster:
         ]
         return max(fit, key=lambda one: one.match).member if fit else 0
 
-    async def _until_others_know(self) -> None:
+    async def _until_others_know(self, what: str) -> None:
         """A majority must not count on this node any more when it stops."""
         for _ in range(int(LEFT_S_MAX / TICK_S)):
             driver = self._metadata_driver()
@@ -351,7 +352,7 @@ class Cluster:
             if not any(self._groups.trusts(node.number) for node in self._identity.nodes):
                 return  # they have ended the links: it is done
             await asyncio.sleep(TICK_S)
-        raise ResourceExhausted("the others do not agree that this node has left: try again when more of them are up")
+        raise ResourceExhausted(f"the others do not agree that this node {what}: try again when more of them are up")
 
     def _metadata_driver(self) -> Driver | None:
         try:
