@@ -46,6 +46,8 @@ class DeadLetterWorker:
 
     def look(self) -> None:
         """There may be more than before."""
+        if not self._member.machine.state.dead.count:
+            return
         now = self._kind.wall_ms()
         if self._ended or (self._retry_at is not None and now < self._retry_at):
             return
