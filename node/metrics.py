@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from broker.broker import Broker
 from broker.counters import Counters
-from broker.queue_type import QueueStatistics
+from broker.queue_type import Queue, QueueStatistics
 from node.alarms import Watcher
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
@@ -113,14 +113,18 @@ class Metrics(Collector):
         yield gauge("rabbitmq_connections", "Open connections", count(broker.connections()))
         yield gauge("rabbitmq_channels", "Open channels", count(broker.sessions()))
         yield gauge("rabbitmq_consumers", "Consumers", count(broker.consumers()))
-        yield gauge("rabbitmq_queues", "Queues", count(broker.queues()))
+        yield gauge("rabbitmq_queues", "Queues", count(self._own_queues()))
         for field, (name, help_text) in TOTALS.items():
             yield counter(name, help_text, getattr(broker.totals, field))
+
+    def _own_queues(self) -> Iterator[Queue]:
+        """Those whose home is here: every node knows all queues, and a sum over nodes is to count each once."""
+        return (queue for queue in self._broker.queues() if queue.record.home in ("", self._config.node_name))
 
     def _queues(self) -> Iterator[Metric]:
         totals = QueueStatistics()
         fields = [*QUEUE_GAUGES, *QUEUE_COUNTERS]
-        for queue in self._broker.queues():
+        for queue in self._own_queues():
             statistics = queue.statistics()
             for field in fields:
                 setattr(totals, field, getattr(totals, field) + getattr(statistics, field))

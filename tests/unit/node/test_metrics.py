@@ -17,6 +17,10 @@ MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_
 LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
 
 
+def queue(statistics: QueueStatistics, home: str) -> Any:
+    return SimpleNamespace(record=SimpleNamespace(home=home), statistics=lambda: statistics)
+
+
 class FakeBroker:
     def __init__(self) -> None:
         self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
@@ -42,8 +46,9 @@ class FakeBroker:
 
     def queues(self) -> list[Any]:
         one = QueueStatistics(ready=2, unacknowledged=1, ready_bytes=20, unacknowledged_bytes=10, disk_reads=4)
-        two = QueueStatistics(ready=5, ready_bytes=50)
-        return [SimpleNamespace(statistics=lambda: one), SimpleNamespace(statistics=lambda: two)]
+        two, elsewhere = QueueStatistics(ready=5, ready_bytes=50), QueueStatistics(ready=1_000)
+        homes = ((one, "n1"), (two, ""), (elsewhere, "n2"))
+        return [queue(statistics, home) for statistics, home in homes]
 
     def counters(self) -> dict[str, Counters]:
         return self.counted
@@ -70,8 +75,10 @@ def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
     return found
 
 
-def test_queues_are_added_up() -> None:
+def test_queues_are_added_up_by_the_node_that_is_their_home() -> None:
+    """Every node knows all of them; a sum over nodes is to count each once."""
     found = samples(FakeBroker())
+    assert found["rabbitmq_queues", ()] == 2
     assert found["rabbitmq_queue_messages_ready", ()] == 7
     assert found["rabbitmq_queue_messages_unacked", ()] == 1
     assert found["rabbitmq_queue_messages", ()] == 8
