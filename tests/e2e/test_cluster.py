@@ -15,7 +15,7 @@ import pytest
 import leveret
 from leveret import errors
 from leveret.records import ClusterStatus
-from tests.running_cluster import RunningCluster, running_cluster
+from tests.running_cluster import RunningCluster, free_base_port, running_cluster
 from tests.running_node import RunningNode, running_node, start_node
 
 T = TypeVar("T")
@@ -144,9 +144,10 @@ def test_a_node_joins_is_forgotten_while_it_is_down_and_then_refuses_to_start(tm
             with pytest.raises(errors.RequestRefused, match="'extra' is up"):
                 on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
             on(address_of(node), lambda one: one.admin.change_node_kind("ram"))
-            status_when(
-                cluster.grpc(1), lambda found: found.metadata_voters == ("n1",) and found.nodes[1].kind == "ram"
+            found = status_when(
+                cluster.grpc(1), lambda found: found.metadata_voters == ("n1",) and all(up(found).values())
             )
+            assert {one.name: one.kind for one in found.nodes} == {"n1": "disk", "extra": "ram"}
             node.stop()
         status_when(cluster.grpc(1), lambda found: not up(found)["extra"])
         on(cluster.grpc(1), lambda one: one.admin.forget_node("extra"))
@@ -253,3 +254,56 @@ def test_nodes_whose_addresses_change_find_each_other_again(tmp_path: Path) -> N
                     lambda found: all(up(found).values()) and {node.address for node in found.nodes} >= {now},
                 )
                 assert up(found) == {"first": True, "second": True}
+
+
+def test_leaders_leave_one_after_the_other_until_one_node_is_left(tmp_path: Path) -> None:
+    cluster = RunningCluster(tmp_path / "data", free_base_port(3), "--nodes", "3")
+    try:
+        cluster.ready(3)
+        left = {"n1", "n2", "n3"}
+        asked = "n1"
+        while len(left) > 1:
+            found = status_when(
+                cluster.grpc(int(asked[1])),
+                lambda found: set(found.metadata_voters) == left and bool(found.metadata_leader),
+            )
+            leader = found.metadata_leader
+            on(cluster.grpc(int(leader[1])), lambda node: node.admin.leave_cluster())
+            cluster.said(rf"^{leader} +\| has stopped with exit code 0")
+            left.remove(leader)
+            asked = min(left)
+        found = status_when(cluster.grpc(int(asked[1])), lambda found: found.metadata_leader == asked)
+        assert (up(found), found.problems) == ({asked: True}, ())
+        on(cluster.grpc(int(asked[1])), lambda node: node.topology.declare_queue("goes.on"))
+    finally:
+        assert cluster.stop() == 0
+
+
+def test_a_node_becomes_a_ram_node_and_a_disk_node_again(tmp_path: Path) -> None:
+    with (
+        running_cluster(tmp_path / "data", nodes=1) as cluster,
+        running_node(*joining(cluster, "--name", "extra"), data_dir=tmp_path / "extra") as node,
+    ):
+        status_when(cluster.grpc(1), lambda found: len(found.metadata_voters) == 2)
+        on(cluster.grpc(1), lambda one: one.topology.declare_queue("kept"))
+        target = address_of(node)
+        for kind, voters in (("ram", 1), ("disk", 2)):
+            target = changed(cluster, target, kind, voters)
+            when(target, queues_of, lambda names: names == {"kept"})
+
+
+def changed(cluster: RunningCluster, target: str, kind: str, voters: int) -> str:
+    """Have node extra become of this kind; where it listens then, since its process begins again on other ports."""
+
+    def is_changed(found: ClusterStatus) -> bool:
+        states = {one.name: (one.kind, one.up) for one in found.nodes}
+        moved = grpc_of(found, "extra") not in ("", target)
+        return len(found.metadata_voters) == voters and states["extra"] == (kind, True) and moved
+
+    on(target, lambda node: node.admin.change_node_kind(kind))
+    return grpc_of(status_when(cluster.grpc(1), is_changed), "extra")
+
+
+def grpc_of(found: ClusterStatus, name: str) -> str:
+    listeners = {one.name: one.listeners for one in found.nodes}[name]
+    return next((one.address for one in listeners if one.protocol == "grpc"), "")
