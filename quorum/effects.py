@@ -37,8 +37,7 @@ class ActiveChanged:
     consumer: ConsumerKey | None
 
 
-@dataclass(slots=True, frozen=True)
-class DeadLetter:
+class DeadLetter(NamedTuple):
     """Messages that died, to be published onward at most once; the machine has forgotten them. For the leader."""
 
     reason: DeathReason

@@ -86,18 +86,20 @@ class Lane:
             entry, place >> 32, place & HALF_MAX, length, lengths & HALF_MAX, run_bytes, expires_at, self.priority, 0, 0
         )
 
-    def expire(self, now: int) -> list[Stored]:
-        """Take out what has expired, wherever it is."""
+    def expire(self, now: int, rows_max: int) -> list[Stored]:
+        """Take out the first rows that have expired, wherever they are."""
         expired: list[Stored] = []
         for at, soonest in enumerate(self._soonest):
             if soonest <= now:
-                expired += self._expire_in(at, now)
+                expired += self._expire_in(at, now, rows_max - len(expired))
+            if len(expired) == rows_max:
+                break
         if any(not block for block in self._blocks):
             self._drop_empty_blocks()
         return expired
 
     def soonest(self) -> int:
-        """Nothing expires before; soon after `expire` that is exact."""
+        """Nothing expires before; after `expire` that is exact."""
         return min(self._soonest)
 
     def entries(self) -> Iterator[int]:
@@ -139,12 +141,13 @@ class Lane:
             0,
         )
 
-    def _expire_in(self, at: int, now: int) -> list[Stored]:
+    def _expire_in(self, at: int, now: int, rows_max: int) -> list[Stored]:
         block = self._blocks[at]
-        expired, kept, soonest = [], array("Q"), NEVER
+        expired: list[Stored] = []
+        kept, soonest = array("Q"), NEVER
         for row in range(self._head if at == 0 else 0, len(block), ROW_WORDS):
             expires_at = block[row + 4]
-            if expires_at <= now:
+            if expires_at <= now and len(expired) < rows_max:
                 expired.append(self._row(block, row))
             else:
                 kept.extend(block[row : row + ROW_WORDS])

@@ -3,7 +3,8 @@
 It fulfils raft/machine.py. It knows neither bodies nor clocks: a message is a place in the log, and time comes with each
 entry. Between two ops this holds:
 
-- no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
+- no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry. If
+  very many expire at once, each entry buries some of them; nobody is given those that are left, and the deadline has come;
 - the ready messages are within the limits, if the queue drops its head;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
@@ -63,6 +64,9 @@ from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
 ID_END = 1 << 62
+EXPIRED_MAX = (
+    20_000  # rows that expire in one entry, some 50 ms: a backlog that expired while all was down takes many ticks
+)
 
 _DIGEST_MASK = (1 << 64) - 1
 _DIGEST_FACTOR = 6364136223846793005
@@ -74,7 +78,7 @@ _FIRST_OP = ENTRY_HEAD.size
 class QueueMachine:
     """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
 
-    __slots__ = ("_active_told", "_dead_told", "_effects", "_trail", "counters", "state")
+    __slots__ = ("_active_told", "_dead_told", "_effects", "_expiring", "_trail", "counters", "state")
 
     def __init__(self) -> None:
         self.state = QueueState()
@@ -83,6 +87,7 @@ class QueueMachine:
         self._active_told: Consumer | None = None  # whom the last ActiveChanged named
         self._dead_told = False  # DeadHeld is among the effects
         self._trail = 0  # of the entry being applied, for the digest
+        self._expiring = EXPIRED_MAX  # rows that may still expire in it
 
     # raft/machine.py
 
@@ -179,6 +184,7 @@ class QueueMachine:
         if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
             return [Answer.UNKNOWN]
         self._trail = 0
+        self._expiring = EXPIRED_MAX
         self._advance(ENTRY_HEAD.unpack_from(data)[1])
         results: list[Result] = []
         at, end = _FIRST_OP, len(data)
@@ -377,9 +383,13 @@ class QueueMachine:
         if s.rules.single_active:
             return Answer.NOT_ACTIVE
         s.used_at = s.now
-        if not s.ready.count:
+        while s.ready.count:
+            stored = s.ready.take(1)
+            if stored.expires_at >= s.now:
+                break
+            self._die(DeathReason.EXPIRED, [stored])
+        else:
             return None
-        stored = s.ready.take(1)
         self.counters.got += 1
         self._trail += stored.entry + stored.first
         if not no_ack:
@@ -448,12 +458,14 @@ class QueueMachine:
             consumer, share = turn
             while share and ready.count:
                 stored = ready.take(share)
+                if stored.expires_at < s.now:
+                    self._die(DeathReason.EXPIRED, [stored])  # more had expired than one entry may bury
+                    continue
                 share -= stored.length
                 self._deliver(consumer, stored)
             consumers.served(consumer)
         if ready.count:
-            if ready.soonest <= s.now:
-                self._die(DeathReason.EXPIRED, ready.expire(s.now))
+            self._expire_ready()
             if not s.rules.reject_publish:
                 self._drop_head()
 
@@ -541,7 +553,7 @@ class QueueMachine:
     def _meet_deadline(self) -> None:
         """Do everything that is due by now."""
         s = self.state
-        self._die(DeathReason.EXPIRED, s.ready.expire(s.now))
+        self._expire_ready()
         for stored in s.delayed.take(s.now):
             if stored.expires_at <= s.now:
                 self._die(DeathReason.EXPIRED, [stored])
@@ -559,6 +571,13 @@ class QueueMachine:
             self._tell_active()
         if s.ready.count:
             self._hand_out()
+
+    def _expire_ready(self) -> None:
+        s = self.state
+        if s.ready.soonest <= s.now and self._expiring:
+            expired = s.ready.expire(s.now, self._expiring)
+            self._expiring -= len(expired)
+            self._die(DeathReason.EXPIRED, expired)
 
     def _time_out(self, consumer: Consumer) -> None:
         """Take away what it should have settled by now."""

@@ -73,15 +73,16 @@ class Ready:
         self.size -= stored.size
         return stored
 
-    def expire(self, now: int) -> list[Stored]:
-        """Take out what has expired, wherever it is; what came back first, then the highest priority."""
+    def expire(self, now: int, rows_max: int) -> list[Stored]:
+        """Take out what has expired, wherever it is; what came back first, then the highest priority. If that is more than
+        `rows_max`, the rest is still here, and `soonest` says so."""
         if self.soonest > now:
             return []
-        expired = self.returned.expire(now)
+        expired = self.returned.expire(now, rows_max)
         self.soonest = self.returned.soonest()
         for lane in reversed(self.lanes):
             if lane is not None:
-                expired += lane.expire(now)
+                expired += lane.expire(now, rows_max - len(expired))
                 self.soonest = min(self.soonest, lane.soonest())
                 self._mark(lane)
         for stored in expired:

@@ -51,12 +51,13 @@ class Returned:
         self._heap[0] = (rank, stored.part(limit, stored.length - limit))
         return stored.part(0, limit)
 
-    def expire(self, now: int) -> list[Stored]:
-        expired = [stored for stored in self if stored.expires_at <= now]
+    def expire(self, now: int, rows_max: int) -> list[Stored]:
+        """Take out the first ones that have expired."""
+        expired = sorted(ranked for ranked in self._heap if ranked[1].expires_at <= now)
         if expired:
-            self._heap = [ranked for ranked in self._heap if ranked[1].expires_at > now]
+            self._heap = [ranked for ranked in self._heap if ranked[1].expires_at > now] + expired[rows_max:]
             heapify(self._heap)
-        return expired
+        return [stored for _, stored in expired[:rows_max]]
 
     def soonest(self) -> int:
         return min((stored.expires_at for _, stored in self._heap), default=NEVER)

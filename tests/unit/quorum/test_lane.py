@@ -55,8 +55,11 @@ def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
                     model[0] = model[0].part(limit, model[0].length - limit)
         elif choice < 0.97:
             now += random.randint(0, 30)
-            assert lane.expire(now) == [stored for stored in model if stored.expires_at <= now]
-            model = [stored for stored in model if stored.expires_at > now]
+            limit = random.choice((1, 3, BLOCK_ROWS, 1 << 30))
+            due = [stored for stored in model if stored.expires_at <= now][:limit]
+            assert lane.expire(now, limit) == due
+            gone = set(due)
+            model = [stored for stored in model if stored not in gone]
             assert lane.soonest() <= min((stored.expires_at for stored in model), default=NEVER)
         else:
             again = Lane(0)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.queue_type import Outcome
+from quorum import machine as machine_module
 from quorum.commands import Answer, Consume, DeadSettled, Gap, Got, Piece, SessionKey, Settle, Tick, encode, entry_head
 from quorum.effects import Deliver
 from quorum.machine import TIME_MS_MAX
-from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, restored
+from quorum.rules import DeadLetters, Rules
+from raft.messages import Entry, EntryKind
+from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, kinds, restored
 
 
 def test_a_run_goes_out_whole_and_is_settled_by_ranges() -> None:
@@ -112,3 +117,37 @@ def test_numbers_beyond_all_measure_are_refused_or_cut() -> None:
     world.publish(3, sequence=2)
     assert world.machine.state.now == TIME_MS_MAX
     restored(world.machine)
+
+
+def test_more_than_may_expire_in_one_entry_takes_several_ticks_and_is_given_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine_module, "EXPIRED_MAX", 3)
+    world = QueueWorld(Rules(dead_letters=DeadLetters.AT_MOST_ONCE))
+    for _ in range(10):
+        world.publish(expiration_ms=50)
+    world.publish()
+    world.now += 60
+    assert world.get(1) is not None  # three expire on the way, and all before it are passed over
+    assert world.dead() == [("expired", name) for name in range(10)]
+
+    for _ in range(10):
+        world.publish(expiration_ms=50)
+    world.now += 60
+    ticks = 0
+    while world.machine.deadline is not None and world.machine.deadline <= world.now:
+        again = restored(world.machine)
+        world.say(Tick())
+        again.apply([Entry(world.index, 1, EntryKind.COMMAND, entry_head(world.now) + encode(Tick()))])
+        assert again.state_digest() == world.machine.state_digest()
+        ticks += 1
+    assert ticks == 4
+    assert world.dead() == [("expired", name) for name in range(11, 21)]
+
+    for _ in range(10):
+        world.publish(expiration_ms=50)
+    world.publish()
+    world.now += 60
+    world.consume(2, 1)
+    assert [kind for kind in kinds(world.take()) if kind == "Deliver"] == ["Deliver"]
+    assert list(world.held(2).values()) == [31]
