@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from node import peer_calls
 from node.peer_calls import (
     CALLS,
     CLASSIC,
@@ -212,6 +213,7 @@ def test_a_letter_that_is_none_ends_the_link(letter: bytes, why: str) -> None:
         nodes.two.receive(1, letter)
 
 
+@settings(deadline=None)
 @given(letter=st.binary(max_size=200), kind=st.sampled_from([CALLS, 0, 1, 7]))
 def test_whatever_the_bytes_are_they_are_heard_or_refused(letter: bytes, kind: int) -> None:
     nodes = Pair()
@@ -222,23 +224,29 @@ def test_whatever_the_bytes_are_they_are_heard_or_refused(letter: bytes, kind: i
     assert kind == CALLS
 
 
+SMALL_BYTES = 200  # of parts and letters
+SIZES = [SMALL_BYTES - 1, SMALL_BYTES, SMALL_BYTES + 1, 2 * SMALL_BYTES, 5 * SMALL_BYTES + 5]
 SAYS = st.lists(
     st.tuples(
         st.sampled_from(["tell", "ask", "turn"]),
         st.sampled_from([CLASSIC, QUORUM]),
-        st.one_of(
-            st.binary(max_size=40),
-            st.sampled_from([PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES, 2 * PART_BYTES + 5]).map(
-                bytes
-            ),
-        ),
+        st.one_of(st.binary(max_size=40), st.sampled_from(SIZES).map(bytes)),
     ),
     max_size=12,
 )
 
 
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_calls, "PART_BYTES", SMALL_BYTES)
+    monkeypatch.setattr(peer_calls, "LETTER_BYTES", SMALL_BYTES)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(says=SAYS)
-def test_all_that_is_said_is_heard_whole_once_and_in_order(says: list[tuple[str, int, bytes]]) -> None:
+def test_all_that_is_said_is_heard_whole_once_and_in_order(
+    small_parts: None, says: list[tuple[str, int, bytes]]
+) -> None:
     network = MemoryNetwork()
     one, two = network.join(1), network.join(2)
     network.connect_all()
