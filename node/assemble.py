@@ -34,14 +34,15 @@ from front.web.server import WebServer
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher
 from node.auth import Verifier
-from node.background import Threads
+from node.background import Inline, Threads
+from node.catalog_fetch import fetch_catalog
+from node.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.cluster import Cluster
 from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
-from node.lost_nodes import LostNodes
 from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember
@@ -99,21 +100,17 @@ class Node:
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
         identity, peers = await self._take_place(disk)
-        metadata = self._open_catalog(disk, loop)
-        self._undo.push_async_callback(lambda: answered(metadata.flushed()))
+        peers.enter(PeerIdentity(identity.number, identity.incarnation, identity.cluster_id))
+        calls = PeerCalls(peers.links, loop, logger)
+        metadata = await self._open_catalog(disk, loop, identity.place, peers, calls)
         classic = self._open_log(disk, loop, metadata.catalog, identity)
         self.place = place = identity.place
-        peers.enter(PeerIdentity(place.number, place.incarnation, place.cluster_id))
-        calls = PeerCalls(peers.links, loop, logger)
         self.member = member = MetadataMember(place, self.raft, metadata.machine)
         self.groups = groups = self._join_groups(place, peers, loop)
         group = MetadataGroup(groups, lambda: disk_nodes(metadata.catalog))
         metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
         member.begin()
         member.take_part(groups)
-        self._lost_nodes = LostNodes(
-            place.number, metadata.catalog, reached=groups.trusts, leads=lambda: group.leads, submit=metadata.submit
-        )
 
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords")
         self._undo.callback(password_threads.close)
@@ -189,14 +186,29 @@ class Node:
         self._undo.push_async_callback(peers.stop)
         await peers.listen()
         await take_place(config, identity, peers, random_bytes)
+        if identity.kind == RAM:
+            identity.renew_disk(self._clock.wall_ms())  # what its members promise is forgotten with each process
         return identity, peers
 
-    def _open_catalog(self, disk: OsDisk, loop: asyncio.AbstractEventLoop) -> ClusterMetadata:
-        """What this node knows of it without asking anybody."""
-        thread = Threads(loop, 1, "leveret-metadata")
+    async def _open_catalog(
+        self, disk: OsDisk, loop: asyncio.AbstractEventLoop, place: Place, peers: PeerSide, calls: PeerCalls
+    ) -> ClusterMetadata:
+        """What this node knows of it without asking anybody; if that is nothing, what the others know."""
         store = LmdbStore(disk.path(names.CATALOG_DIRECTORY))
-        self.metadata = metadata = ClusterMetadata(Catalog(), store, thread)
+        if place.kind == RAM:
+            store.commit(replacement(store, {IN_MEMORY_KEY: b""}))  # what it had as a disk node would only grow old
+            store.close()
+            self.metadata = ClusterMetadata(Catalog(), NothingKept(), Inline())
+        else:
+            self.metadata = ClusterMetadata(Catalog(), store, Threads(loop, 1, "leveret-metadata"))
+        metadata = self.metadata
+        metadata.on_failed = self._process.stop
         self._undo.callback(metadata.close)
+        self._undo.push_async_callback(lambda: answered(metadata.flushed()))
+        if place.others and not metadata.machine.position.applied:
+            # Without it, what lives here would be taken for rubbish. One that never had it may have a vote that is waited for.
+            may_have_queues = place.kind == RAM or store.get(IN_MEMORY_KEY) is not None
+            await fetch_catalog(place, peers, calls, metadata.machine, None if may_have_queues else ENTER_S)
         return metadata
 
     def _open_log(
@@ -499,7 +511,6 @@ class Node:
             quorum.tick(now)
             self.raft.tick(now)
             self.metadata.tick()
-            self._lost_nodes.tick(self._clock.monotonic())
             if log.failed is None:
                 log.flush_lazy()
             amqp.request_turn()

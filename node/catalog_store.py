@@ -3,6 +3,7 @@
     key      one letter for the kind of record | BLAKE2b (16 bytes) of what names it    names are longer than keys may be
     value    the record as broker/catalog_commands.py writes it
     "head"   msgpack array: applied, the catalog's head as a record, sessions as a map of node -> [incarnation, number]
+    "in memory"   nothing: this was a RAM node last, and there is nothing else here until it has a catalog as a disk node
 
 `applied` is the index of the last entry of the metadata log that these rows stand on. It is written in the same transaction as
 the records that the entry changed, so a start has whole entries, however it was ended. Entries up to there change nothing
@@ -39,6 +40,7 @@ from storage.errors import StorageError
 from storage.lmdb_store import Change, Store
 
 HEAD_KEY = b"head"
+IN_MEMORY_KEY = b"in memory"
 
 LETTERS: dict[type[Any], bytes] = {
     NodeRecord: b"N",

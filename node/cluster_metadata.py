@@ -68,6 +68,7 @@ class ClusterMetadata(Watcher):
         position = catalog_store.load(store, catalog)
         self.machine = CatalogMachine(catalog, position, self)
         self._keeper = Keeper(store, background, self._kept)
+        self.on_failed: Callable[[str], None] = logger.error  # told when somebody could not follow what was applied
         self._subscribers: list[OnApplied] = []
         self._node = 0
         self._incarnation = 0
@@ -174,7 +175,11 @@ class ClusterMetadata(Watcher):
         for outcome in outcomes:
             mine = outcome.origin.node == self._node and outcome.origin.incarnation == self._incarnation
             if outcome.verdict is Verdict.DONE:
-                self._tell(outcome, mine)
+                try:
+                    self._tell(outcome, mine)
+                except Exception as error:  # what this node serves would not be what is declared any more
+                    self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
+                    raise
             missed |= mine and outcome.verdict is Verdict.MISSED
         if missed and self._courier is not None:
             self._courier.send_again()
@@ -219,9 +224,12 @@ class ClusterMetadata(Watcher):
         if payload[:1] == bytes((SUBMIT,)):
             self._serve_submit(node, decode_submit(payload), answer)
         elif payload == bytes((FETCH,)):
-            answer(list(State(self.catalog, self.machine.position)))
+            self._group.read(lambda error: answer(self._whole() if error is None else NOT_TAKEN))
         else:
             raise BadBytes(f"node {node} asks {payload[:1].hex() or 'nothing'} of the catalog, which is no request")
+
+    def _whole(self) -> Sequence[bytes]:
+        return [TAKEN, *State(self.catalog, self.machine.position)]
 
     def _serve_submit(self, node: NodeId, entries: Sequence[bytes], answer: Answer) -> None:
         for entry in entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from raft.driver import Driver, OnResults
+from raft.driver import Driver, OnRead, OnResults
 from raft.errors import NotLeader
 from raft.groups import NoSuchGroup
 from raft.messages import NodeId, node_of
@@ -22,6 +22,8 @@ class Groups(Protocol):
     def driver(self, group: int) -> Driver: ...
 
     def propose(self, group: int, commands: Sequence[bytes], on_results: OnResults) -> None: ...
+
+    def read(self, group: int, on_read: OnRead) -> None: ...
 
     def trusts(self, node: NodeId) -> bool: ...
 
@@ -57,6 +59,13 @@ class MetadataGroup:
             self._groups.propose(METADATA_GROUP, commands, on_results)
         except NoSuchGroup:
             on_results(None, NotLeader(0))
+
+    def read(self, on_read: OnRead) -> None:
+        """Be told when the catalog here has everything that was committed before."""
+        try:
+            self._groups.read(METADATA_GROUP, on_read)
+        except NoSuchGroup:
+            on_read(NotLeader(0))
 
     def voters(self) -> Sequence[NodeId]:
         status = self.status()

@@ -3,6 +3,8 @@
 Usually the store has it. Otherwise a node begins as a learner that nobody knows, under a number that was never heard of; the
 leader takes it in. Only the founder of a cluster begins with a vote.
 
+A RAM node's member is in memory, and another one with each process.
+
 A node that keeps the catalog alone has nobody to repair it. When its log has lost something, it founds the group anew, as
 another member, on the catalog that its store holds: nobody was told of an entry that is not in there. The same is done for a
 catalog that was kept before there were clusters.
@@ -23,6 +25,7 @@ from raft.errors import Damaged
 from raft.group_records import Identity
 from raft.groups import Groups
 from raft.live_entries import NONE_LIVE
+from raft.memory_log_store import MemoryLogStore
 from raft.messages import MemberId, Membership, SnapshotMeta, member_id, shown
 from raft.node_log import RaftStore
 from raft.ready import Facts
@@ -61,6 +64,10 @@ class MetadataMember:
 
     def begin(self) -> None:
         """See that the store has a member that can go on."""
+        if self._place.kind != DISK:
+            if METADATA_GROUP in self._raft.stores:  # from when this was a disk node
+                self._raft.remove_group(METADATA_GROUP)
+            return
         raft, applied = self._raft, self._machine.position.applied
         store = raft.stores.get(METADATA_GROUP)
         me = member_id(self._place.number, self._place.disk_id)
@@ -90,6 +97,11 @@ class MetadataMember:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
 
     def _add(self) -> None:
+        if self._place.kind != DISK:
+            me = member_id(self._place.number, self._place.disk_id)
+            memory = MemoryLogStore(METADATA_GROUP, logger.error)
+            self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
+            return
         store = self._raft.group(METADATA_GROUP)
         settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
         try:

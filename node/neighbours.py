@@ -10,12 +10,23 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import Logger
+from typing import Protocol
 
 from node.identity import KnownNode
 from node.peer_dialer import Dialer
+from node.peer_link import Ears
 from node.peer_side import PeerSide
-from raft.groups import Groups
 from raft.messages import NodeId
+
+
+class Groups(Ears, Protocol):
+    """What is needed of raft/groups.py."""
+
+    def add_node(self, node: NodeId) -> None: ...
+
+    def remove_node(self, node: NodeId) -> None: ...
+
+    def trusts(self, node: NodeId) -> bool: ...
 
 
 @dataclass(slots=True)

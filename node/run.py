@@ -150,8 +150,10 @@ class Ending:
             self._wanted.set()
 
     def stop_by_signal(self, name: str) -> None:
-        if not self._wanted.is_set():
+        """Also while it stops in order to begin again: then it does not."""
+        if not self._wanted.is_set() or self.restarts is not None:
             logger.info("stopping: %s", name)
+            self.restarts = None
             self._wanted.set()
 
     def task_ended(self, task: asyncio.Task[None]) -> None:

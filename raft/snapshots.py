@@ -32,7 +32,7 @@ from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, StorageError
 from storage.names import RAFT_DIRECTORY, group_incoming, group_snapshot, temporary
 from storage.record import HEADER_BYTES, Kind, Record, encode
-from storage.record_reader import record_at
+from storage.record_reader import Bytes, BytesInMemory, record_at
 
 STATE_BYTES = 1 << 18  # in one record
 
@@ -139,6 +139,20 @@ def read_whole(disk: Disk, name: str, group: int) -> tuple[SnapshotMeta, LiveEnt
     return meta, live, size
 
 
+def state_in(stream: bytes, group: int, meta: SnapshotMeta) -> bytes:
+    """The machine's state in a snapshot as it is sent, of a machine that leaves nothing in the log. Raises Corrupt."""
+    file, name = BytesInMemory(stream), "a snapshot in memory"
+    found = _head(file, name, group, len(stream))
+    if found.meta != meta or found.live.count:
+        raise Corrupt(
+            name, 0, found.state_at, f"it is snapshot {found.meta} with {found.live.count} entries, not {meta}"
+        )
+    parts, end = _state(file, name, group, found.state_at, len(stream))
+    if end != len(stream):
+        raise Corrupt(name, end, len(stream) - end, "there is something behind its end")
+    return b"".join(parts)
+
+
 def _open(disk: Disk, name: str) -> File:
     try:
         return disk.open(name)
@@ -146,7 +160,7 @@ def _open(disk: Disk, name: str) -> File:
         raise Corrupt(name, 0, 0, "the file is missing") from error
 
 
-def _head(file: File, name: str, group: int, size: int) -> Head:
+def _head(file: Bytes, name: str, group: int, size: int) -> Head:
     record, data = _next(file, name, group, 0, size, Kind.RAFT_SNAPSHOT)
     live_record, live_data = _next(file, name, group, len(data), size, Kind.RAFT_LIVE)
     try:
@@ -161,7 +175,7 @@ def _head(file: File, name: str, group: int, size: int) -> Head:
     return Head(meta, live, len(data) + len(live_data))
 
 
-def _state(file: File, name: str, group: int, at: int, size: int) -> tuple[list[bytes], int]:
+def _state(file: Bytes, name: str, group: int, at: int, size: int) -> tuple[list[bytes], int]:
     """The parts of the state, and the position behind the end record."""
     parts: list[bytes] = []
     length = 0
@@ -176,7 +190,7 @@ def _state(file: File, name: str, group: int, at: int, size: int) -> tuple[list[
         length += record[6] - record[5]
 
 
-def _next(file: File, name: str, group: int, at: int, size: int, *kinds: Kind) -> tuple[Record, bytes]:
+def _next(file: Bytes, name: str, group: int, at: int, size: int, *kinds: Kind) -> tuple[Record, bytes]:
     record, data = record_at(file, name, at, size)
     if record[0] not in kinds or record[3] != group:
         raise Corrupt(name, at, len(data), f"a record of kind {record[0]} and group {record[3]} is not expected here")

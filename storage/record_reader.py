@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from storage.disk import File
+from typing import Protocol
+
 from storage.errors import Corrupt
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, Record, payload_length, scan
 
 
-def record_at(file: File, name: str, position: int, end: int) -> tuple[Record, bytes]:
+class Bytes(Protocol):
+    """What is read of a file, whether it is one or lies in memory."""
+
+    def read_at(self, offset: int, size: int) -> bytes: ...
+
+    def size(self) -> int: ...
+
+
+class BytesInMemory:
+    """Fulfils Bytes."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return self._content[offset : offset + size]
+
+    def size(self) -> int:
+        return len(self._content)
+
+
+def record_at(file: Bytes, name: str, position: int, end: int) -> tuple[Record, bytes]:
     """The record that begins here, and the bytes its positions refer to; they end before `end`. Raises Corrupt."""
     header = file.read_at(position, HEADER_BYTES)
     length = HEADER_BYTES + (payload_length(header) if len(header) == HEADER_BYTES else 0)

@@ -90,8 +90,8 @@ class MemoryCalls:
         later = self._node.world.loop.call_later
 
         def answered(answer: Payload) -> None:
-            assert isinstance(answer, bytes)
-            later(CALL_S, lambda: self._node.alive and on_answer(answer if other.alive else None))
+            said = answer if isinstance(answer, bytes) else b"".join(answer)
+            later(CALL_S, lambda: self._node.alive and on_answer(said if other.alive else None))
 
         def arrive() -> None:
             if not other.alive or self._node.world.cut(self._node.number, node):

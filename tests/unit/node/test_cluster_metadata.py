@@ -18,7 +18,9 @@ from broker.catalog_commands import (
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
-from node.metadata_courier import TIMEOUT_S
+from node.catalog_state import decode_state
+from node.metadata_courier import FETCH, NOT_TAKEN, TAKEN, TIMEOUT_S
+from node.peer_calls import METADATA
 from raft.driver import SnapshotRules
 from raft.ready import Role
 from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
@@ -191,6 +193,28 @@ def test_a_node_that_skips_entries_tells_the_difference(world: MetadataWorld) ->
     assert ("DeclareQueue", "kept") not in names
     assert {"PutUser", "PutPolicy"} <= {kind for kind, _ in names}
     agreed(world)
+
+
+def test_only_who_leads_a_majority_gives_the_catalog_away(world: MetadataWorld) -> None:
+    leader, node = world.leader_node(), world.follower()
+    node.submit(DeclareQueue("/", "q"))
+    world.run(0.1)
+    answers: list[bytes | None] = []
+    for asked in world.alive():
+        node.calls.ask(asked.number, METADATA, bytes((FETCH,)), answers.append)
+        world.run(0.2)
+    taken = [answer for answer in answers if answer is not None and answer[:1] == TAKEN]
+    assert len(taken) == 1 and answers.count(NOT_TAKEN) == 2
+    position, head, records = decode_state(taken[0][1:])
+    assert (position, head) == (leader.metadata.machine.position, leader.metadata.catalog.head)
+    assert sorted(map(repr, records)) == described(leader.metadata.catalog)["records"]
+    for other in world.alive():
+        if other is not leader and other is not node:
+            other.kill()
+    world.cut = lambda sender, receiver: True
+    node.calls.ask(leader.number, METADATA, bytes((FETCH,)), answers.append)
+    world.run(2.0)
+    assert answers[-1] is None
 
 
 def test_a_command_too_large_for_an_entry_is_refused(world: MetadataWorld) -> None:

@@ -178,13 +178,22 @@ def test_a_catalog_from_before_there_were_clusters_is_founded_upon() -> None:
 def test_a_node_that_is_not_alone_begins_as_a_learner_that_nobody_knows() -> None:
     for place in (
         replace(PLACE, number=2, founds=False, others=(OTHER,)),
-        replace(PLACE, kind=RAM, founds=False),
         replace(PLACE, founds=False, others=(OTHER,)),
     ):
         world = AloneWorld(place)
         store = world.begun.store.group(METADATA_GROUP)
         assert store.member == member_id(place.number, 10)
         assert [membership for _, membership in store.memberships()] == [Membership(())]
+
+
+def test_a_ram_node_begins_in_memory_and_gives_up_what_it_had_as_a_disk_node() -> None:
+    world = founded()
+    world.place = replace(PLACE, kind=RAM, disk_id=11, founds=False)
+    world.begun.kill()
+    world.restart(1)
+    assert METADATA_GROUP not in world.begun.store.stores
+    driver = world.begun.groups.driver(METADATA_GROUP)
+    assert (driver.me, driver.applied) == (member_id(1, 11), 0)
 
 
 def test_who_keeps_the_catalog_alone() -> None:

@@ -70,6 +70,19 @@ def test_a_signal_is_a_clean_end_and_a_later_failure_does_not_change_that() -> N
     assert asyncio.run(work()) == 0
 
 
+def test_a_signal_ends_a_process_that_stops_in_order_to_begin_again() -> None:
+    """It was lost, and whoever had sent it waited for a process that ran on."""
+
+    async def both() -> None:
+        ending = Ending()
+        ending.restart("as a ram node")
+        ending.stop_by_signal("SIGTERM")
+        await asyncio.wait_for(ending.wait(), 5)
+        assert ending.restarts is None and ending.exit_code == run.EXIT_OK
+
+    asyncio.run(both())
+
+
 def test_a_task_that_ends_stops_the_node_and_a_cancelled_one_does_not() -> None:
     async def fail() -> None:
         raise ValueError("out of order")
