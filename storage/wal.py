@@ -53,6 +53,7 @@ class LogEnd(NamedTuple):
     file_number: int  # 0: there is no log yet
     offset: int
     commit: int  # the last one that left a mark
+    unmarked: bool = False  # records stand there that no mark vouches for
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class LogCore:
         self.log_id = log_id
         self.file_bytes_max = file_bytes_max
         self.commits = GroupCommit(end.commit + 1)
-        self.unmarked = False  # records are durable that no mark vouches for yet
+        self.unmarked = end.unmarked  # records are durable that no mark vouches for yet
         self._durable_file = end.file_number  # everything before this file and offset is fsynced, or will be when
         self._durable_offset = end.offset  # the gathering commit is written
         self._in_flight: Commit | None = None

@@ -51,6 +51,7 @@ class LogFileReader:
     position: int  # everything before it was given, or was passed over
     commit: int | None  # the last one whose mark was read; None: any may come next
     why: str  # why reading stopped at `position`
+    unmarked: bool  # records were given that no mark read so far vouches for
     started: bool  # whether anything in it shows that a commit was written here
     previous_end: int | None  # where the log ended in the file before, as this one knows
 
@@ -59,6 +60,7 @@ class LogFileReader:
         self.position = 0
         self.commit = None
         self.why = ""
+        self.unmarked = False
         self._log_id = log_id
         self._chunk_bytes = max(chunk_bytes, MARK_BYTES)
         self._file = disk.open(name)
@@ -84,6 +86,7 @@ class LogFileReader:
             self.position += stop
             theirs = [record for record in records if record[0] >= FIRST_KIND_OF_WRITERS]
             if theirs:
+                self.unmarked |= records[-1][0] >= FIRST_KIND_OF_WRITERS
                 yield Chunk(self.number, base, theirs, buffer)
             if problem:
                 self.why = problem
@@ -153,6 +156,7 @@ class LogFileReader:
             if self.commit is not None and self.commit != follows:
                 return f"a mark of commit {mark.commit} follows commit {self.commit}"
             self.commit = mark.commit
+            self.unmarked = not mark.begins_commit
             return ""
         roll = decode_roll(payload) if kind == Kind.ROLL else None
         if roll is None or place != 0 or not self._is_head(roll):

@@ -11,9 +11,10 @@ marks (see storage/record.py) decide what that means:
   `finish` cuts it off. Whole records before that point are kept: they were written by us, at this place.
 
 Three limits of what can be known. The last commit before a crash has no later mark, so its damage looks torn; the writer
-therefore adds a mark soon after it falls idle, and when it closes. Files that are missing at the end of the log leave no
-trace in it. And a whole record that the device wrote in the place of others, ending where they do, is still a record:
-whoever replays checks that the indexes of each writer go on as they should.
+therefore adds a mark soon after it falls idle, when it closes, and, where a start finds the end of the log without one, soon
+after that start. Files that are missing at the end of the log leave no trace in it. And a whole record that the device wrote
+in the place of others, ending where they do, is still a record: whoever replays checks that the indexes of each writer go on
+as they should.
 
 After `finish` the last file ends exactly behind its last record, durably, and the log goes on in a new file. So old bytes
 never stand behind new ones, and a crash during any of this changes nothing: replay again gives the same.
@@ -114,7 +115,7 @@ class Replay:
                 yield from self._read_file(reader, end, durable=number < last)
                 commit = reader.commit
         if last:
-            self._end = LogEnd(last, readers[last].position, commit or 0)
+            self._end = LogEnd(last, readers[last].position, commit or 0, readers[last].unmarked)
             self.torn_bytes += readers[last].used_bytes()
         elif first == 1:
             self._end = LogEnd(0, 0, 0)  # nothing was ever promised here

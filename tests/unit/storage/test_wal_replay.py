@@ -12,7 +12,7 @@ import pytest
 from storage.errors import Corrupt, StorageError
 from storage.names import LOG_DIRECTORY, LOG_FACTS, log_file
 from storage.record import HEADER_BYTES, MARK_BYTES, ROLL_BYTES, Mark, Roll, encode, encode_mark, encode_roll
-from storage.wal import MARK_EVERY_BYTES
+from storage.wal import MARK_EVERY_BYTES, LogEnd
 from tests.sim.disk import Fault, SimDisk, fault_at
 from tests.unit.storage.log_world import KIND, LOG_ID, Entry, Log, log_files, open_log, recover
 
@@ -46,7 +46,7 @@ def is_subsequence(part: list[Entry], whole: list[Entry]) -> bool:
 
 def test_an_empty_directory_is_a_new_log() -> None:
     recovered = recover(SimDisk())
-    assert recovered.entries == [] and recovered.end == (0, 0, 0)
+    assert recovered.entries == [] and recovered.end == LogEnd(0, 0, 0)
 
 
 def test_a_log_comes_back_whole_with_any_chunk_size() -> None:

@@ -12,13 +12,14 @@ from storage.disk import File
 from storage.errors import Corrupt, DiskFailed
 from storage.names import log_file
 from storage.os_disk import OsDisk
-from storage.wal import LogCore, LogEnd
+from storage.record import HEADER_BYTES
+from storage.wal import MARK_EVERY_BYTES, LogCore, LogEnd
 from storage.wal_facts import load_or_create
 from storage.wal_new_file import SLICE_BYTES
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
-from tests.unit.storage.log_world import KIND, LOG_ID, log_files, open_log, recover
+from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
 
 def test_what_is_appended_in_one_round_of_the_loop_shares_one_commit() -> None:
@@ -53,6 +54,57 @@ def test_an_idle_log_gets_one_mark_that_vouches_for_its_last_commit_and_then_res
         log.writer.flush_lazy()
         log.loop.run_soon()
         assert log.writer.durable == before + expected
+
+
+def rests_after(log: Log, ticks: int) -> bool:
+    """Whether it commits something at each of these, and nothing at the next."""
+    for expected in [1] * ticks + [0]:
+        before = log.writer.durable
+        log.writer.flush_lazy()
+        log.loop.run_soon()
+        if log.writer.durable != before + expected:
+            return False
+    return True
+
+
+def test_a_log_that_rests_since_its_start_gets_a_mark_for_the_last_commit_of_the_run_before() -> None:
+    """Simulator, seed 609246: that commit was acknowledged, one bit of it rotted a start later, and it was cut off as torn."""
+    log = open_log()
+    log.append(1, b"first")
+    log.loop.run_soon()
+    location = log.writer.append(KIND, 7, 2, [b"last, and acknowledged"])
+    log.loop.run_soon()
+    log.disk.kill()
+    again = open_log(log.disk)
+    assert rests_after(again, 1)
+    again.disk.kill()
+    again.disk.flip_bit(log_file(1), location.offset * 8)
+    assert [damage.file_number for damage in recover(again.disk, salvage=True).damage] == [1]
+
+
+def test_a_log_that_ends_with_a_mark_gets_no_other_one_at_each_start() -> None:
+    log = open_log()
+    log.append(1, b"x")
+    log.loop.run_soon()
+    log.writer.close()
+    for _ in range(2):
+        log.disk.kill()
+        log = open_log(log.disk)
+        assert rests_after(log, 0)
+    assert rests_after(open_log(), 0)
+
+
+def test_a_large_commit_of_which_a_start_finds_half_gets_a_mark_though_one_of_its_own_is_the_last_record() -> None:
+    log = open_log(file_bytes_max=1 << 20)
+    for index in range(3):
+        location = log.writer.append(KIND, 7, index, [bytes(MARK_EVERY_BYTES)])
+    log.loop.run_soon()
+    log.disk.kill()
+    content = log.disk.content(log_file(1))
+    log.disk.overwrite(log_file(1), content[: location.offset - HEADER_BYTES])
+    again = open_log(log.disk)
+    assert again.recovered.end.offset == location.offset - HEADER_BYTES
+    assert rests_after(again, 1)
 
 
 def test_a_payload_is_read_while_gathering_when_durable_and_after_a_restart() -> None:
