@@ -121,14 +121,14 @@ class Twin:
         self._pending: deque[tuple[int, Step]] = deque()  # by ticket of the log: between durable and now
         self._unvouched: deque[tuple[int, Step]] = deque()  # between vouched and durable
         self.votes: dict[int, MemberId] = {}  # by term, that were fsynced
-        self.stand_on(state)
+        self.stand_on(state, state.copy())
 
-    def stand_on(self, state: LogModel) -> None:
-        """A start found this, and made it durable."""
-        self.now, self.durable, self.vouched = state, state.copy(), state.copy()
+    def stand_on(self, state: LogModel, vouched: LogModel) -> None:
+        """A start found this, and made it durable. Until its first commit no mark stands behind more of it than before."""
+        self.now, self.durable, self.vouched = state, state.copy(), vouched
         self.votes = {state.facts.term: state.facts.vote}
         self._pending.clear()
-        self._unvouched.clear()
+        self._unvouched = deque([(0, BecomeAnother(state.copy()))])
 
     def append(self, ticket: int, facts: Facts | None, entries: list[Entry]) -> None:
         if facts is not None:

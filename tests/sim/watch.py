@@ -420,7 +420,7 @@ class Watch:
         invariants.no_gaps(book, found)
         invariants.nothing_unwritten_is_recovered(book, found)
         self._judge_recovered(site, book, twin, found)
-        self._settle(book, twin, found)
+        self._settle(book, twin, found, self._vouched(site, twin, found))
 
     def _judge_recovered(self, site: Site, book: Book, twin: Twin, found: LogModel) -> None:
         old = twin.durable.member
@@ -438,14 +438,21 @@ class Watch:
             if index:
                 invariants.acknowledged_is_recovered(book, found, index, term)
 
-    def _settle(self, book: Book, twin: Twin, found: LogModel) -> None:
+    @staticmethod
+    def _vouched(site: Site, twin: Twin, found: LogModel) -> LogModel:
+        """What is surely noticed when it is damaged before the first commit of this start."""
+        if found.member not in (twin.durable.member, twin.now.member):
+            return found.copy()  # the start has moved all that it kept out of the log, durably
+        return LogModel(found.member) if site.rolled_back else twin.vouched
+
+    def _settle(self, book: Book, twin: Twin, found: LogModel, vouched: LogModel) -> None:
         """What was found is what this member is from now on."""
         member = twin.durable.member
         if found.member != member or found.last < twin.durable.last or found.facts < twin.durable.facts:
             self._forgive(book, member, found)
         if found.member != member and twin.now.member != found.member:
             book.twins[member] = Twin(twin.node, twin.group, twin.durable.copy())
-        twin.stand_on(found)
+        twin.stand_on(found, vouched)
         book.twins[found.member] = twin
 
     def _forgive(self, book: Book, member: MemberId, found: LogModel) -> None:
