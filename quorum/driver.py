@@ -94,6 +94,7 @@ class QuorumQueues:
         self._looking: dict[QuorumQueue, None] = {}  # for a leader
         self._look_timer: Timer | None = None
         self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
+        self._leaving: dict[QuorumQueue, int] = {}  # whose member was removed while it led: how often others were asked
         self._check_at = 0
         self.administration = Administration(self)
         calls.serve(QUORUM_TOPIC, self._heard)
@@ -131,6 +132,7 @@ class QuorumQueues:
         del self.queues[queue.group]
         for some in (self._leading, self._looking, self._attending):
             some.pop(queue, None)
+        self._leaving.pop(queue, None)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
@@ -205,6 +207,27 @@ class QuorumQueues:
         if is_named and queue.member is None and queue.group not in self._store.stores:
             self._take_part(queue, founds=False)
         elif not is_named:
+            self._leave(queue)
+
+    def _leave(self, queue: QuorumQueue) -> None:
+        """The member here was removed. If it led, it stays until another one says that it leads: the others may still believe
+        in it, and only it can tell them."""
+        driver = queue.way.driver
+        if driver is None or driver.leader_node not in (0, self.key.node):
+            self._drop_member(queue)
+            return
+        others = [node for node in queue.member_nodes() if self.calls.connected(node)]
+        if others:
+            turn = self._leaving.get(queue, 0)
+            letter = letters.attend(queue.group, self.key.incarnation, ())
+            self.calls.ask(others[turn % len(others)], QUORUM_TOPIC, letter, partial(self._may_leave, queue))
+        self._leaving[queue] = self._leaving.get(queue, 0) + 1
+
+    def _may_leave(self, queue: QuorumQueue, data: bytes | None) -> None:
+        if queue not in self._leaving or letters.status_of(data) is not Status.DONE:
+            return
+        del self._leaving[queue]
+        if not queue.deleted and self.key.node not in queue.member_nodes():
             self._drop_member(queue)
 
     def damaged(self, group: int) -> None:
@@ -275,6 +298,11 @@ class QuorumQueues:
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
+        for queue in list(self._leaving):
+            if self.key.node in queue.member_nodes() or queue.member is None:
+                del self._leaving[queue]
+            else:
+                self._leave(queue)
         for queue in list(self._leading):
             if queue.leading is not None:
                 queue.leading.check(now)

@@ -244,6 +244,14 @@ def decode_admin_answer(answer: bytes) -> tuple[Status, int, str]:
         raise BadLetter(f"an answer to ADMIN of {len(answer)} bytes: {error}") from error
 
 
+def status_of(answer: bytes | None) -> Status | None:
+    """None: there is no answer, or none that is understood here."""
+    try:
+        return None if answer is None else decode_answer(answer).status
+    except BadLetter:
+        return None
+
+
 def with_bodies(results: Sequence[Result], bodies: Iterable[Body]) -> Sequence[Result | Fetched]:
     found = iter(bodies)
     return [Fetched(result, next(found)) if type(result) is Got else result for result in results]

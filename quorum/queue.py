@@ -108,7 +108,7 @@ class QuorumQueue(Owner):
         self._effects.clear()
         for subscription in self.subscriptions.values():
             subscription.take_back()
-        if self.subscriptions:
+        if self.subscriptions or self.departed:
             self.attend()
 
     def leading_changed(self) -> None:

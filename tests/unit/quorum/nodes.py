@@ -140,7 +140,8 @@ class QuorumNode:
         self.store.repair(group, damage, lambda member: self.kind.lives_again(group))
 
     def _stop(self, reason: str) -> None:
-        self.failures.append(reason)
+        if self.alive:
+            self.failures.append(reason)
 
 
 class Cluster:

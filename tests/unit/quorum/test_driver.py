@@ -537,3 +537,39 @@ def test_a_get_that_the_leaders_log_cannot_answer_is_answered_by_the_next_one(no
 
 def cannot_be_read(piece: Piece) -> Body:
     raise Damaged("these bytes are not what was written", piece.entry)
+
+
+def test_a_leader_that_removes_its_own_member_stays_until_another_one_leads() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(5)
+    cluster.run(0.3)
+    kind, queue = clients.of(1, record)
+    kind.administration.remove_member(queue, 1).then(lambda _: None, lambda _: None)
+    publisher.publish(5)
+    cluster.run(6)
+    assert queue.member is None
+    publisher.publish(5)
+    cluster.run(2)
+    assert publisher.confirmed == numbered(15)
+    assert cluster.leader(record).number in (2, 3)
+
+
+def test_a_member_that_is_removed_while_its_consumer_leaves_keeps_nothing_back() -> None:
+    """Seed 2025 of the random clusters, once members came and went in them."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    stuck = Taker(clients, 3, record, prefetch=10)
+    cluster.run(0.5)
+    stuck.writable = False
+    Publisher(clients, 1, record).publish(5)
+    stuck.cancel()
+    kind, queue = clients.of(1, record)
+    kind.administration.remove_member(queue, 3).then(lambda _: None, lambda _: None)
+    cluster.run(6)
+    assert clients.drain(2, record) == numbered(5)

@@ -6,12 +6,18 @@ from random import Random
 
 import pytest
 
-from broker.queue_type import Outcome
+from broker.errors import BrokerError
+from broker.queue_type import Got, Outcome
+from native.content import messages
 from raft.driver import SnapshotRules
+from raft.node_log import StoreLimits
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
-SEEDS = range(20)  # 11 found messages that nobody gave back: they came to a consumer in a snapshot, after it had left
+SEEDS = range(15)
 STEPS = 120
+CHOICES = [
+    "publish", "publish", "publish", "consume", "settle", "settle", "cancel", "sink", "trouble", "get", "members",
+]  # fmt: skip
 NODES = 4
 
 
@@ -20,7 +26,15 @@ class Run:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.clients = Clients(NODES, seed=seed, rules=SnapshotRules(entries_max=self.random.choice([5, 40, 50_000])))
+        tiny = StoreLimits(
+            segment_entries_max=8, log_files_kept=0, entries_kept=0, memory_bytes_max=600, compaction_interval_ms=0
+        )
+        self.clients = Clients(
+            NODES,
+            seed=seed,
+            rules=SnapshotRules(entries_max=self.random.choice([5, 40, 50_000])),
+            limits=self.random.choice([tiny, StoreLimits()]),
+        )
         self.cluster = self.clients.cluster
         self.record = self.cluster.declare("q", [1, 2, 3], home=self.random.randint(1, 3), **{"x-delivery-limit": -1})
         self.cluster.leader(self.record)
@@ -30,12 +44,11 @@ class Run:
         self.seen_after_acknowledged: list[bytes] = []
         self.down: int | None = None
         self.names = 0
+        self.taken: list[bytes] = []
 
     def step(self) -> None:
         random = self.random
-        match random.choice(
-            ["publish", "publish", "publish", "consume", "settle", "settle", "cancel", "sink", "trouble"]
-        ):
+        match random.choice(CHOICES):
             case "publish":
                 self.publish()
             case "consume" if len(self.alive_takers()) < 5:
@@ -57,6 +70,10 @@ class Run:
                 self.clients.hosts[taker.node].wake(taker.queue)
             case "trouble":
                 self.trouble()
+            case "get":
+                self.get()
+            case "members":
+                self.change_members()
             case _:
                 pass
         self.cluster.run(random.choice([0.001, 0.005, 0.02, 0.1]))
@@ -85,6 +102,26 @@ class Run:
         if outcome is Outcome.ACKNOWLEDGED:
             self.acknowledged += taker.held_bodies()
         taker.settle_all(outcome)
+
+    def get(self) -> None:
+        """Taken and forgotten at once; what comes when its node has died was given to nobody."""
+        node = self.cluster.nodes[self.a_node()]
+
+        def taken(got: Got | None) -> None:
+            if got is not None and node.alive:
+                self.taken.append(messages(got.content, got.piece.position, 1)[0][1])
+
+        node.queue(self.record).get(True, self.clients.now).then(taken, fail)
+
+    def change_members(self) -> None:
+        node = self.cluster.nodes[self.a_node()]
+        queue, administration = node.queue(self.record), node.kind.administration
+        members = queue.member_nodes()
+        some = self.random.randint(1, NODES)
+        if some not in members:
+            administration.add_member(queue, some).then(lambda _: None, lambda _: None)
+        elif len(members) > 2:
+            administration.remove_member(queue, some).then(lambda _: None, lambda _: None)
 
     def trouble(self) -> None:
         random, cluster = self.random, self.cluster
@@ -138,13 +175,17 @@ class Run:
                 assert len(publisher.confirmed) == publisher.next, "a publisher waits for ever"
         left = self.clients.drain(self.a_node(), self.record)
         assert len(left) == len(set(left)), "a message is there twice"
-        settled = set(self.acknowledged)
+        settled = set(self.acknowledged) | set(self.taken)
         kept_by_dead = {body for taker in self.takers if taker.lost for body in taker.acknowledged_before_death}
         confirmed = {body for publisher in self.publishers for body in publisher.confirmed}
         published = {body for publisher in self.publishers for body in publisher.all}
         assert confirmed <= set(left) | settled, f"lost: {sorted(confirmed - set(left) - settled)}"
         assert set(left) <= published
-        assert not (set(left) & settled) - kept_by_dead, "settled, and there again"
+        assert not (set(left) & set(self.acknowledged)) - kept_by_dead, "settled, and there again"
+
+
+def fail(error: BrokerError) -> None:
+    raise error
 
 
 def number_of(body: bytes) -> int:
