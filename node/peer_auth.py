@@ -4,7 +4,7 @@ The calling node answers a challenge of the node it calls, so that what was over
 answer to its own nonce, so that it does not talk to a stranger either. Challenges are not stored: each carries when it
 was made, and a seal of this process. Only those that were answered rightly are remembered, until they expire.
 
-Whoever can read and change what passes on the wire can still take over a stream that was proven: use TLS where that is
+Whoever can read and change what passes on the wire can still take over a connection that was proven: use TLS where that is
 possible.
 """
 
@@ -139,9 +139,9 @@ class Gatekeeper:
         agreed = _agreed(metadata)
         node, to, incarnation, challenge, nonce, cluster_id = agreed
         if not challenge:
-            raise NotProven("answer the challenge in the trailing metadata")
+            raise NotProven("it answers no challenge")
         if any("\n" in field for field in agreed) or len(nonce) != 2 * NONCE_BYTES:
-            raise NotProven("the metadata is not that of a node")
+            raise NotProven("the hello is not that of a node")
         self._check_challenge(challenge)
         expected = self._secret.proof("calls", *agreed)
         if not hmac.compare_digest(expected.encode(), metadata.get(PROOF, "").encode()):
@@ -163,9 +163,9 @@ class Gatekeeper:
         """Raises NotProven. The request is still to be compared with what its metadata says: see `is_request`."""
         content, challenge, nonce = (metadata.get(name, "") for name in (CONTENT, CHALLENGE, NONCE))
         if not challenge:
-            raise NotProven("answer the challenge in the trailing metadata")
+            raise NotProven("it answers no challenge")
         if any("\n" in field for field in (content, challenge, nonce)) or len(nonce) != 2 * NONCE_BYTES:
-            raise NotProven("the metadata is not that of a node")
+            raise NotProven("the hello is not that of a node")
         self._check_challenge(challenge)
         expected = self._secret.proof("asks", method, content, challenge, nonce)
         if not hmac.compare_digest(expected.encode(), metadata.get(PROOF, "").encode()):

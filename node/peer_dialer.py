@@ -1,29 +1,27 @@
-"""Keeps a stream to one other node: calls it, proves who it is, carries the stream, and calls again when it has ended.
+"""Keeps a connection to one other node: calls it, proves who it is, hands the connection to the link, and calls again when it
+has ended.
 
-Of two nodes the one with the higher number calls, so there is one stream between them.
+Of two nodes the one with the higher number calls, so there is one connection between them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable
 from logging import Logger
 
-import grpc
-import grpc.aio
-
-from leveret.v1 import peer_pb2_grpc
-from node.peer_auth import CHALLENGE, NONCE_BYTES, PROOF, Calling, Identity, Metadata, NotProven, Secret
-from node.peer_link import LinkLimits, Outdated, PeerLink
+from node.peer_auth import CHALLENGE, NONCE_BYTES, Calling, Identity, Secret
+from node.peer_frames import ANSWER, EXCHANGE, encode_hello, expect_hello
+from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
+from node.peer_link import PeerLink
+from node.peer_socket import HungUp, PeerSocket, connect, outcome
 
 PAUSE_S_MIN = 0.05
 PAUSE_S_MAX = 0.4  # a node that is back is needed soon, and a call that nobody answers costs a millisecond
 ANSWER_TIMEOUT_S = 3.0
-STEADY_S = 1.0  # a stream that lasted as long was no failed attempt
-
-KEEPALIVE_MS = 2_000
-KEEPALIVE_TIMEOUT_MS = 3_000
+STEADY_S = 1.0  # a connection that lasted as long was no failed attempt
 
 
 class Dialer:
@@ -35,19 +33,17 @@ class Dialer:
         address: str,
         me: Identity,
         secret: Secret,
-        limits: LinkLimits,
         *,
         random_bytes: Callable[[int], bytes],
-        credentials: grpc.ChannelCredentials | None = None,
+        tls: ssl.SSLContext | None = None,
         logger: Logger,
     ) -> None:
         self._link = link
         self._address = address
         self._me = me
         self._secret = secret
-        self._options = channel_options(limits)
         self._random_bytes = random_bytes
-        self._credentials = credentials
+        self._tls = tls
         self._logger = logger
         self._moved = asyncio.Event()
         self._told = ""  # what is wrong, so that the log says it once
@@ -57,7 +53,7 @@ class Dialer:
         return self._address
 
     def redirect(self, address: str) -> None:
-        """The node is reached elsewhere now: call it there, if there is no stream to it."""
+        """The node is reached elsewhere now: call it there, if there is no connection to it."""
         if address != self._address:
             self._address = address
             self._moved.set()
@@ -69,10 +65,8 @@ class Dialer:
             began = loop.time()
             try:
                 await self._call()
-            except (NotProven, Outdated) as error:
+            except HungUp as error:
                 self._tell(str(error))
-            except grpc.aio.AioRpcError as error:
-                self._tell(f"{error.code().name.lower()}: {error.details()}")
             except TimeoutError:
                 self._tell(f"no answer within {ANSWER_TIMEOUT_S} s")
             if loop.time() - began > STEADY_S:
@@ -83,24 +77,18 @@ class Dialer:
             pause = min(pause * 2, PAUSE_S_MAX)
 
     async def _call(self) -> None:
-        async with channel_to(self._address, self._credentials, self._options) as channel:
-            peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
+        """Until the connection ends. Raises HungUp and TimeoutError when it did not come so far that it was of use."""
+        call = _Call(self._secret, self._me, self._link, self._random_bytes)
+        try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                challenge = await challenge_of(peer)
-                nonce = self._random_bytes(NONCE_BYTES)
-                calling = Calling(self._secret, self._me, self._link.node, challenge, nonce)
-                stream = peer.Exchange(metadata=calling.metadata())
-                answer = text_of(await stream.initial_metadata())
-                if PROOF not in answer:  # refused: say why the other side did so, not that it is a stranger
-                    raise NotProven(f"{(await stream.code()).name.lower()}: {await stream.details()}")
-                incarnation = calling.check_answer(answer)
+                await connect(call.socket, self._address, self._tls)
+                await outcome(call.socket, call.admitted)
             self._told = ""
             self._logger.info("connected to node %d at %s", self._link.node, self._address)
-            try:
-                await self._link.carry(stream, incarnation)
-            finally:
-                stream.cancel()
-            self._logger.info("the stream to node %d has ended", self._link.node)
+            await asyncio.wait([call.socket.ended])
+            self._logger.info("the connection to node %d has ended: %s", self._link.node, call.socket.why())
+        finally:
+            call.socket.abort()
 
     def _tell(self, what: str) -> None:
         if what != self._told:
@@ -108,42 +96,25 @@ class Dialer:
             self._logger.warning("node %d at %s: %s", self._link.node, self._address, what)
 
 
-def channel_to(
-    address: str, credentials: grpc.ChannelCredentials | None, options: list[tuple[str, int]]
-) -> grpc.aio.Channel:
-    if credentials is None:
-        return grpc.aio.insecure_channel(address, options)
-    return grpc.aio.secure_channel(address, credentials, options)
+class _Call:
+    """One connection until the other node has let us in. What is wrong with what it says ends the connection."""
 
+    def __init__(self, secret: Secret, me: Identity, link: PeerLink, random_bytes: Callable[[int], bytes]) -> None:
+        self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.socket = PeerSocket(self._hear_challenge)
+        self._secret = secret
+        self._me = me
+        self._link = link
+        self._random_bytes = random_bytes
 
-async def challenge_of(peer: peer_pb2_grpc.PeerStub) -> str:
-    """Call without a proof, to be given what is to be proven."""
-    call = peer.Exchange()
-    try:
-        with contextlib.suppress(grpc.aio.AioRpcError):
-            await call.read()
-        if await call.code() is not grpc.StatusCode.UNAUTHENTICATED:
-            raise NotProven(f"{(await call.code()).name.lower()} instead of a challenge: {await call.details()}")
-        return text_of(await call.trailing_metadata()).get(CHALLENGE, "")
-    finally:
-        call.cancel()
+    def _hear_challenge(self, payload: bytes) -> None:
+        challenge = expect_hello(payload, CHALLENGE_HELLO).get(CHALLENGE, "")
+        calling = Calling(self._secret, self._me, self._link.node, challenge, self._random_bytes(NONCE_BYTES))
+        self.socket.on_frame = lambda payload: self._hear_answer(calling, payload)
+        self.socket.send([encode_hello(EXCHANGE, calling.metadata())])
 
-
-def text_of(metadata: grpc.aio.Metadata) -> Metadata:
-    return {key: value for key, value in metadata if isinstance(value, str)}
-
-
-def channel_options(limits: LinkLimits) -> list[tuple[str, int]]:
-    """Both sides notice within KEEPALIVE_MS + KEEPALIVE_TIMEOUT_MS that a stream is dead, and then open another."""
-    return [
-        ("grpc.max_receive_message_length", limits.message_bytes_max),
-        ("grpc.max_send_message_length", limits.message_bytes_max),
-        ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.enable_retries", 0),
-    ]
+    def _hear_answer(self, calling: Calling, payload: bytes) -> None:
+        incarnation = calling.check_answer(expect_hello(payload, ANSWER))
+        self._link.carry(self.socket, incarnation)  # letters may follow in the same read
+        if not self.admitted.done():  # by who has given up on it
+            self.admitted.set_result(None)

@@ -1,14 +1,15 @@
-"""The port Net (raft/transport.py) over gRPC: one stream for each other node, whichever of the two opened it.
+"""The port Net (raft/transport.py) over TCP or TLS: one connection to each other node, whichever of the two opened it.
 
-What is sent gathers while the stream is busy and goes out as one message. There are two lanes, told apart by the first byte of
-their letters; of what has gathered each has its part in every message, so neither waits for the other. What gathers is bounded:
+What is sent leaves at once, as long as the system takes it; who sends has gathered what belongs together (raft/groups.py for a
+round, node/peer_calls.py for a turn). What the system does not take gathers here. There are two lanes, told apart by the first
+byte of their letters; of what has gathered each has its part in every write, so neither waits for the other. It is bounded:
 
-    Raft's letters      beyond the bound, and as long as there is no stream, they are dropped, for Raft asks again and old
-                        letters are of no use
-    calls (CALLS)       none is dropped while the stream lives: beyond the bound the stream is ended. See node/peer_calls.py
+    Raft's letters      beyond the bound, and as long as there is no connection, they are dropped, for Raft asks again and
+                        old letters are of no use
+    calls (CALLS)       none is dropped while the connection lives: beyond the bound it is ended. See node/peer_calls.py
 
-A new stream takes the place of the one before; one of an earlier incarnation of the other node never does. What arrives on a
-stream whose place was taken is not heard any more.
+A new connection takes the place of the one before; one of an earlier incarnation of the other node never does. What arrives on
+a connection whose place was taken is not heard any more.
 """
 
 from __future__ import annotations
@@ -19,12 +20,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import Logger
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import grpc.aio
-from google.protobuf.message import DecodeError
-
-from leveret.v1 import peer_pb2
+from node.peer_socket import PeerSocket
 from raft.errors import BadBytes
 from raft.messages import NodeId
 
@@ -41,18 +39,10 @@ class LinkLimits:
     """Bytes, and seconds. `message_bytes_max` bounds what another node can make us read at once."""
 
     message_bytes_max: int = 64 << 20
-    write_bytes: int = 1 << 20  # of each lane as many letters as fit go out as one message
+    write_bytes: int = 256 << 10  # of each lane as many waiting letters as fit go out with one write
     queue_bytes_max: int = 64 << 20  # of Raft's letters
     calls_bytes_max: int = 256 << 20
     silence_s_max: float = 10.0  # nodes say something several times a second (raft/failure_detector.py)
-
-
-class Stream(Protocol):
-    """Either side of a gRPC stream."""
-
-    async def read(self) -> Any: ...
-
-    async def write(self, message: Any) -> None: ...
 
 
 class Ears(Protocol):
@@ -67,6 +57,10 @@ class Ears(Protocol):
 
 class Outdated(Exception):
     """A later process of the same node has called already."""
+
+
+class Silent(Exception):
+    """Nothing was heard for long."""
 
 
 class PeerLink:
@@ -94,9 +88,9 @@ class PeerLink:
             line.send(line.letters, letter)
 
     def send_call(self, letter: bytes) -> None:
-        """Nothing without a stream: whoever calls was told that it went."""
+        """Nothing without a connection: whoever calls was told that it went."""
         line = self._line
-        if line is None or line.ended:
+        if line is None or line.socket.ending:
             return
         line.send(line.calls, letter)
         if line.calls.bytes > self._limits.calls_bytes_max:
@@ -107,33 +101,29 @@ class PeerLink:
     def calls_waiting(self) -> int:
         return self._line.calls.bytes if self._line is not None else 0
 
-    async def carry(self, stream: Stream, incarnation: int) -> None:
-        """Send and receive over this stream until it ends or another takes its place. Raises Outdated, and what
-        the stream raises."""
+    def must_be_current(self, incarnation: int) -> None:
+        """Raises Outdated."""
         if incarnation < self._incarnation:
             raise Outdated(
                 f"node {self.node} has called as incarnation {self._incarnation}, which is later than {incarnation}"
             )
+
+    def carry(self, socket: PeerSocket, incarnation: int) -> None:
+        """Send and receive over this connection from now on, until it ends or another takes its place. Raises Outdated."""
+        self.must_be_current(incarnation)
         self._incarnation = incarnation
-        line = _Line(stream, self._limits, self._drained)
+        line = _Line(socket, self._limits, self._drained)
         before, self._line = self._line, line
         if before is not None:
             before.end()
             self._calls_end()
+        socket.accept_frames(self._limits.message_bytes_max)
+        socket.on_frame = lambda letter: self._receive(line, letter)
+        socket.on_writable = line.write_waiting
+        socket.on_end = lambda: self._ended(line)
         self._ears.connected(self.node)
         if self.call_ears is not None:
             self.call_ears.link_came(self.node)
-        try:
-            await line.run(lambda letter: self._receive(line, letter))
-            if line.silent:
-                self._logger.warning("node %d says nothing: its link is ended", self.node)
-        except (BadBytes, DecodeError) as error:
-            self._logger.error("node %d sends what cannot be read: %s", self.node, error)
-        finally:
-            if self._line is line:
-                self._line = None
-                self._calls_end()
-                self._ears.disconnected(self.node)
 
     def end(self) -> None:
         if self._line is not None:
@@ -146,6 +136,22 @@ class PeerLink:
             self.call_ears.receive(self.node, letter)
         else:
             self._ears.receive(self.node, letter)
+
+    def _ended(self, line: _Line) -> None:
+        line.ended()
+        match line.socket.fault:
+            case BadBytes() as error:
+                self._logger.error("node %d sends what cannot be read: %s", self.node, error)
+            case Silent() as error:
+                self._logger.warning("node %d %s: its link is ended", self.node, error)
+            case None | OSError():
+                pass  # who opened it says that it has ended
+            case error:
+                self._logger.error("what node %d says could not be handled", self.node, exc_info=error)
+        if self._line is line:
+            self._line = None
+            self._calls_end()
+            self._ears.disconnected(self.node)
 
     def _calls_end(self) -> None:
         if self.call_ears is not None:
@@ -183,82 +189,49 @@ class _Lane:
 
 
 class _Line:
-    """One stream while it is in use."""
+    """One connection while it is in use."""
 
-    def __init__(self, stream: Stream, limits: LinkLimits, on_drained: Callable[[], None]) -> None:
-        self._stream = stream
-        self._write_bytes = limits.write_bytes
-        self._silence_s_max = limits.silence_s_max
-        self._on_drained = on_drained
-        self._heard = 0  # messages
-        self.silent = False
+    def __init__(self, socket: PeerSocket, limits: LinkLimits, on_drained: Callable[[], None]) -> None:
+        self.socket = socket
         self.letters = _Lane()
         self.calls = _Lane()
-        self._idle: asyncio.Future[None] | None = None  # the writer waits here
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._write_bytes = limits.write_bytes
+        self._look_s = limits.silence_s_max / LOOKS
+        self._on_drained = on_drained
+        self._reads_seen = socket.reads
+        self._silent_looks = 0
+        self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
     def send(self, lane: _Lane, letter: bytes) -> None:
         lane.add(letter)
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+        if self.socket.writable:
+            self.write_waiting()
 
-    @property
-    def ended(self) -> bool:
-        return self._ended.done()
+    def write_waiting(self) -> None:
+        """As much as the system takes."""
+        socket, calls_left = self.socket, False
+        while socket.writable and (self.letters.letters or self.calls.letters):
+            calls = self.calls.take(self._write_bytes)
+            calls_left |= bool(calls)
+            socket.send(self.letters.take(self._write_bytes) + calls)
+        if calls_left:
+            self._on_drained()
 
-    def end(self) -> None:
-        if not self._ended.done():
-            self._ended.set_result(None)
+    def end(self, fault: Exception | None = None) -> None:
+        self.socket.abort(fault)
 
-    async def run(self, receive: Callable[[bytes], None]) -> None:
-        """Until the stream breaks, the other side ends it or says nothing any more, or `end`. Raises what reading or writing
-        raised."""
-        parts = [asyncio.ensure_future(part) for part in (self._read(receive), self._write(), self._watch())]
-        try:
-            await asyncio.wait([*parts, self._ended], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for part in parts:
-                part.cancel()
-            results = await asyncio.gather(*parts, return_exceptions=True)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+    def ended(self) -> None:
+        self._looking.cancel()
 
-    async def _read(self, receive: Callable[[bytes], None]) -> None:
-        read, end = self._stream.read, grpc.aio.EOF
-        while (message := await read()) is not end:
-            self._heard += 1
-            for letter in message.letters:
-                receive(letter)
-
-    async def _watch(self) -> None:
-        """Return when nothing was heard for long: a process that is stopped keeps its connections. When it is this one that was
-        held up, that counts as one look."""
-        silent_looks, heard = 0, 0
-        while silent_looks < LOOKS:
-            await asyncio.sleep(self._silence_s_max / LOOKS)
-            silent_looks = silent_looks + 1 if self._heard == heard else 0
-            heard = self._heard
-        self.silent = True
-
-    async def _write(self) -> None:
-        loop, write = asyncio.get_running_loop(), self._stream.write
-        while True:
-            if not self.letters.letters and not self.calls.letters:
-                self._idle = loop.create_future()
-                await self._idle
-                self._idle = None
-            letters, calls = self.letters.take(self._write_bytes), self.calls.take(self._write_bytes)
-            # A large letter of Raft may fill a message to the limit.
-            together = sum([len(letter) for letter in letters]) <= self._write_bytes
-            try:
-                for some in (letters + calls,) if together else (letters, calls):
-                    if some:
-                        await write(peer_pb2.Letters(letters=some))
-            except asyncio.InvalidStateError:
-                return  # the stream has ended, and the reader has not been told yet
-            if calls:
-                self._on_drained()
+    def _look(self) -> None:
+        """End the connection when nothing was heard for long: a process that is stopped keeps its connections. When it is
+        this one that was held up, that counts as one look."""
+        self._silent_looks = self._silent_looks + 1 if self.socket.reads == self._reads_seen else 0
+        self._reads_seen = self.socket.reads
+        if self._silent_looks == LOOKS:
+            self.end(Silent(f"has said nothing for {self._look_s * LOOKS:g} s"))
+        else:
+            self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
 
 class PeerLinks:
@@ -277,12 +250,12 @@ class PeerLinks:
         return link
 
     def remove(self, node: NodeId) -> None:
-        """It is no peer of ours any more: its stream ends, and it is not let in again."""
+        """It is no peer of ours any more: its connection ends, and it is not let in again."""
         link = self._links.pop(node)
         link.end()
 
     def hear_calls(self, ears: CallEars) -> None:
-        """Before any stream is there: who hears of the second lane, also of links that are added later."""
+        """Before any connection is there: who hears of the second lane, also of links that are added later."""
         self._call_ears = ears
         for link in self._links.values():
             assert not link.connected, f"node {link.node} is connected, and nobody has heard it"

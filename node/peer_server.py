@@ -1,33 +1,47 @@
-"""Where other nodes call: a gRPC listener of its own, apart from that of clients.
+"""Where other nodes call: a listener of its own, apart from those of clients.
 
-Nothing of a call is read, and no handler runs, before the caller has proven that it knows the secret of this cluster: see
-node/peer_auth.py. Nodes that have numbers exchange letters; those that have none yet, or that are not known here under theirs,
-are answered by the doorman.
+Nothing of a call is read but its hello, and no handler runs, before the caller has proven that it knows the secret of this
+cluster: see node/peer_auth.py. Until then it has HELLO_TIMEOUT_S, a few kilobytes (node/peer_frames.py), and a place among
+STRANGERS_MAX. Nodes that have numbers exchange letters; those that have none yet, or that are not known here under theirs, are
+answered by the doorman.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import ssl
+from collections.abc import Coroutine
 from logging import Logger
 from typing import Any, Protocol
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError
 
-from leveret.v1 import peer_pb2, peer_pb2_grpc
-from node.peer_auth import CHALLENGE, Gatekeeper, Identity, Metadata, NotProven
-from node.peer_dialer import channel_options
+from front.amqp.tls_listener import TlsListener
+from leveret.v1 import peer_pb2
+from node.config import host_and_port
+from node.peer_auth import CHALLENGE, NODE, Gatekeeper, Metadata, NotProven
+from node.peer_frames import (
+    ANSWER,
+    EXCHANGE,
+    GREET,
+    JOIN,
+    REQUEST_BYTES_MAX,
+    decode_hello,
+    encode_hello,
+    encode_refusal,
+)
+from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
 from node.peer_link import Outdated, PeerLinks
+from node.peer_socket import PeerSocket
+from raft.errors import BadBytes
 
-EXCHANGE = "/leveret.v1.Peer/Exchange"
-GREET = "/leveret.v1.Peer/Greet"
-JOIN = "/leveret.v1.Peer/Join"
-STREAMS_MAX = 4  # of one connection: the one that counts, and those that follow it
-METADATA_BYTES_MAX = 8_192
-PING_INTERVAL_MS_MIN = 1_000
+HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
+TLS_HANDSHAKE_TIMEOUT_S = 5.0
+STRANGERS_MAX = 128  # connections that have proven nothing yet
+BACKLOG = 128
+STOP_TIMEOUT_S = 1.0
 
-Context = grpc.aio.ServicerContext[Any, Any]
+METHODS = {GREET: "greet", JOIN: "join"}  # what the proofs of strangers are over
 
 
 class Doorman(Protocol):
@@ -42,136 +56,214 @@ class CannotListen(Exception):
     """The address cannot be used; the text names it."""
 
 
+class Unproven(Exception):
+    """The time for a proof is over."""
+
+
 class PeerServer:
-    """Listens for other nodes and hands their streams to the links."""
+    """Listens for other nodes and hands their connections to the links."""
 
     def __init__(
         self, links: PeerLinks, gatekeeper: Gatekeeper, logger: Logger, doorman: Doorman | None = None
     ) -> None:
         self.doorman = doorman  # None: strangers are not answered
-        self._links = links
-        self._logger = logger
-        gate = _Gate(gatekeeper, self._admitted, self._answer_stranger, logger)
-        self._server = grpc.aio.server(interceptors=[gate], options=_options(links), compression=None)
-        peer_pb2_grpc.add_PeerServicer_to_server(_Unguarded(), self._server)  # type: ignore[no-untyped-call]
+        self.links = links
+        self.gatekeeper = gatekeeper
+        self.logger = logger
+        self.sockets: set[PeerSocket] = set()
+        self.strangers: set[PeerSocket] = set()  # that have proven nothing yet
+        self.shaking_hands: set[PeerSocket] = set()  # accepted by the TLS listener, and without their transport yet
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | TlsListener[PeerSocket] | None = None
 
-    async def listen(self, bind: str, credentials: grpc.ServerCredentials | None = None) -> int:
+    async def listen(self, bind: str, tls: ssl.SSLContext | None = None) -> int:
         """The port. Raises CannotListen."""
+        host, port = host_and_port(bind, "listen.peer")
         try:
-            if credentials is None:
-                port = self._server.add_insecure_port(bind)
-            else:
-                port = self._server.add_secure_port(bind, credentials)
-        except RuntimeError as error:
+            if tls is None:
+                loop = asyncio.get_running_loop()
+                listener = await loop.create_server(self._guest, host, port, backlog=BACKLOG)
+                self._listener = listener
+                return int(listener.sockets[0].getsockname()[1])
+            self._listener = TlsListener(
+                host,
+                port,
+                context=tls,
+                handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
+                backlog=BACKLOG,
+                refusal=self.refusal,
+                protocol=self._guest,
+                shaking_hands=self.shaking_hands,
+                logger=self.logger,
+            )
+            self._listener.serve()
+            return self._listener.address[1]
+        except OSError as error:
             raise CannotListen(f"cannot listen for other nodes on {bind}: {error}") from error
-        await self._server.start()
-        return port
 
     async def stop(self) -> None:
-        """End all streams. Links that other nodes hold to us break."""
-        await self._server.stop(None)
+        """End all connections. Links that other nodes hold to us break."""
+        if self._listener is not None:
+            self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        for one in list(self.sockets):
+            one.abort()
+        if self.sockets:
+            await asyncio.wait([one.ended for one in self.sockets], timeout=STOP_TIMEOUT_S)
 
-    async def _admitted(self, peer: Identity, context: Context) -> None:
-        link = self._links.link(peer.node)
-        if link is None:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, f"node {peer.node} is no member of this cluster")
-        self._logger.info("node %d is connected from %s", peer.node, context.peer())
-        try:
-            await link.carry(context, peer.incarnation)
-        except Outdated as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-        self._logger.info("the stream from node %d has ended", peer.node)
+    # what guests ask
 
-    async def _answer_stranger(self, method: str, request: bytes, context: Context) -> bytes:
-        doorman = self.doorman
-        if doorman is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not answer strangers now")
-            raise AssertionError("unreachable: abort raises")
-        try:
-            if method == GREET:
-                greeted = await doorman.greet(peer_pb2.Greeting.FromString(request))
-                return greeted.SerializeToString()
-            joined = await doorman.join(peer_pb2.JoinRequest.FromString(request))
-            return joined.SerializeToString()
-        except DecodeError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the request cannot be read: {error}")
-            raise AssertionError("unreachable: abort raises") from error
-
-
-class _Unguarded(peer_pb2_grpc.PeerServicer):
-    """Names the method; the gate puts what is really done in its place."""
-
-
-class _Gate(grpc.aio.ServerInterceptor):
-    """Decides by the metadata alone, before the call has a handler."""
-
-    def __init__(
-        self,
-        gatekeeper: Gatekeeper,
-        admitted: Callable[[Identity, Context], Awaitable[None]],
-        answer_stranger: Callable[[str, bytes, Context], Awaitable[bytes]],
-        logger: Logger,
-    ) -> None:
-        self._gatekeeper = gatekeeper
-        self._admitted = admitted
-        self._answer_stranger = answer_stranger
-        self._logger = logger
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
-        details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
-        handler = await continuation(details)
-        if handler is None:
+    def refusal(self) -> str | None:
+        """Why nobody else is let in now. It is logged."""
+        if len(self.strangers) + len(self.shaking_hands) < STRANGERS_MAX:
             return None
-        metadata = {key: value for key, value in details.invocation_metadata or () if isinstance(value, str)}
+        why = f"{STRANGERS_MAX} connections have not proven yet that they are nodes"
+        self.logger.warning("a connection to the listener for nodes was refused: %s", why)
+        return why
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _guest(self) -> PeerSocket:
+        return _Guest(self).socket
+
+
+class _Guest:
+    """Who called, until it is known as a node, or as long as it is a stranger that is answered."""
+
+    def __init__(self, server: PeerServer) -> None:
+        self._server = server
+        self._challenge = ""
+        self._method = 0  # of a stranger
+        self._fields: Metadata = {}  # that it has proven
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.socket = PeerSocket(self._hear_hello, self._begin)
+        self.socket.on_end = self._ended
+
+    def _begin(self) -> None:
+        server = self._server
+        if self.socket in server.shaking_hands:
+            server.shaking_hands.discard(self.socket)  # it was let in when it was accepted
+        elif server.refusal() is not None:
+            self.socket.abort()
+            return
+        server.sockets.add(self.socket)
+        server.strangers.add(self.socket)
+        self.socket.ended.add_done_callback(lambda _: server.sockets.discard(self.socket))
+        late = Unproven(f"it has proven nothing within {HELLO_TIMEOUT_S:g} s")
+        self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.socket.abort, late)
+        self._challenge = server.gatekeeper.challenge()
+        self.socket.send([encode_hello(CHALLENGE_HELLO, [(CHALLENGE, self._challenge)])])
+
+    def _hear_hello(self, payload: bytes) -> None:
+        hello = decode_hello(payload)
         try:
-            if details.method in (GREET, JOIN):
-                self._gatekeeper.check_stranger(details.method, metadata)
-                return grpc.unary_unary_rpc_method_handler(self._stranger(details.method, metadata))
-            assert details.method == EXCHANGE, f"{details.method} is served, and nobody guards it"
-            exchange = self._exchange(self._gatekeeper.check(metadata), metadata)
+            if hello.fields.get(CHALLENGE) != self._challenge:
+                raise NotProven("it does not answer the challenge of this connection")
+            if hello.kind == EXCHANGE:
+                self._exchange(hello.fields)
+            elif hello.kind in METHODS:
+                self._expect_request(hello.kind, hello.fields)
+            else:
+                raise BadBytes(f"nobody calls with a hello of kind {hello.kind}")
         except NotProven as error:
-            if CHALLENGE in metadata:
-                node = metadata.get("leveret-node", "without a number")[:20]
-                self._logger.warning("a call of node %s was refused: %s", node, error)
-            exchange = self._refusal(str(error))
-        return grpc.stream_stream_rpc_method_handler(
-            exchange, peer_pb2.Letters.FromString, peer_pb2.Letters.SerializeToString
+            node = hello.fields.get(NODE, "without a number")[:20]
+            self._server.logger.warning("a call of node %r from %s was refused: %s", node, self.socket.name, error)
+            self._refuse(str(error))
+
+    def _exchange(self, fields: Metadata) -> None:
+        """Raises NotProven."""
+        server = self._server
+        peer = server.gatekeeper.check(fields)
+        self._proven()
+        link = server.links.link(peer.node)
+        if link is None:
+            self._refuse(f"node {peer.node} is no member of this cluster")
+            return
+        try:
+            link.must_be_current(peer.incarnation)
+        except Outdated as error:
+            self._refuse(str(error))
+            return
+        server.logger.info("node %d is connected from %s", peer.node, self.socket.name)
+        self.socket.ended.add_done_callback(
+            lambda _: server.logger.info("the connection from node %d has ended", peer.node)
         )
+        self.socket.send([encode_hello(ANSWER, server.gatekeeper.answer(fields))])
+        link.carry(self.socket, peer.incarnation)
 
-    def _stranger(self, method: str, metadata: Metadata) -> Callable[[bytes, Context], Awaitable[bytes]]:
-        async def answer(request: bytes, context: Context) -> bytes:
-            if not self._gatekeeper.is_request(metadata, request):
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the request is not the one that was proven")
-            answer = await self._answer_stranger(method, request, context)
-            context.set_trailing_metadata(tuple(self._gatekeeper.reply(method, metadata, answer)))
-            return answer
+    def _expect_request(self, method: int, fields: Metadata) -> None:
+        """Raises NotProven."""
+        self._server.gatekeeper.check_stranger(METHODS[method], fields)
+        self._method, self._fields = method, fields
+        self.socket.accept_frames(REQUEST_BYTES_MAX)
+        self.socket.on_frame = self._hear_request
 
-        return answer
+    def _hear_request(self, request: bytes) -> None:
+        self._proven()
+        self.socket.on_frame = _nothing_more
+        if self._server.gatekeeper.is_request(self._fields, request):
+            self._task = self._server.begin(self._answer(request))
+        else:
+            self._refuse("the request is not the one that was proven")
 
-    def _exchange(self, peer: Identity, metadata: Metadata) -> Callable[[Any, Context], Awaitable[None]]:
-        async def exchange(_: Any, context: Context) -> None:
-            await context.send_initial_metadata(self._gatekeeper.answer(metadata))
-            await self._admitted(peer, context)
+    async def _answer(self, request: bytes) -> None:
+        server = self._server
+        try:
+            answer = await self._ask_doorman(request)
+        except DecodeError as error:
+            self._refuse(f"the request cannot be read: {error}")
+        except Exception:  # a mistake of ours costs one call, not the node
+            server.logger.exception(
+                "a call of %s from %s could not be answered", METHODS[self._method], self.socket.name
+            )
+            self._refuse("the node failed to answer; its log says why")
+        else:
+            if answer is not None:
+                proof = server.gatekeeper.reply(METHODS[self._method], self._fields, answer)
+                self.socket.send([encode_hello(ANSWER, proof), answer])
+                self.socket.close()
 
-        return exchange
+    async def _ask_doorman(self, request: bytes) -> bytes | None:
+        """None: it was refused. Raises DecodeError."""
+        doorman = self._server.doorman
+        if doorman is None:
+            self._refuse("this node does not answer strangers now")
+            return None
+        if self._method == GREET:
+            return (await doorman.greet(peer_pb2.Greeting.FromString(request))).SerializeToString()
+        return (await doorman.join(peer_pb2.JoinRequest.FromString(request))).SerializeToString()
 
-    def _refusal(self, why: str) -> Callable[[Any, Context], Awaitable[None]]:
-        async def refuse(_: Any, context: Context) -> None:
-            trailing = ((CHALLENGE, self._gatekeeper.challenge()),)
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, why, trailing)
+    def _refuse(self, why: str) -> None:
+        self._stop_timer()
+        self.socket.on_frame = _nothing_more
+        self.socket.send([encode_refusal(why)])
+        self.socket.close()
 
-        return refuse
+    def _proven(self) -> None:
+        """It is no stranger any more, and has all the time that it needs."""
+        self._server.strangers.discard(self.socket)
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ended(self) -> None:
+        self._proven()
+        if self._task is not None:
+            self._task.cancel()
+        fault, logger = self.socket.fault, self._server.logger
+        if isinstance(fault, BadBytes | Unproven):
+            logger.warning("the connection of %s to the listener for nodes is closed: %s", self.socket.name, fault)
+        elif fault is not None and not isinstance(fault, OSError):
+            logger.error("the call of %s could not be handled", self.socket.name, exc_info=fault)
 
 
-def _options(links: PeerLinks) -> list[tuple[str, int]]:
-    return [
-        *channel_options(links.limits),
-        ("grpc.max_concurrent_streams", STREAMS_MAX),
-        ("grpc.max_metadata_size", METADATA_BYTES_MAX),
-        ("grpc.absolute_max_metadata_size", METADATA_BYTES_MAX),
-        ("grpc.http2.min_ping_interval_without_data_ms", PING_INTERVAL_MS_MIN),
-        ("grpc.so_reuseport", 0),
-    ]
+def _nothing_more(payload: bytes) -> None:
+    """What comes behind a call that has had its answer is not read."""

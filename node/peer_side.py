@@ -5,12 +5,10 @@ A node without a secret has links to nobody and listens nowhere; it is a cluster
 
 from __future__ import annotations
 
-import asyncio
+import ssl
 from collections.abc import Callable
 from logging import Logger
 from pathlib import Path
-
-import grpc
 
 from node.config import ClusterSection, Config, ConfigError, cluster_secret, host_and_port
 from node.peer_auth import Gatekeeper, Identity, Secret
@@ -41,10 +39,10 @@ class PeerSide:
         if not config.clustered:
             return
         self._secret = _secret(config)
-        self._server_credentials, self._credentials = _certificates(config.cluster)
+        self._server_tls, self._client_tls = _certificates(config.cluster)
         self._gatekeeper = Gatekeeper(self._secret, None, monotonic, random_bytes)
         self._server = PeerServer(self.links, self._gatekeeper, logger)
-        self.stranger = Stranger(self._secret, random_bytes, self._credentials)
+        self.stranger = Stranger(self._secret, random_bytes, self._client_tls)
 
     @property
     def listens(self) -> bool:
@@ -55,7 +53,7 @@ class PeerSide:
         if self._server is None:
             return
         host, _ = host_and_port(self._config.listen.peer, "listen.peer")
-        port = await self._server.listen(self._config.listen.peer, self._server_credentials)
+        port = await self._server.listen(self._config.listen.peer, self._server_tls)
         if not self._config.cluster.advertise:
             self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._logger.info("listening for other nodes on %s", self.address)
@@ -79,9 +77,8 @@ class PeerSide:
             address,
             self._me,
             self._secret,
-            self.links.limits,
             random_bytes=self._random_bytes,
-            credentials=self._credentials,
+            tls=self._client_tls,
             logger=self._logger,
         )
 
@@ -89,7 +86,6 @@ class PeerSide:
         self.links.close()
         if self._server is not None:
             await self._server.stop()
-            await asyncio.sleep(0)  # what the streams still have to say is said to a loop that runs
 
 
 def _secret(config: Config) -> Secret:
@@ -99,17 +95,25 @@ def _secret(config: Config) -> Secret:
         raise ConfigError(f"cluster.secret: {error}") from error
 
 
-def _certificates(
-    section: ClusterSection,
-) -> tuple[grpc.ServerCredentials | None, grpc.ChannelCredentials | None]:
+def _certificates(section: ClusterSection) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """To be called with, and to call with: both show a certificate, and check that of the other."""
     if not section.tls_ca:
         return None, None
     try:
-        ca = Path(section.tls_ca).read_bytes()
-        key, certificate = Path(section.tls_key).read_bytes(), Path(section.tls_certificate).read_bytes()
+        for path in (section.tls_ca, section.tls_key, section.tls_certificate):
+            Path(path).open("rb").close()  # ssl does not say which one is missing
+        return _context(section, ssl.PROTOCOL_TLS_SERVER), _context(section, ssl.PROTOCOL_TLS_CLIENT)
+    except ssl.SSLError as error:
+        files = f"{section.tls_ca}, {section.tls_key} and {section.tls_certificate}"
+        raise ConfigError(f"cluster: {files} cannot be used for TLS: {error}") from error
     except OSError as error:
         raise ConfigError(f"cluster: {error.filename}: {error.strerror}") from error
-    return (
-        grpc.ssl_server_credentials([(key, certificate)], ca, require_client_auth=True),
-        grpc.ssl_channel_credentials(ca, key, certificate),
-    )
+
+
+def _context(section: ClusterSection, protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(section.tls_ca)
+    context.load_cert_chain(section.tls_certificate, section.tls_key)
+    return context

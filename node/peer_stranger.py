@@ -1,4 +1,4 @@
-"""Calls to nodes of which this one knows the address only, or that do not know this one's number: Greet and Join.
+"""Calls to nodes of which this one knows the address only, or that do not know this one's number: greet and join.
 
 Both sides prove that they know the cluster's secret, and that request and answer are the other's (node/peer_auth.py).
 """
@@ -6,19 +6,19 @@ Both sides prove that they know the cluster's secret, and that request and answe
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import grpc
-import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from leveret.v1 import peer_pb2, peer_pb2_grpc
-from node.peer_auth import NONCE_BYTES, NotProven, Secret, StrangerCalling
-from node.peer_dialer import challenge_of, channel_options, channel_to, text_of
-from node.peer_link import LinkLimits
-from node.peer_server import GREET, JOIN
+from leveret.v1 import peer_pb2
+from node.peer_auth import CHALLENGE, NONCE_BYTES, Metadata, Secret, StrangerCalling
+from node.peer_frames import ANSWER, GREET, JOIN, REQUEST_BYTES_MAX, encode_hello, expect_hello
+from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
+from node.peer_server import METHODS
+from node.peer_socket import HungUp, PeerSocket, connect, outcome
 
 A = TypeVar("A", bound=Message)
 
@@ -35,7 +35,7 @@ class Stranger:
 
     secret: Secret
     random_bytes: Callable[[int], bytes]
-    credentials: grpc.ChannelCredentials | None = None
+    tls: ssl.SSLContext | None = None
 
     async def greet(self, address: str, greeting: peer_pb2.Greeting, timeout_s: float) -> peer_pb2.Greeted:
         return await self._call(address, GREET, greeting, peer_pb2.Greeted, timeout_s)
@@ -43,25 +43,45 @@ class Stranger:
     async def join(self, address: str, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
         return await self._call(address, JOIN, request, peer_pb2.JoinResponse, JOIN_TIMEOUT_S)
 
-    async def _call(self, address: str, method: str, message: Message, answer_kind: type[A], timeout_s: float) -> A:
-        request = message.SerializeToString()
+    async def _call(self, address: str, method: int, message: Message, answer_kind: type[A], timeout_s: float) -> A:
+        question = _Question(self.secret, method, message.SerializeToString(), self.random_bytes(NONCE_BYTES))
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                channel_to(address, self.credentials, channel_options(LinkLimits())) as channel,
-            ):
-                challenge = await challenge_of(peer_pb2_grpc.PeerStub(channel))  # type: ignore[no-untyped-call]
-                calling = StrangerCalling(self.secret, method, request, challenge, self.random_bytes(NONCE_BYTES))
-                ask: Any = channel.unary_unary(method)
-                call = ask(request, metadata=calling.metadata())
-                answer = await call
-                calling.check_answer(text_of(await call.trailing_metadata()), answer)
-                return answer_kind.FromString(answer)
-        except grpc.aio.AioRpcError as error:
-            raise NoAnswer(f"{error.code().name.lower()}: {error.details()}") from error
-        except NotProven as error:
+            async with asyncio.timeout(timeout_s):
+                await connect(question.socket, address, self.tls)
+                return answer_kind.FromString(await outcome(question.socket, question.answer))
+        except HungUp as error:
             raise NoAnswer(str(error)) from error
         except TimeoutError as error:
             raise NoAnswer(f"no answer within {timeout_s:g} s") from error
         except DecodeError as error:
             raise NoAnswer(f"it answers what cannot be read: {error}") from error
+        finally:
+            question.socket.abort()
+
+
+class _Question:
+    """One connection, for one request. What is wrong with what comes ends the connection."""
+
+    def __init__(self, secret: Secret, method: int, request: bytes, nonce: bytes) -> None:
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.socket = PeerSocket(self._hear_challenge)
+        self._secret = secret
+        self._method = method
+        self._request = request
+        self._nonce = nonce
+
+    def _hear_challenge(self, payload: bytes) -> None:
+        challenge = expect_hello(payload, CHALLENGE_HELLO).get(CHALLENGE, "")
+        calling = StrangerCalling(self._secret, METHODS[self._method], self._request, challenge, self._nonce)
+        self.socket.on_frame = lambda payload: self._hear_proof(calling, payload)
+        self.socket.send([encode_hello(self._method, calling.metadata()), self._request])
+
+    def _hear_proof(self, calling: StrangerCalling, payload: bytes) -> None:
+        proof = expect_hello(payload, ANSWER)
+        self.socket.accept_frames(REQUEST_BYTES_MAX)
+        self.socket.on_frame = lambda payload: self._hear_answer(calling, proof, payload)
+
+    def _hear_answer(self, calling: StrangerCalling, proof: Metadata, payload: bytes) -> None:
+        calling.check_answer(proof, payload)
+        if not self.answer.done():  # by who has given up on it
+            self.answer.set_result(payload)

@@ -111,7 +111,7 @@ class RaftNode:
         for node, address in options.peers.items():
             link = links.link(node)
             if node < me.node and link is not None:
-                dialer = Dialer(link, address, me, secret, links.limits, random_bytes=os.urandom, logger=logger)
+                dialer = Dialer(link, address, me, secret, random_bytes=os.urandom, logger=logger)
                 self._run(dialer.run())
         self._run(self._tick())
 

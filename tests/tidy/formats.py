@@ -61,6 +61,7 @@ CHAPTERS = {
     "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/lane.py"],
     "What members of a group say": ["raft/codec.py"],
     "What nodes say to each other": [
+        "node/peer_frames.py",
         "raft/transport.py",
         "node/peer_calls.py",
         "node/classic_calls.py",

@@ -6,12 +6,6 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Letters(_message.Message):
-    __slots__ = ("letters",)
-    LETTERS_FIELD_NUMBER: _ClassVar[int]
-    letters: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, letters: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
 class KnownNode(_message.Message):
     __slots__ = ("number", "name", "address", "kind")
     NUMBER_FIELD_NUMBER: _ClassVar[int]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,7 +27,7 @@ from node.peer_calls import (
     PeerCalls,
     entries,
 )
-from node.peer_link import LinkLimits
+from node.peer_link import LinkLimits, PeerLink
 from raft.errors import BadBytes
 from tests.unit.node.memory_calls import MemoryNetwork
 from tests.unit.node.test_peer_stream import TIMEOUT_S, pair
@@ -348,11 +348,14 @@ def test_letters_of_raft_are_not_dropped_for_calls_nor_calls_for_them() -> None:
             called, caller, calls, more = await called_and_caller(stack, limits)
             heard: asyncio.Queue[bytes] = asyncio.Queue()
             more.serve(CLASSIC, lambda node, payload, answer: heard.put_nowait(payload))
-            for number in range(100):
-                calls.tell(2, CLASSIC, b"%d" % number + bytes(100))
-            for _ in range(20):
-                called.links.send(2, bytes([1]) + bytes(99))
-            assert called.link.dropped == 10
+            with held(called.link):
+                for number in range(100):
+                    calls.tell(2, CLASSIC, b"%d" % number + bytes(100))
+                for _ in range(20):
+                    called.links.send(2, bytes([1]) + bytes(99))
+                assert called.link.dropped == 10
+                await asyncio.sleep(0)  # the turn ends
+                assert called.links.calls_waiting(2) > 10_000
             for number in range(100):
                 assert (await asyncio.wait_for(heard.get(), TIMEOUT_S)).startswith(b"%d\0" % number)
             for _ in range(10):
@@ -364,19 +367,30 @@ def test_letters_of_raft_are_not_dropped_for_calls_nor_calls_for_them() -> None:
 def test_more_calls_than_the_hard_limit_end_the_link() -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:
-            _, _, calls, _ = await called_and_caller(stack, LinkLimits(calls_bytes_max=1_000))
+            called, _, calls, _ = await called_and_caller(stack, LinkLimits(calls_bytes_max=1_000))
             gone: asyncio.Queue[bool] = asyncio.Queue()
             calls.on_link(lambda node, came: gone.put_nowait(came))
-            for _ in range(20):
-                calls.tell(2, CLASSIC, bytes(100))
-            assert await asyncio.wait_for(gone.get(), TIMEOUT_S) is False
+            with held(called.link):
+                for _ in range(20):
+                    calls.tell(2, CLASSIC, bytes(100))
+                assert await asyncio.wait_for(gone.get(), TIMEOUT_S) is False
             assert await asyncio.wait_for(gone.get(), TIMEOUT_S) is True, "the caller calls again"
 
     asyncio.run(scenario())
 
 
+@contextmanager
+def held(link: PeerLink) -> Iterator[None]:
+    """The system takes nothing more for this connection meanwhile."""
+    assert link._line is not None, "there is no connection"
+    socket = link._line.socket
+    socket.pause_writing()
+    yield
+    socket.resume_writing()
+
+
 async def called_and_caller(stack: AsyncExitStack, limits: LinkLimits | None = None) -> tuple:  # type: ignore[type-arg]
-    """Nodes 1 and 2 over a stream, and the calls of each."""
+    """Nodes 1 and 2 over a connection, and the calls of each."""
     loop, calls = asyncio.get_running_loop(), []
 
     def prepare(links: object) -> None:

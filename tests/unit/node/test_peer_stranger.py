@@ -1,4 +1,4 @@
-"""Nodes without numbers call each other over a real gRPC connection on the loopback."""
+"""Nodes without numbers call each other over a real connection on the loopback."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import grpc
-import grpc.aio
 import pytest
 
-from leveret.v1 import peer_pb2, peer_pb2_grpc
+from leveret.v1 import peer_pb2
 from node.peer_auth import Gatekeeper, Secret
+from node.peer_frames import JOIN, encode_hello, framed
 from node.peer_link import LinkLimits, PeerLinks
 from node.peer_server import Doorman, PeerServer
 from node.peer_stranger import NoAnswer, Stranger
@@ -62,11 +61,14 @@ def test_who_does_not_know_the_secret_is_not_even_read() -> None:
             stranger = Stranger(Secret(b"a secret of somebody else"), os.urandom)
             with pytest.raises(NoAnswer, match="knows this cluster's secret"):
                 await stranger.join(address, peer_pb2.JoinRequest(name="n2"))
-            async with grpc.aio.insecure_channel(address) as channel:
-                peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
-                with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await peer.Join(peer_pb2.JoinRequest(name="n2"))
-                assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            host, _, port = address.rpartition(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            request = peer_pb2.JoinRequest(name="n2").SerializeToString()
+            writer.writelines(framed([encode_hello(JOIN, []), request]))
+            async with asyncio.timeout(TIMEOUT_S):
+                said = await reader.read()
+            assert b"it does not answer the challenge" in said
+            writer.close()
 
     asyncio.run(scenario())
 

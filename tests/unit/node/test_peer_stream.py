@@ -1,22 +1,26 @@
-"""Two nodes over a real gRPC stream on the loopback."""
+"""Two nodes over a real connection on the loopback."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import random
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-import grpc
-import grpc.aio
 import pytest
 import trustme
+import uvloop
 
-from leveret.v1 import peer_pb2, peer_pb2_grpc
+from node import peer_server
 from node.peer_auth import CHALLENGE, Calling, Gatekeeper, Identity, Secret
 from node.peer_dialer import Dialer
+from node.peer_frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, Refused, encode_hello, expect_hello, framed
+from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
 from node.peer_link import LinkLimits, Outdated, PeerLink, PeerLinks
 from node.peer_server import PeerServer
 
@@ -52,19 +56,18 @@ class Node:
         self.link = self.links.add(peer, self.ears)
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def listen(self, credentials: grpc.ServerCredentials | None = None) -> int:
+    async def listen(self, tls: ssl.SSLContext | None = None) -> int:
         self.server = PeerServer(self.links, Gatekeeper(SECRET, self.me, time.monotonic, os.urandom), LOGGER)
-        return await self.server.listen("127.0.0.1:0", credentials)
+        return await self.server.listen("127.0.0.1:0", tls)
 
-    def dial(self, port: int, secret: Secret = SECRET, credentials: grpc.ChannelCredentials | None = None) -> None:
+    def dial(self, port: int, secret: Secret = SECRET, tls: ssl.SSLContext | None = None) -> None:
         dialer = Dialer(
             self.link,
             f"127.0.0.1:{port}",
             self.me,
             secret,
-            self.links.limits,
             random_bytes=os.urandom,
-            credentials=credentials,
+            tls=tls,
             logger=LOGGER,
         )
         self._tasks.append(asyncio.ensure_future(dialer.run()))
@@ -106,7 +109,7 @@ def test_letters_arrive_in_order_in_both_directions() -> None:
                 assert await caller.ears.next() == ("letter", 1, b"to 2: %d" % number)
                 assert await called.ears.next() == ("letter", 2, b"to 1: %d" % number)
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
 def test_when_one_side_ends_both_are_told_and_the_caller_calls_again() -> None:
@@ -118,7 +121,7 @@ def test_when_one_side_ends_both_are_told_and_the_caller_calls_again() -> None:
             assert await called.ears.next() == ("connected", 2, b"")
             assert await caller.ears.next() == ("connected", 1, b"")
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
 def test_a_later_process_takes_the_place_of_the_one_before_and_never_the_other_way() -> None:
@@ -135,23 +138,82 @@ def test_a_later_process_takes_the_place_of_the_one_before_and_never_the_other_w
                 await called.link.carry(None, 1)  # type: ignore[arg-type]
             await later.hang_up()
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
-def test_what_is_sent_without_a_stream_or_beyond_the_bound_is_dropped_not_kept() -> None:
+def test_letters_beyond_the_bound_are_dropped_and_calls_end_the_link() -> None:
+    """The other process is stopped, and the system has taken all that it takes."""
+
     async def scenario() -> None:
         lone = Node(1, peer=2)
         lone.links.send(2, b"x")
         lone.links.send(3, b"nobody knows node 3")
         assert lone.link.dropped == 1
-        async with pair(LinkLimits(queue_bytes_max=1_000)) as (called, caller, _):
-            for _ in range(30):
-                called.links.send(2, bytes(100))  # all in one round of the loop: nothing can leave in between
-            assert called.link.dropped == 20
-            for _ in range(10):
-                assert (await caller.ears.next())[0] == "letter"
+        async with unread(LinkLimits(queue_bytes_max=3 << 20, calls_bytes_max=3 << 20)) as called:
+            for _ in range(100):
+                called.links.send(2, bytes(1 << 20))
+            dropped = called.link.dropped
+            assert 50 < dropped <= 97
+            called.links.send(2, bytes(1 << 20))
+            assert called.link.dropped == dropped + 1 and called.link.connected
+            for _ in range(4):
+                assert called.ears.events.empty()
+                called.links.send_call(2, b"\x04" + bytes(1 << 20))
+            assert called.links.calls_waiting(2) > 3 << 20
+            assert await called.ears.next() == ("disconnected", 2, b"")
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
+
+
+def test_small_letters_leave_behind_few_large_calls_and_all_arrive_in_the_order_of_their_lane() -> None:
+    class Calls:
+        def __init__(self) -> None:
+            self.heard: list[bytes] = []
+            self.drained_to: list[int] = []
+
+        def receive(self, node: int, letter: bytes) -> None:
+            self.heard.append(letter)
+
+        def link_came(self, node: int) -> None:
+            pass
+
+        def link_went(self, node: int) -> None:
+            pass
+
+        def drained(self, node: int) -> None:
+            self.drained_to.append(node)
+
+    async def scenario() -> None:
+        calls: list[Calls] = []
+
+        def prepare(links: PeerLinks) -> None:
+            calls.append(Calls())
+            links.hear_calls(calls[-1])
+
+        async with pair(prepare=prepare) as (called, caller, _):
+            large = [b"\x04" + bytes([number]) * (1 << 20) for number in range(32)]
+            calls_before: list[int] = []  # each small letter
+            hear = caller.ears.receive
+
+            def receive(node: int, letter: bytes) -> None:
+                calls_before.append(len(calls[1].heard))
+                hear(node, letter)
+
+            caller.ears.receive = receive  # type: ignore[method-assign]
+            for letter in large:
+                called.links.send_call(2, letter)
+            for number in range(50):
+                called.links.send(2, b"%d" % number)
+            for number in range(50):
+                assert await caller.ears.next() == ("letter", 1, b"%d" % number)
+            assert max(calls_before) < len(large) // 2, "the small letters had to wait for the large calls"
+            async with asyncio.timeout(TIMEOUT_S):
+                while len(calls[1].heard) < len(large):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            assert calls[1].heard == large
+            assert called.links.calls_waiting(2) == 0 and calls[0].drained_to
+
+    uvloop.run(scenario())
 
 
 def test_a_node_that_says_nothing_any_more_loses_its_stream_and_one_that_does_keeps_it() -> None:
@@ -171,7 +233,7 @@ def test_a_node_that_says_nothing_any_more_loses_its_stream_and_one_that_does_ke
             assert heard == [("letter", 1, b"sign of life")] * 10
             talking.cancel()
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
 def test_a_message_above_the_limit_ends_the_stream() -> None:
@@ -181,37 +243,141 @@ def test_a_message_above_the_limit_ends_the_stream() -> None:
             assert await caller.ears.next() == ("disconnected", 1, b"")
             assert (await called.ears.next())[0] == "disconnected"
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
 def test_nothing_of_a_stranger_is_heard() -> None:
     async def scenario() -> None:
-        async with pair() as (called, _, port), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
-            stranger = Calling(
-                Secret(b"a secret of somebody else"), Identity(2, 9), 1, await challenge(peer), bytes(32)
-            )
-            for metadata in (None, (("leveret-node", "2"),), stranger.metadata()):
-                call = peer.Exchange(metadata=metadata)
-                with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-                    await call.write(peer_pb2.Letters(letters=[b"let me in"]))
-                assert await call.code() is grpc.StatusCode.UNAUTHENTICATED
+        async with pair() as (called, _, port):
+            for hello, why in (
+                (lambda challenge: [], "does not answer the challenge"),
+                (lambda challenge: [("leveret-node", "2")], "does not answer the challenge"),
+                (lambda challenge: stranger(challenge).metadata(), "knows this cluster's secret"),
+            ):
+                with pytest.raises(Refused, match=why):
+                    await call(port, hello, b"let me in")
             assert called.ears.events.empty()
             assert called.link.connected
 
-    asyncio.run(scenario())
+    def stranger(challenge: str) -> Calling:
+        return Calling(Secret(b"a secret of somebody else"), Identity(2, 9), 1, challenge, bytes(32))
+
+    uvloop.run(scenario())
+
+
+def test_the_challenge_of_another_connection_is_no_use_and_neither_is_an_answer_that_was_overheard() -> None:
+    async def scenario() -> None:
+        async with pair() as (called, _, port):
+            overheard: list[list[tuple[str, str]]] = []
+
+            def first(challenge: str) -> list[tuple[str, str]]:
+                overheard.append(Calling(SECRET, Identity(2, 5), 1, challenge, bytes(32)).metadata())
+                return overheard[0]
+
+            await call(port, first)
+            assert await called.ears.next() == ("connected", 2, b"")
+            with pytest.raises(Refused, match="challenge of this connection"):
+                await call(port, lambda challenge: overheard[0], b"again")
+
+    uvloop.run(scenario())
 
 
 def test_a_node_that_is_no_member_is_refused() -> None:
     async def scenario() -> None:
-        async with pair() as (called, _, port), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            peer = peer_pb2_grpc.PeerStub(channel)  # type: ignore[no-untyped-call]
-            calling = Calling(SECRET, Identity(77, 1), 1, await challenge(peer), os.urandom(32))
-            call = peer.Exchange(metadata=calling.metadata())
-            assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
+        async with pair() as (called, _, port):
+            with pytest.raises(Refused, match="node 77 is no member of this cluster"):
+                await call(port, lambda challenge: Calling(SECRET, Identity(77, 1), 1, challenge, bytes(32)).metadata())
             assert called.ears.events.empty()
 
-    asyncio.run(scenario())
+    uvloop.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: n1\r\n\r\n", "this looks like HTTP, and only nodes"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "this looks like HTTP/2 or gRPC"),
+        (b"AMQP\x00\x00\x09\x01", "this looks like AMQP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "this looks like TLS"),
+        (b"\xff" * 100, "it begins with b"),
+        (b"\x05\x00\x00\x00hello", "no hello of a node: it begins with b'hello'"),
+        (b"\x06\x00\x00\x00LVRT\x02\x02", "a hello of version 2"),
+        (b"\x06\x00\x00\x00LVRT\x01\x09", "no hello of kind 9"),
+        (b"\x01\x10\x00\x00", f"a frame of {HELLO_BYTES_MAX + 1} bytes, {HELLO_BYTES_MAX} may come"),
+    ],
+)
+def test_who_speaks_something_else_is_closed_and_the_log_says_what(
+    said: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with pair() as (called, _, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            await end_of(reader)
+            assert why in await warning_of(caplog, "the connection of 127.0.0.1:")
+            assert not called.server.strangers and called.link.connected
+
+    with caplog.at_level(logging.WARNING):
+        uvloop.run(scenario())
+
+
+def test_who_proves_nothing_for_long_is_closed_and_there_are_not_many_of_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(peer_server, "HELLO_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(peer_server, "STRANGERS_MAX", 3)
+
+    async def scenario() -> None:
+        async with pair() as (called, _, port):
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+            for reader, _ in silent:
+                await end_of(reader)
+            assert "3 connections have not proven" in await warning_of(caplog, "a connection to the listener")
+            assert "it has proven nothing within 0.2 s" in await warning_of(caplog, "the connection of 127.0.0.1:")
+            assert not called.server.strangers
+            assert called.link.connected, "the time is for strangers alone"
+
+    with caplog.at_level(logging.WARNING):
+        uvloop.run(scenario())
+
+
+def test_random_bytes_before_and_after_the_proof_end_a_connection_and_nothing_else() -> None:
+    dice = random.Random(81423)
+
+    async def scenario() -> None:
+        async with pair() as (called, _, port):
+            unexpected: list[object] = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+            for incarnation in range(10, 60):
+                noise = dice.randbytes(dice.randrange(1, 200))
+                if incarnation % 2:
+                    noise = len(noise).to_bytes(4, "little") + dice.choice([noise, b"LVRT\x01\x02" + noise[6:]])
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(noise)
+                writer.write_eof()
+                await end_of(reader)
+                _, writer = await call(port, lambda challenge, me=incarnation: hello_of(Identity(2, me), challenge))
+                writer.write(noise)
+                writer.close()
+            assert called.server.strangers == set()
+            assert unexpected == []
+
+    uvloop.run(scenario())
+
+
+def test_what_the_ears_fail_on_ends_the_link_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with pair() as (called, caller, _):
+
+            def fail(node: int, letter: bytes) -> None:
+                raise ZeroDivisionError("a mistake of ours")
+
+            called.ears.receive = fail  # type: ignore[method-assign]
+            caller.links.send(1, b"x")
+            assert await called.ears.next() == ("disconnected", 2, b"")
+            assert "what node 2 says could not be handled" in caplog.messages
+
+    uvloop.run(scenario())
 
 
 def test_a_link_that_was_never_used_can_be_closed() -> None:
@@ -221,30 +387,7 @@ def test_a_link_that_was_never_used_can_be_closed() -> None:
         links.close()
         assert not link.connected
 
-    asyncio.run(scenario())
-
-
-def test_a_letter_for_a_stream_that_has_just_ended_does_not_end_the_caller() -> None:
-    """gRPC refuses to write as soon as a stream has ended, which may be before the reader hears of it. What it raises then is
-    no error of a call: the caller ended with it, and never called this node again."""
-
-    class Ended:
-        async def read(self) -> object:
-            await asyncio.Event().wait()
-            raise AssertionError("the reader is told later")
-
-        async def write(self, message: object) -> None:
-            raise asyncio.InvalidStateError("RPC already finished.")
-
-    async def scenario() -> None:
-        node = Node(2, peer=1)
-        carried = asyncio.ensure_future(node.link.carry(Ended(), 1))
-        assert await node.ears.next() == ("connected", 1, b"")
-        node.links.send(1, b"too late")
-        await asyncio.wait_for(carried, TIMEOUT_S)
-        assert await node.ears.next() == ("disconnected", 1, b"")
-
-    asyncio.run(scenario())
+    uvloop.run(scenario())
 
 
 def test_a_caller_at_the_wrong_address_is_told_which_node_lives_there(caplog: pytest.LogCaptureFixture) -> None:
@@ -256,13 +399,13 @@ def test_a_caller_at_the_wrong_address_is_told_which_node_lives_there(caplog: py
         try:
             caller.dial(port)
             said = await warning_of(caplog, "node 2 at")
-            assert "unauthenticated: this is node 1, not 2: check the addresses of the nodes" in said
+            assert "it refuses: this is node 1, not 2: check the addresses of the nodes" in said
         finally:
             await caller.hang_up()
             await called.server.stop()
 
     with caplog.at_level(logging.WARNING):
-        asyncio.run(scenario())
+        uvloop.run(scenario())
 
 
 def test_nodes_that_show_each_other_certificates_talk_and_others_are_not_heard(
@@ -271,45 +414,48 @@ def test_nodes_that_show_each_other_certificates_talk_and_others_are_not_heard(
     """Mutual TLS: who knows the secret and has no certificate of the cluster's authority, or one of another's, gets nowhere."""
     ours, theirs = trustme.CA(), trustme.CA()
     called_has, caller_has, stranger_has = (ca.issue_cert("127.0.0.1") for ca in (ours, ours, theirs))
-    root = ours.cert_pem.bytes()
-    listening = grpc.ssl_server_credentials(
-        [(key_of(called_has), chain_of(called_has))], root, require_client_auth=True
-    )
 
-    async def refused(credentials: grpc.ChannelCredentials | None, called: Node, port: int) -> None:
+    async def refused(tls: ssl.SSLContext | None, called: Node, port: int) -> None:
         caplog.clear()
         caller = Node(2, peer=1)
-        caller.dial(port, credentials=credentials)
-        assert "unavailable" in await warning_of(caplog, "node 1 at")  # a proof was not even asked for
+        caller.dial(port, tls=tls)
+        await warning_of(caplog, "node 1 at")
         await caller.hang_up()
         assert not caller.link.connected and not called.link.connected
-        assert called.ears.events.empty()
+        assert called.ears.events.empty() and caller.ears.events.empty()
 
     async def scenario() -> None:
         called, caller = Node(1, peer=2), Node(2, peer=1)
-        port = await called.listen(listening)
+        port = await called.listen(showing(called_has, ours, ssl.PROTOCOL_TLS_SERVER))
         try:
             await refused(None, called, port)
-            await refused(grpc.ssl_channel_credentials(root), called, port)
-            await refused(
-                grpc.ssl_channel_credentials(root, key_of(stranger_has), chain_of(stranger_has)), called, port
-            )
-            await refused(
-                grpc.ssl_channel_credentials(theirs.cert_pem.bytes(), key_of(caller_has), chain_of(caller_has)),
-                called,
-                port,
-            )
-            caller.dial(port, credentials=grpc.ssl_channel_credentials(root, key_of(caller_has), chain_of(caller_has)))
+            await refused(showing(None, ours), called, port)
+            await refused(showing(stranger_has, ours), called, port)
+            await refused(showing(caller_has, theirs), called, port)
+            caller.dial(port, tls=showing(caller_has, ours))
             assert await called.ears.next() == ("connected", 2, b"")
             assert await caller.ears.next() == ("connected", 1, b"")
-            caller.links.send(1, b"in private")
-            assert await called.ears.next() == ("letter", 2, b"in private")
+            for size in (10, 1_000_000, 10, 5_000_000, 10):
+                caller.links.send(1, bytes(size))
+            for size in (10, 1_000_000, 10, 5_000_000, 10):
+                assert await called.ears.next() == ("letter", 2, bytes(size))
         finally:
             await caller.hang_up()
             await called.server.stop()
 
     with caplog.at_level(logging.WARNING):
-        asyncio.run(scenario())
+        uvloop.run(scenario())
+
+
+def showing(
+    certificate: trustme.LeafCert | None, ca: trustme.CA, protocol: int = ssl.PROTOCOL_TLS_CLIENT
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.verify_mode = ssl.CERT_REQUIRED
+    ca.configure_trust(context)
+    if certificate is not None:
+        certificate.configure_cert(context)
+    return context
 
 
 async def warning_of(caplog: pytest.LogCaptureFixture, beginning: str) -> str:
@@ -319,15 +465,47 @@ async def warning_of(caplog: pytest.LogCaptureFixture, beginning: str) -> str:
     return said[0]
 
 
-def key_of(issued: trustme.LeafCert) -> bytes:
-    return issued.private_key_pem.bytes()
+async def end_of(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        await asyncio.wait_for(reader.read(), TIMEOUT_S)
 
 
-def chain_of(issued: trustme.LeafCert) -> bytes:
-    return b"".join(part.bytes() for part in issued.cert_chain_pems)
+def hello_of(me: Identity, challenge: str) -> list[tuple[str, str]]:
+    return Calling(SECRET, me, 1, challenge, bytes(32)).metadata()
 
 
-async def challenge(peer: peer_pb2_grpc.PeerStub) -> str:
-    call = peer.Exchange()
-    assert await call.code() is grpc.StatusCode.UNAUTHENTICATED
-    return str(dict(await call.trailing_metadata())[CHALLENGE])
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def call(port: int, fields: Callable[[str], list[tuple[str, str]]], *letters: bytes) -> Connection:
+    """Call node 1 by hand. Raises Refused."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    challenge = expect_hello(await payload_of(reader), CHALLENGE_HELLO)[CHALLENGE]
+    writer.writelines(framed([encode_hello(EXCHANGE, fields(challenge)), *letters]))
+    expect_hello(await payload_of(reader), ANSWER)
+    return reader, writer
+
+
+async def payload_of(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(TIMEOUT_S):
+        return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "little"))
+
+
+@asynccontextmanager
+async def unread(limits: LinkLimits) -> AsyncIterator[Node]:
+    """Node 1, and a node 2 that reads nothing."""
+    called = Node(1, peer=2, limits=limits)
+    port = await called.listen()
+    raw = socket.create_connection(("127.0.0.1", port))
+    try:
+        raw.setblocking(False)
+        loop = asyncio.get_running_loop()
+        size = int.from_bytes(await loop.sock_recv(raw, 4), "little")
+        challenge = expect_hello(await loop.sock_recv(raw, size), CHALLENGE_HELLO)[CHALLENGE]
+        hello = framed([encode_hello(EXCHANGE, hello_of(Identity(2, 1), challenge))])
+        await loop.sock_sendall(raw, b"".join(hello))
+        assert await called.ears.next() == ("connected", 2, b"")
+        yield called
+    finally:
+        raw.close()
+        await called.server.stop()

@@ -1,0 +1,124 @@
+"""Frames and hellos, however they are cut up on their way."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node import peer_frames
+from node.peer_frames import (
+    EXCHANGE,
+    FIELDS_MAX,
+    HELLO_BYTES_MAX,
+    READ_BYTES,
+    REFUSAL_LENGTH_MAX,
+    FrameReader,
+    Hello,
+    Refused,
+    decode_hello,
+    encode_hello,
+    encode_refusal,
+    expect_hello,
+    framed,
+)
+from raft.errors import BadBytes
+
+NAMES = st.text(min_size=1, max_size=10)
+LIMIT = 64 << 20
+
+
+def read(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
+    """What it gives when the data comes in reads of these sizes, the last one again and again."""
+    found: list[bytes] = []
+    at, reads = 0, 0
+    while at < len(data):
+        room = reader.get_buffer()
+        assert len(room) > 0
+        size = min(len(room), len(data) - at, cuts[min(reads, len(cuts) - 1)])
+        room[:size] = data[at : at + size]
+        found += reader.payloads(size)
+        at, reads = at + size, reads + 1
+    return found
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 200), min_size=1, max_size=20))
+def test_payloads_come_out_as_they_went_in_wherever_reads_cut_them(payloads: list[bytes], cuts: list[int]) -> None:
+    assert read(FrameReader(LIMIT), b"".join(framed(payloads)), cuts) == payloads
+
+
+@pytest.mark.parametrize("cut", [1_000, 65_536, READ_BYTES, READ_BYTES + 1, 10 << 20])
+def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: int) -> None:
+    sizes = [3, READ_BYTES - 4, 0, READ_BYTES - 3, 5, READ_BYTES, 1, 3 * READ_BYTES + 7, 2]
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    assert read(FrameReader(LIMIT), b"".join(framed(payloads)), [cut]) == payloads
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(1, 50), min_size=1, max_size=10), st.integers(0, 100))
+def test_random_bytes_are_frames_or_bad_and_no_more_than_the_limit_is_kept(
+    data: bytes, cuts: list[int], limit: int
+) -> None:
+    reader = FrameReader(limit)
+    try:
+        payloads = read(reader, data, cuts)
+    except BadBytes:
+        return
+    assert all(len(payload) <= limit for payload in payloads)
+    assert len(reader.get_buffer()) <= limit + 4
+
+
+def test_the_limit_may_rise_between_two_payloads_of_one_read() -> None:
+    payloads = [b"hello", bytes(20)]
+    data = b"".join(framed(payloads))
+    reader = FrameReader(len(data))
+    reader.get_buffer()[: len(data)] = data
+    reader.frame_bytes_max = len(payloads[0])
+    found = []
+    for payload in reader.payloads(len(data)):
+        found.append(payload)
+        reader.frame_bytes_max = len(payloads[1])
+    assert found == payloads
+
+
+@given(st.dictionaries(NAMES, st.text(max_size=40), max_size=FIELDS_MAX))
+def test_a_hello_comes_back_as_it_was(fields: dict[str, str]) -> None:
+    assert decode_hello(encode_hello(EXCHANGE, fields.items())) == Hello(EXCHANGE, fields)
+
+
+@given(st.binary(max_size=200))
+def test_random_hellos_are_read_or_refused(data: bytes) -> None:
+    for payload in (data, b"LVRT" + data, b"LVRT\x01\x02" + data):
+        try:
+            hello = decode_hello(payload)
+        except BadBytes:
+            continue
+        assert decode_hello(encode_hello(hello.kind, hello.fields.items())) == hello
+
+
+@given(st.data())
+def test_a_hello_that_is_cut_off_is_refused_or_has_fewer_fields(data: st.DataObject) -> None:
+    whole = encode_hello(EXCHANGE, [("leveret-node", "1"), ("leveret-to", "2")])
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    try:
+        fields = decode_hello(whole[:cut]).fields
+    except BadBytes:
+        return
+    assert len(fields) < 2
+
+
+def test_a_field_that_comes_twice_and_one_too_many_are_refused() -> None:
+    for fields in ([("a", "1"), ("a", "2")], [(f"field-{number}", "") for number in range(FIELDS_MAX + 1)]):
+        with pytest.raises(BadBytes, match="twice or as one of too many"):
+            decode_hello(encode_hello(EXCHANGE, fields))
+
+
+def test_a_refusal_is_told_on_one_line_and_not_at_any_length() -> None:
+    with pytest.raises(Refused, match="it refuses: go away") as refused:
+        expect_hello(encode_refusal("go away\nFATAL \x1b[31m" + "!" * 10_000), EXCHANGE)
+    assert str(refused.value).isprintable() and len(str(refused.value)) < REFUSAL_LENGTH_MAX + 50
+    with pytest.raises(BadBytes, match="kind 1 instead of 2"):
+        expect_hello(encode_hello(peer_frames.CHALLENGE, []), EXCHANGE)
+
+
+def test_the_longest_refusal_fits_a_hello() -> None:
+    assert len(encode_refusal("\U0001f407" * 10_000)) <= HELLO_BYTES_MAX
