@@ -9,7 +9,8 @@ one, and none of them makes it longer:
 1. *Who changes nothing goes first.* A call whose answer fits the register as it is now, and that does not change it (a read, a
    compare-and-set that failed, a delete of nothing), is next, and nothing else is tried. For if an explanation has it later, it
    may be moved to this place: it may be next already, so nobody has to come before it, and nobody notices that it has gone.
-2. *A value that nobody has read is like any other of these.* Nothing but reads tells values apart, so all of them are one.
+2. *A value that nobody has read is like any other of these.* Nothing but reads tells values apart, so all of them are one. (A
+   model whose other calls tell values apart says so, and goes without this.)
 3. *Of unknown calls that would do the same now, one is tried*: a compare-and-set before a put, and of equals the one that began
    first. Say that an explanation has B now where we have A. If it does without A, A may take B's place. If it has A later,
    the two may change places: B has begun now, so it has begun then too; and there it does what A did, for a put does what a
@@ -27,7 +28,7 @@ tests/unit/sim/test_linearizability.py has the same question in its dumb form, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -85,6 +86,17 @@ def step(state: State, call: Call) -> tuple[State, State]:
             return (version + 1, call.value), (version + 1, b"\1")
 
 
+class Model(NamedTuple):
+    """What calls do and answer. The five things above hold for every model in which a call that may never have happened at all
+    is one of unknown fate, and in which calls that lead to the same state now do the same later."""
+
+    step: Callable[[State, Call], tuple[State, State]]
+    only_reads_tell_values: bool
+
+
+VERSIONED = Model(step, only_reads_tell_values=True)
+
+
 class _Tried(NamedTuple):
     """Somewhere in the search: what was done to get there, and what can be done next."""
 
@@ -116,13 +128,15 @@ class _Move(NamedTuple):
 class _Search:
     """One key's history. Values are told apart by whether anybody has read them, see the module."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[Call], model: Model) -> None:
+        self._step = model.step
         in_order = sorted(calls, key=lambda call: call.began)
         read = {call.result[1] for call in in_order if call.kind is Kind.READ and call.result not in (None, NOTHING)}
         self.told = [call for call in in_order if call.result is not None]
         self.untold = [call for call in in_order if call.result is None and call.kind is not Kind.READ]
-        self.known = [_with_plain_values(call, read) for call in self.told]
-        self.unknown = [_with_plain_values(call, read) for call in self.untold]
+        plain = model.only_reads_tell_values
+        self.known = [_with_plain_values(call, read) if plain else call for call in self.told]
+        self.unknown = [_with_plain_values(call, read) if plain else call for call in self.untold]
         self.all_known = (1 << len(self.known)) - 1
         self._smallest: dict[tuple[int, State], list[int]] = {}  # the sets of unknown calls that led there
         self.states = 0
@@ -130,7 +144,7 @@ class _Search:
     def reach(self, done: int, used: int, state: State, place: int, path: _Path | None) -> _Tried | None:
         """Take what changes nothing, and see what could be next. None when we were here before."""
         candidates, first_end = self._candidates(done)
-        while idle := [at for at in candidates if step(state, self.known[at]) == (state, self.known[at].result)]:
+        while idle := [at for at in candidates if self._step(state, self.known[at]) == (state, self.known[at].result)]:
             for at in idle:
                 done |= 1 << at
                 path = _Path(path, self.told[at])
@@ -173,7 +187,7 @@ class _Search:
     def _known_moves(self, candidates: list[int], state: State, place: int) -> Iterator[_Move]:
         for at in candidates:
             call = self.known[at]
-            after, answer = step(state, call)
+            after, answer = self._step(state, call)
             if answer == call.result:
                 yield _Move(_behind(place, call), call.ended, False, at, after)
 
@@ -184,7 +198,7 @@ class _Search:
         for at, call in enumerate(self.unknown):
             if call.began > first_end:
                 break
-            after, _ = step(state, call)
+            after, _ = self._step(state, call)
             if after == state:
                 continue
             places[after] = min(places.get(after, NEVER), _behind(place, call))
@@ -194,9 +208,9 @@ class _Search:
             yield _Move(places[after], NEVER, True, at, after)
 
 
-def explain(calls: Sequence[Call], search_max: int = SEARCH_MAX) -> list[Call] | None:
+def explain(calls: Sequence[Call], search_max: int = SEARCH_MAX, model: Model = VERSIONED) -> list[Call] | None:
     """An order that explains every answer, or None when there is none. Raises Inconclusive."""
-    search = _Search(calls)
+    search = _Search(calls, model)
     tried = search.reach(0, 0, NOTHING, -1, None)
     stack = [tried] if tried is not None else []
     while stack:

@@ -1,0 +1,63 @@
+"""What a queue of a history promises. The judge holds each queue to its own rules, and to nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """One queue. `fed_by`: names of publishers, or what they begin with before a slash ("p1" feeds as "p1/1", "p1/2")."""
+
+    name: str
+    fed_by: frozenset[str] = frozenset()
+    dead_letters_to: str | None = None
+    at_least_once: bool = (
+        False  # a dead letter is in its source until its target has it; else it may be lost on the way
+    )
+    delivery_limit: int | None = None
+    expires_s: float | None = None
+    may_hold_twice: bool = False  # fed by an at-least-once source, which may have to send a dead letter again
+    keeps_confirmed: bool = True  # False: of what was confirmed some may be lost, as on a node whose disk was wiped
+    keeps_order: bool = True
+    drains: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All queues of a history."""
+
+    queues: tuple[QueueRules, ...]
+    by_name: dict[str, QueueRules] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", {queue.name: queue for queue in self.queues})
+        assert len(self.by_name) == len(self.queues), "two queues of one name"
+        for queue in self.queues:
+            target = queue.dead_letters_to
+            assert target is None or target in self.by_name, (
+                f"{queue.name} dead-letters to {target}, which has no rules"
+            )
+
+    def sources_of(self, name: str) -> Iterable[QueueRules]:
+        """The queues that dead-letter to this one."""
+        return (queue for queue in self.queues if queue.dead_letters_to == name)
+
+    def feeds(self, publisher: str, queue: QueueRules) -> bool:
+        """Whether what it publishes may come to the queue, directly or as a dead letter."""
+        names = (publisher, publisher.partition("/")[0])
+        seen: set[str] = set()
+        waiting = [queue]
+        while waiting:
+            one = waiting.pop()
+            if one.name in seen:
+                continue
+            seen.add(one.name)
+            if any(name in one.fed_by for name in names):
+                return True
+            waiting += self.sources_of(one.name)
+        return False
+
+    def is_fed_directly(self, publisher: str, queue: QueueRules) -> bool:
+        return publisher in queue.fed_by or publisher.partition("/")[0] in queue.fed_by
