@@ -506,8 +506,10 @@ class Catalog(CatalogNodes):
         record = self.queue(command.vhost, command.name)
         if record is None or record.id != command.id:
             return None
-        if record.members != command.members:
-            record = replace(record, members=command.members)
+        of_old = command.formed < record.formed and not command.anew  # of a leader that was removed, and speaks on
+        if record.members != command.members and not of_old:
+            # Above 0 in any case: whoever is a member from here on was not a founder, even if it says so.
+            record = replace(record, members=command.members, formed=max(1, command.formed))
             self.namespace(command.vhost).queues[command.name] = record
             self._noted(record, True)
         return record

@@ -187,12 +187,16 @@ class SetUserLimits:
 
 @dataclass(slots=True, frozen=True)
 class SetQueueMembers:
-    """The members of this very queue's group are others now. Answers the record, or None when it is no more."""
+    """The members of this very queue's group are others now. Answers the record, or None when it is no more. `formed`: the
+    index in the group's log that made them so; what an earlier one has made is not believed any more, unless the group
+    begins `anew` with what is left of it."""
 
     vhost: str
     name: str
     id: int
     members: tuple[int, ...]
+    formed: int = 0
+    anew: bool = False
 
 
 @dataclass(slots=True, frozen=True)

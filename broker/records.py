@@ -100,6 +100,7 @@ class QueueRecord:
     home: str = ""  # the node a classic queue lives on
     owner: str | None = None  # the connection an exclusive queue belongs to
     members: tuple[int, ...] = ()  # of its group, as raft/messages.py numbers them; quorum queues only
+    formed: int = 0  # where in the group's log it got these members; 0: they are its founders, as it was declared
 
 
 @dataclass(slots=True, frozen=True)

@@ -318,8 +318,8 @@ class Node:
     def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
         metadata, catalog = self.metadata, self.metadata.catalog
 
-        def set_members(record: QueueRecord, members: tuple[MemberId, ...]) -> None:
-            command = SetQueueMembers(record.vhost, record.name, record.id, members)
+        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int) -> None:
+            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed)
             metadata.submit(command).then(ignore, ignore)  # its leader asks again as long as the record is wrong
 
         def incarnation_of(number: NodeId) -> int | None:

@@ -81,5 +81,8 @@ _HERE: dict[type[Any], Callable[[Any], Told]] = {
 _CHANGED: dict[type[Any], Callable[[Any], Told]] = {
     **_HERE,
     NodeRecord: lambda one: (commands.PutNode(one), one),
-    QueueRecord: lambda one: (commands.SetQueueMembers(one.vhost, one.name, one.id, one.members), one),
+    QueueRecord: lambda one: (
+        commands.SetQueueMembers(one.vhost, one.name, one.id, one.members, one.formed, True),
+        one,
+    ),
 }

@@ -1,9 +1,9 @@
 """The quorum queues of one node. Fulfils broker.queue_type.QueueType.
 
 Every node opens every queue; those that its record names as members' nodes take part in its group. A node *founds* its member,
-with the whole first membership, only if the record names exactly the member that this node's disk would found and the store has
-none. Otherwise the member that the record names was lost with an earlier disk, or was added later: then the node begins with
-an empty one of a new number, and the leader takes it in.
+with the whole first membership, only if the record still names the founders, among them the very member that this node's disk
+would found, and the store has none. Otherwise the member that the record names was lost with an earlier disk, or was added
+later: then the node begins with an empty one of a new number, and the leader takes it in.
 
 Assembly: make it, hand `leading_changed` to Groups.on_leading and `lives_again` to whoever has a member repaired, `attach`
 it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
@@ -64,7 +64,7 @@ class QuorumQueues:
         loop: Loop,
         wall_ms: Callable[[], int],
         new_replica: NewReplica,
-        set_members: Callable[[QueueRecord, tuple[MemberId, ...]], None],
+        set_members: Callable[[QueueRecord, tuple[MemberId, ...], int], None],
         incarnation_of: Callable[[NodeId], int | None],
         node_name: str = "",
         settings: Settings | None = None,
@@ -72,7 +72,8 @@ class QuorumQueues:
         on_damaged: Callable[[int, Damaged], None] | None = None,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
-        command; it may fail, and is called again. `incarnation_of` a node of the cluster, None: there is no such node."""
+        command, with the members and where in the log the group got them; it may fail, and is called again.
+        `incarnation_of` a node of the cluster, None: there is no such node."""
         self.key = key
         self.groups = groups
         self.calls = calls
@@ -121,7 +122,7 @@ class QuorumQueues:
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
         group = QUEUE_GROUPS + record.id
         queue = self.queues[group] = QuorumQueue(record, effective, self, group)
-        self._take_part(queue, founds=True)
+        self._take_part(queue)
         return queue
 
     def delete(self, queue: Queue, now: int) -> int:
@@ -148,9 +149,9 @@ class QuorumQueues:
 
     # members
 
-    def _take_part(self, queue: QuorumQueue, *, founds: bool) -> None:
-        """As its record, and what the disk has, say. Nobody founds a member for a record that has changed: a leader that does
-        not know yet that it was replaced may have it name a member that was here and was removed."""
+    def _take_part(self, queue: QuorumQueue) -> None:
+        """As its record, and what the disk has, say. Nobody founds a member for a record that has changed: it was here, and was
+        removed, or the others have gone on without it."""
         group = queue.group
         named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
         if named is None:
@@ -158,12 +159,12 @@ class QuorumQueues:
                 self._store.remove_group(group)
             return
         if group not in self._store.stores:
-            self._store.create_group(self._new_identity(queue, named, founds))
+            self._store.create_group(self._new_identity(queue, named))
         self._begin(queue)
 
-    def _new_identity(self, queue: QuorumQueue, named: MemberId, founds: bool) -> Identity:
+    def _new_identity(self, queue: QuorumQueue, named: MemberId) -> Identity:
         label = f"{queue.record.vhost}/{queue.record.name}"
-        if founds and named == member_id(self.key.node, self._disk_id):
+        if not queue.record.formed and named == member_id(self.key.node, self._disk_id):
             return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
         mine = successor(named, self.new_replica())
         return Identity(queue.group, mine, label, KIND, Membership(()))
@@ -205,7 +206,7 @@ class QuorumQueues:
         queue.record = record
         is_named = self.key.node in queue.member_nodes()
         if is_named and queue.member is None and queue.group not in self._store.stores:
-            self._take_part(queue, founds=False)
+            self._take_part(queue)
         elif not is_named:
             self._leave(queue)
 

@@ -164,10 +164,10 @@ class Leading:
 
     def _check_record(self) -> None:
         """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
-        status = self._driver.core.status()
+        status, record = self._driver.core.status(), self._queue.record
         members = tuple(sorted(members_of(status.membership)))
-        if not status.change_pending and members != tuple(sorted(self._queue.record.members)):
-            self._kind.set_members(self._queue.record, members)
+        if not status.change_pending and status.formed >= record.formed and members != tuple(sorted(record.members)):
+            self._kind.set_members(record, members, status.formed)
 
     # nodes without a member
 

@@ -39,6 +39,7 @@ class Status:
     applied: int
     snapshot: int
     membership: Membership
+    formed: int  # the entry, or the snapshot, that brought the membership in force
     change_pending: bool
     installing: bool
     uncommitted_bytes: int
@@ -62,6 +63,7 @@ def status_of(s: State) -> Status:
         applied=s.applied,
         snapshot=s.store.snapshot().index,
         membership=s.membership,
+        formed=s.members.index,
         change_pending=s.members.index > s.commit,
         installing=s.installing is not None,
         uncommitted_bytes=lead.uncommitted_bytes if lead else 0,

@@ -146,13 +146,25 @@ def test_members_are_those_of_this_very_queue() -> None:
     seen: list[object] = []
     catalog.observer = lambda record, present: seen.append((record, present))
     changed = catalog.apply(SetQueueMembers("/", "q", first.id, (5, 7)))
-    assert changed == replace(first, members=(5, 7)) == catalog.queue("/", "q")
+    assert first.formed == 0
+    assert changed == replace(first, members=(5, 7), formed=1) == catalog.queue("/", "q")
     assert catalog.apply(SetQueueMembers("/", "q", first.id, (5, 7))) == changed
     assert seen == [(changed, True)]
     assert catalog.apply(SetQueueMembers("/", "q", first.id + 1, ())) is None
     catalog.observer = None
     catalog.apply(DeleteQueue("/", "q"))
     assert catalog.apply(SetQueueMembers("/", "q", first.id, ())) is None
+
+
+def test_who_has_the_members_of_an_earlier_moment_is_not_believed_unless_the_group_begins_anew() -> None:
+    catalog = cluster("a")
+    first = catalog.apply(DeclareQueue("/", "q", arguments={"x-queue-type": "quorum"}, members=(5, 6)))
+    removed = catalog.apply(SetQueueMembers("/", "q", first.id, (5,), formed=40))
+    assert (removed.members, removed.formed) == ((5,), 40)
+    assert catalog.apply(SetQueueMembers("/", "q", first.id, (5, 6), formed=39)) == removed
+    anew = catalog.apply(SetQueueMembers("/", "q", first.id, (7,), formed=3, anew=True))
+    assert (anew.members, anew.formed) == ((7,), 3)
+    assert catalog.apply(SetQueueMembers("/", "q", first.id, (7, 8), formed=9)).formed == 9
 
 
 def test_a_cluster_has_one_id() -> None:

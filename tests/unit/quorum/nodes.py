@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -187,9 +188,12 @@ class Cluster:
         node.kind.open(record, effective_arguments(record, None, None), self.wall_ms())
         return node.queue(record)
 
-    def set_members(self, record: QueueRecord, members: tuple[MemberId, ...]) -> None:
-        changed = QueueRecord(*(getattr(record, field) for field in record.__slots__ if field != "members"), members)
-        self.records[record.id] = changed
+    def set_members(self, record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool = False) -> None:
+        """As broker/catalog.py does it."""
+        current = self.records[record.id]
+        if formed < current.formed and not anew:
+            return
+        changed = self.records[record.id] = replace(current, members=members, formed=max(1, formed))
         for node in self.alive():
             self.loop.call_soon(node.kind.members_changed, changed)
 

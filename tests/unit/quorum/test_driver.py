@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.errors import PreconditionFailed, ResourceLocked
@@ -498,11 +500,30 @@ def test_a_member_that_was_removed_is_never_founded_again() -> None:
     kind.administration.remove_member(queue, 3).then(lambda _: None, lambda _: None)
     cluster.run(4)
     assert clients.of(3, record)[1].member is None
-    cluster.nodes[3].kind.members_changed(record)  # a leader of old names the founders again
+    # A leader of before that is not believed any more names the founders again, and their node restarts at that moment.
+    changed = cluster.records[record.id]
+    cluster.records[record.id] = replace(changed, members=record.members)
+    cluster.nodes[3].kill()
+    cluster.restart(3)
     _, again = clients.of(3, record)
     assert again.member is not None
     assert again.way.driver.me > founder
     assert again.way.driver.core.status().membership.voters == ()
+
+
+def test_what_a_leader_of_old_says_of_the_members_is_not_believed() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    kind, queue = clients.of(1, record)
+    kind.administration.remove_member(queue, 3).then(lambda _: None, lambda _: None)
+    cluster.run(4)
+    now = cluster.records[record.id]
+    assert (len(now.members), now.formed > 0) == (2, True)
+    cluster.set_members(record, record.members, now.formed - 1)
+    cluster.run(1)
+    assert cluster.records[record.id] == now
 
 
 def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> None:
