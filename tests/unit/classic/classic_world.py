@@ -135,11 +135,11 @@ class World:
         replay = Replay(self.disk, facts, salvage=True)
         self.kind = ClassicQueues(self.disk, self.limits, self.background())
         self.kind.recover(replay.chunks(), self.records)
-        core = LogCore(facts.log_id, replay.finish(), self.log_file_bytes_max)
+        self.core = LogCore(facts.log_id, replay.finish(), self.log_file_bytes_max)
         self.damage = replay.damage
         self.failures: list[str] = []
         self.log = LogWriter(
-            core, self.disk, self.loop, facts, on_failed=self.failures.append, commit_inline_bytes_max=None
+            self.core, self.disk, self.loop, facts, on_failed=self.failures.append, commit_inline_bytes_max=None
         )
         self.kind.attach(self.host, self.log)
         self.queues: dict[str, ClassicQueue] = {}
