@@ -15,12 +15,15 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 EXT4_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 IMAGE_BYTES = 512 << 20
+UNINTERRUPTIBLE, STOPPED = "D", "T"  # states of a thread in /proc
+STANDSTILL_WITHIN_S = 30.0
 
 
 def available() -> str | None:
@@ -62,6 +65,28 @@ class PowerDisk:
         """Mount again after a cut, once every process that used the disk has ended."""
         self.unmount()
         self.mount()
+
+
+def stop_running(processes: Sequence[int]) -> None:
+    """All at the same moment (SIGSTOP), until none of their threads will run again. A machine without power says nothing, so
+    nothing may be heard of them that was said after the cut."""
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    until = time.monotonic() + STANDSTILL_WITHIN_S
+    for process in processes:
+        while not stands_still(process):
+            if time.monotonic() > until:
+                raise TimeoutError(f"process {process} still runs {STANDSTILL_WITHIN_S} s after SIGSTOP")
+            time.sleep(0.005)
+
+
+def stands_still(process: int) -> bool:
+    """Each thread is stopped, or in the kernel and will be before it leaves that."""
+    states = [
+        task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
+        for task in Path(f"/proc/{process}/task").iterdir()
+    ]
+    return STOPPED in states and all(state in (STOPPED, UNINTERRUPTIBLE) for state in states)
 
 
 def end_by_exception() -> None:

@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import json
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -41,7 +40,6 @@ WELL_WITHIN_S = 60.0
 TINY = ("--log-file-bytes", "131072", "--snapshot-entries", "100")
 SLOW = ("--fsync-ms", "15")
 UNAVAILABLE = 69
-UNINTERRUPTIBLE, STOPPED = "D", "T"  # states of a thread in /proc
 
 
 @dataclass
@@ -94,7 +92,7 @@ class PowerCuts:
         victims = [self._cluster.nodes[number] for number in numbers]
         is_minority = len(victims) * 2 < len(self._cluster.nodes)
         self.verdict.leaders_cut += is_minority and victims[0] is self._cluster.leader(GROUP)
-        stop_running(victims)
+        power.stop_running([node.process.pid for node in victims])
         for node in victims:
             self._disks[node.number].cut_power()
         for node in victims:
@@ -152,23 +150,6 @@ class PowerCuts:
         verdict.failures += judge(operations)
         if not verdict.failures:
             verdict.digest = eventually(lambda: agreed(self._cluster), "agreement of all members", WELL_WITHIN_S)
-
-
-def stop_running(nodes: Sequence[Process]) -> None:
-    """All at the same moment, until none of their threads will run again."""
-    for node in nodes:
-        node.signal(signal.SIGSTOP)
-    for node in nodes:
-        eventually(lambda node=node: stands_still(node), f"standstill of node {node.number}")
-
-
-def stands_still(node: Process) -> bool:
-    """Each thread is stopped, or in the kernel and will be before it leaves that."""
-    states = [
-        task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
-        for task in Path(f"/proc/{node.process.pid}/task").iterdir()
-    ]
-    return STOPPED in states and all(state in (STOPPED, UNINTERRUPTIBLE) for state in states)
 
 
 def run(minority: int, everybody: int, seed: int) -> Verdict:

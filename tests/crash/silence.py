@@ -68,6 +68,11 @@ class SilentNetwork:
     def host(self, number: int) -> str:
         return f"{self._subnet}.{number}"
 
+    @property
+    def outside(self) -> str:
+        """This machine, as the nodes see it. It is heard by all of them, always."""
+        return f"{self._subnet}.254"
+
     def enter(self, number: int) -> tuple[str, ...]:
         """The beginning of a command that runs in the node's namespace."""
         return ("nsenter", f"--net=/run/netns/{self._namespace(number)}")
