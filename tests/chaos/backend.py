@@ -28,6 +28,7 @@ class Can(Enum):
     POWER = "cut the power under a node's disk"
     FSYNC = "make a node's fsync slow, or fail"
     FULL = "fill up a node's disk"
+    CONFIG = "start a node with another configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,11 @@ class Backend(Protocol):
 
     def free_disk(self, node: str) -> None: ...
 
+    # Only with Can.CONFIG
+
+    def start_with(self, node: str, config: str) -> None:
+        """As `start`, with this TOML behind that of the shape, for this one time."""
+
 
 class BaseBackend:
     """What a backend says to faults that it cannot do. `Can` keeps them away, so asking is a mistake of the scenario."""
@@ -180,3 +186,6 @@ class BaseBackend:
 
     def free_disk(self, node: str) -> None:
         raise self._cannot(Can.FULL)
+
+    def start_with(self, node: str, config: str) -> None:
+        raise self._cannot(Can.CONFIG)

@@ -39,7 +39,6 @@ class NodeProcess:
     log: Path
     options: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
-    stopped_in_order: bool = False
     _process: subprocess.Popen[str] | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
 
@@ -57,10 +56,11 @@ class NodeProcess:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def begin(self) -> None:
+    def begin(self, *more: str) -> None:
+        """`more` options hold for this life alone, and win over the others."""
         assert not self.is_running, f"{self.name} runs already"
         command = [*self.place.enter, sys.executable, "-m", "node.main", "serve", "--name", self.name]
-        command += ["--data-dir", str(self.data_dir), *self.place.listen, *self.options]
+        command += ["--data-dir", str(self.data_dir), *self.place.listen, *self.options, *more]
         ours = {name: value for name, value in os.environ.items() if not name.startswith("LEVERET_")}
         self._ready = threading.Event()
         with self.log.open("a") as errors:

@@ -34,7 +34,7 @@ def unavailable(needs: frozenset[Can]) -> str | None:
 
 
 class Processes(BaseBackend):
-    can = OWN_DISK | {Can.FSYNC}
+    can = OWN_DISK | {Can.FSYNC, Can.CONFIG}
 
     def __init__(self, shape: Shape, scratch: Path, needs: frozenset[Can] = frozenset()) -> None:
         self.shape = shape
@@ -85,12 +85,20 @@ class Processes(BaseBackend):
         return self._nodes[node].is_running
 
     def start(self, node: str) -> None:
+        self._start(node)
+
+    def start_with(self, node: str, config: str) -> None:
+        file = self._scratch / f"{node}.toml"
+        file.write_text(self.shape.config + config)
+        self._start(node, "--config", str(file))
+
+    def _start(self, node: str, *options: str) -> None:
         if node in self._without_power:
             self._disks[node].restore_power()
             self._without_power.remove(node)
         if self._shim is not None:
             self._shim.heal(node)
-        self._nodes[node].begin()
+        self._nodes[node].begin(*options)
         self._nodes[node].wait_until_ready()
 
     def stop(self, node: str) -> None:

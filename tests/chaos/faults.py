@@ -1,0 +1,518 @@
+"""The kinds of fault, each as a context: it is there at the beginning of the block, and gone at its end.
+
+A fault hits nodes. Which ones is told by a word of the scenario (`Where`), and found out when its moment comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import leveret
+from leveret.errors import NotFound
+from storage.names import LOG_DIRECTORY
+from tests.chaos.backend import Backend, Can, LinkShape, NodeFailed
+from tests.chaos.cluster import Cluster, NotWell
+from tests.chaos.recorder import Recorder
+
+MAIN_QUEUE = "orders"
+HOME = "n1"  # everything is declared there: the classic queue lives on it
+FLAP_S = 0.4
+STUTTER_S = (0.05, 0.4)
+SLOW_FSYNC_S = 0.15
+SLOW_LINK = LinkShape(delay_s=0.03, jitter_s=0.05)
+DRIPPING_LINK = LinkShape(bytes_per_s=60_000)
+BREAKING_LINK = LinkShape(resets_per_s=1.0)
+ENDS_WITHIN_S = 30.0
+LOOK_S = 0.05
+BITS_FLIPPED = 3
+LITTLE_MEMORY = "\n[memory]\nhigh_watermark_bytes = 1_000_000\n"  # no process is so small
+
+
+class Where(Enum):
+    """Which nodes a fault hits."""
+
+    LEADER = "the leader of the main queue"
+    FOLLOWER = "one that does not lead the main queue"
+    METADATA = "the leader of the catalog"
+    HOME = "the home of the classic queue"
+    AWAY = "any but the home of the classic queue"
+    ANY = "any"
+    MINORITY = "as many as a majority of the disk nodes can do without"
+    MAJORITY = "a majority of the disk nodes"
+    ALL = "all"
+
+
+@dataclass(slots=True)
+class World:
+    """What faults are done to, and what they found wrong."""
+
+    backend: Backend
+    cluster: Cluster
+    recorder: Recorder
+    rng: random.Random
+    wrong: list[str] = field(default_factory=list)
+    may_be_down: set[str] = field(default_factory=set)
+
+    async def choose(self, where: Where) -> tuple[str, ...]:
+        names, disks = self.backend.shape.names, self.backend.shape.disk_names
+        majority = len(disks) // 2 + 1
+        match where:
+            case Where.LEADER:
+                return (await self.cluster.leader_of(MAIN_QUEUE),)
+            case Where.FOLLOWER:
+                leader = await self.cluster.leader_of(MAIN_QUEUE)
+                return (self.rng.choice([name for name in disks if name != leader]),)
+            case Where.METADATA:
+                return (await self.cluster.metadata_leader(),)
+            case Where.HOME:
+                return (HOME,)
+            case Where.AWAY:
+                return (self.rng.choice([name for name in disks if name != HOME]),)
+            case Where.ANY:
+                return (self.rng.choice(names),)
+            case Where.MINORITY:
+                return tuple(self.rng.sample(disks, len(disks) - majority))
+            case Where.MAJORITY:
+                return tuple(self.rng.sample(disks, majority))
+            case Where.ALL:
+                return names
+
+    async def do(self, work: Callable[[str], None], nodes: Sequence[str]) -> None:
+        """The same to all of these, at the same time."""
+        await asyncio.gather(*(asyncio.to_thread(work, node) for node in nodes))
+
+    async def start(self, nodes: Sequence[str]) -> None:
+        """Those of them that do not run."""
+        await self.do(self.backend.start, [node for node in nodes if not self.backend.is_running(node)])
+        self.may_be_down.difference_update(nodes)
+
+    async def until_ended(self, node: str) -> bool:
+        """Whether its process ends by itself."""
+        for _ in range(int(ENDS_WITHIN_S / LOOK_S)):
+            if not self.backend.is_running(node):
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
+
+Nodes = Sequence[str]
+
+
+@asynccontextmanager
+async def killed(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    world.may_be_down.update(nodes)
+    await world.do(world.backend.kill, nodes)
+    yield
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def paused(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    await world.do(world.backend.pause, nodes)
+    try:
+        yield
+    finally:
+        await world.do(world.backend.resume, nodes)
+
+
+@asynccontextmanager
+async def restarted(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    world.may_be_down.update(nodes)
+    await world.do(world.backend.stop, nodes)
+    yield
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def drained(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """For maintenance: a drained node hands its leaderships over and sends its clients away."""
+    for node in nodes:
+        await world.cluster.ask(node, lambda connected: connected.admin.drain_node())
+    yield
+    for node in nodes:
+        await world.cluster.ask(node, lambda connected: connected.admin.revive_node())
+
+
+@asynccontextmanager
+async def clients_cut_off(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Every AMQP connection of these nodes is closed by an operator."""
+
+    async def close_all(connected: leveret.Node) -> None:
+        for connection in await connected.admin.connections():
+            if connection.protocol.upper().startswith("AMQP"):
+                with suppress(NotFound):  # gone meanwhile
+                    await connected.admin.close_connection(connection.id, "chaos")
+
+    for node in nodes:
+        await world.cluster.ask(node, close_all)
+    yield
+
+
+@asynccontextmanager
+async def stuttering(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Paused and resumed again and again, as on a machine that has too much to do."""
+
+    async def stutter() -> None:
+        async with paused(world, nodes):
+            await asyncio.sleep(world.rng.uniform(*STUTTER_S))
+        await asyncio.sleep(world.rng.uniform(*STUTTER_S))
+
+    async with again_and_again(stutter):
+        yield
+
+
+@asynccontextmanager
+async def without_power(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    world.may_be_down.update(nodes)
+    await asyncio.to_thread(world.backend.cut_power, nodes)
+    yield
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def with_full_disks(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """A node may stop when it cannot write; it must not go on as if it could."""
+    world.may_be_down.update(nodes)
+    await world.do(world.backend.fill_disk, nodes)
+    try:
+        yield
+    finally:
+        await world.do(world.backend.free_disk, nodes)
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def with_slow_fsync(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    await world.do(lambda node: world.backend.slow_fsync(node, SLOW_FSYNC_S), nodes)
+    try:
+        yield
+    finally:
+        await world.do(lambda node: world.backend.slow_fsync(node, 0), nodes)
+
+
+@asynccontextmanager
+async def with_failing_fsync(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Whoever is told that an fsync failed knows no more what is on its disk: the node has to end."""
+    world.may_be_down.update(nodes)
+    await world.do(world.backend.fail_fsync, nodes)
+    yield
+    for node in nodes:
+        if not await world.until_ended(node):
+            world.wrong.append(f"{node} still runs {ENDS_WITHIN_S:g} s after its fsync failed")
+            await asyncio.to_thread(world.backend.kill, node)
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def with_little_memory(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Above the watermark: nobody may publish, everything else goes on."""
+    world.may_be_down.update(nodes)
+    await world.do(world.backend.stop, nodes)
+    await world.do(lambda node: world.backend.start_with(node, LITTLE_MEMORY), nodes)
+    yield
+    await world.do(world.backend.stop, nodes)
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def with_rotten_log(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Killed, and some bits of its log are not what they were when it starts again."""
+    async with killed(world, nodes):
+        for node in nodes:
+            world.recorder.tell(f"{node}: {flip_bits(world.backend.data_dir(node), world.rng)}")
+        yield
+
+
+@asynccontextmanager
+async def with_shortened_log(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Killed, and the end of its log is missing when it starts again."""
+    async with killed(world, nodes):
+        for node in nodes:
+            world.recorder.tell(f"{node}: {shorten(world.backend.data_dir(node), world.rng)}")
+        yield
+
+
+@asynccontextmanager
+async def with_empty_disk(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    async with killed(world, nodes):
+        for node in nodes:
+            await asyncio.to_thread(wipe, world.backend.data_dir(node))
+        yield
+
+
+@asynccontextmanager
+async def with_old_disk(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Somebody restores a copy of a disk: such a node has promised things that it does not know of. It must not start."""
+    copies = {node: world.backend.data_dir(node).with_name("old copy") for node in nodes}
+    async with restarted(world, nodes):
+        for node, copy in copies.items():
+            await asyncio.to_thread(shutil.copytree, world.backend.data_dir(node), copy)
+    await world.cluster.until_well()
+    yield
+    async with killed(world, nodes):
+        for node, copy in copies.items():
+            directory = world.backend.data_dir(node)
+            await asyncio.to_thread(wipe, directory)
+            await asyncio.to_thread(shutil.copytree, copy, directory, dirs_exist_ok=True)
+            await asyncio.to_thread(shutil.rmtree, copy)
+            await must_not_start(world, node, "its disk is an old copy")
+            await asyncio.to_thread(wipe, directory)
+
+
+@asynccontextmanager
+async def forgotten(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Removed from the cluster while it is down. It must not come back as it was, and may come as a new one."""
+    async with killed(world, nodes):
+        others = tuple(name for name in world.cluster.names if name not in nodes)
+        for node in nodes:
+            await forget(world, node, others)
+            await must_not_start(world, node, "it was forgotten")
+            await asyncio.to_thread(wipe, world.backend.data_dir(node))
+        yield
+
+
+@asynccontextmanager
+async def isolated(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    for node in nodes:
+        await asyncio.to_thread(world.backend.isolate, node)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(world.backend.mend)
+
+
+@asynccontextmanager
+async def split(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """`nodes` hear each other, and the others hear each other."""
+    others = [name for name in world.cluster.names if name not in nodes]
+    async with _cut(world, [*((node, others) for node in nodes), *((other, nodes) for other in others)]):
+        yield
+
+
+@asynccontextmanager
+async def in_a_ring(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Each hears its two neighbours only: every node sees a majority (of five), and no two see the same one."""
+    names = world.cluster.names
+    deaf = []
+    for at, name in enumerate(names):
+        neighbours = {names[at - 1], names[(at + 1) % len(names)]}
+        deaf.append((name, [other for other in names if other != name and other not in neighbours]))
+    async with _cut(world, deaf):
+        yield
+
+
+@asynccontextmanager
+async def deaf(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """They hear nobody, and are heard by all."""
+    async with _cut(world, [(node, [name for name in world.cluster.names if name != node]) for node in nodes]):
+        yield
+
+
+@asynccontextmanager
+async def mute(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """They hear all, and nobody hears them."""
+    async with _cut(world, [(name, nodes) for name in world.cluster.names if name not in nodes]):
+        yield
+
+
+@asynccontextmanager
+async def flapping(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Isolated and not, faster than groups elect."""
+
+    async def flap() -> None:
+        async with isolated(world, nodes):
+            await asyncio.sleep(world.rng.uniform(0, FLAP_S))
+        await asyncio.sleep(world.rng.uniform(0, FLAP_S))
+
+    async with again_and_again(flap):
+        yield
+
+
+def on_links(shape: LinkShape) -> Callable[[World, Nodes], AbstractAsyncContextManager[None]]:
+    """To and from these nodes."""
+
+    @asynccontextmanager
+    async def shaped(world: World, nodes: Nodes) -> AsyncIterator[None]:
+        for node in nodes:
+            for other in world.cluster.names:
+                if other != node:
+                    world.backend.shape_link(node, other, shape)
+                    world.backend.shape_link(other, node, shape)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(world.backend.mend)
+
+    return shaped
+
+
+class Fault(Enum):
+    """Kinds, in the words of the table of scenarios."""
+
+    KILL = "kill -9"
+    PAUSE = "pause"
+    STUTTER = "stutter"
+    RESTART = "restart"
+    DRAIN = "drain and revive"
+    CLIENTS = "close all connections"
+    POWER = "power cut"
+    FULL = "disk full"
+    SLOW_FSYNC = "slow fsync"
+    FAILED_FSYNC = "failing fsync"
+    MEMORY = "memory alarm"
+    ROT = "bit rot in the log"
+    SHORTENED = "shortened log"
+    WIPED = "wiped disk"
+    OLD_DISK = "old copy of the disk"
+    FORGOTTEN = "forgotten, joined again"
+    ISOLATE = "isolated"
+    SPLIT = "split off"
+    RING = "ring"
+    DEAF = "deaf"
+    MUTE = "mute"
+    FLAP = "flapping"
+    SLOW_LINKS = "slow and jittering links"
+    DRIPPING_LINKS = "dripping links"
+    BREAKING_LINKS = "resetting links"
+
+
+FAULTS: dict[Fault, Callable[[World, Nodes], AbstractAsyncContextManager[None]]] = {
+    Fault.KILL: killed,
+    Fault.PAUSE: paused,
+    Fault.STUTTER: stuttering,
+    Fault.RESTART: restarted,
+    Fault.DRAIN: drained,
+    Fault.CLIENTS: clients_cut_off,
+    Fault.POWER: without_power,
+    Fault.FULL: with_full_disks,
+    Fault.SLOW_FSYNC: with_slow_fsync,
+    Fault.FAILED_FSYNC: with_failing_fsync,
+    Fault.MEMORY: with_little_memory,
+    Fault.ROT: with_rotten_log,
+    Fault.SHORTENED: with_shortened_log,
+    Fault.WIPED: with_empty_disk,
+    Fault.OLD_DISK: with_old_disk,
+    Fault.FORGOTTEN: forgotten,
+    Fault.ISOLATE: isolated,
+    Fault.SPLIT: split,
+    Fault.RING: in_a_ring,
+    Fault.DEAF: deaf,
+    Fault.MUTE: mute,
+    Fault.FLAP: flapping,
+    Fault.SLOW_LINKS: on_links(SLOW_LINK),
+    Fault.DRIPPING_LINKS: on_links(DRIPPING_LINK),
+    Fault.BREAKING_LINKS: on_links(BREAKING_LINK),
+}
+NEEDS: dict[Fault, Can] = {
+    Fault.POWER: Can.POWER,
+    Fault.FULL: Can.FULL,
+    Fault.SLOW_FSYNC: Can.FSYNC,
+    Fault.FAILED_FSYNC: Can.FSYNC,
+    Fault.MEMORY: Can.CONFIG,
+    Fault.ISOLATE: Can.ISOLATE,
+    Fault.FLAP: Can.ISOLATE,
+    Fault.SPLIT: Can.CUT,
+    Fault.RING: Can.CUT,
+    Fault.DEAF: Can.CUT,
+    Fault.MUTE: Can.CUT,
+    Fault.SLOW_LINKS: Can.SHAPE,
+    Fault.DRIPPING_LINKS: Can.SHAPE,
+    Fault.BREAKING_LINKS: Can.SHAPE,
+}
+
+
+def flip_bits(data_dir: Path, rng: random.Random) -> str:
+    """A few bits of what the log holds. What was done, in words."""
+    file, size = _log_file(data_dir, rng)
+    places = sorted(rng.randrange(size) for _ in range(BITS_FLIPPED))
+    with file.open("r+b") as log:
+        for place in places:
+            log.seek(place)
+            (byte,) = log.read(1)
+            log.seek(place)
+            log.write(bytes([byte ^ 1 << rng.randrange(8)]))
+    return f"flipped bits of {file.name} at {places} of {size}"
+
+
+def shorten(data_dir: Path, rng: random.Random) -> str:
+    file, size = _log_file(data_dir, rng)
+    kept = rng.randrange(size)
+    os.truncate(file, kept)
+    return f"cut {file.name} from {size} to {kept} bytes"
+
+
+def wipe(data_dir: Path) -> None:
+    """The directory stays, for a container's volume is mounted there."""
+    for entry in data_dir.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _log_file(data_dir: Path, rng: random.Random) -> tuple[Path, int]:
+    """One that holds something, and up to where it does: a file is filled with zeros before it is used."""
+    found = []
+    for file in sorted((data_dir / LOG_DIRECTORY).iterdir()):
+        used = len(file.read_bytes().rstrip(b"\0"))
+        if used:
+            found.append((file, used))
+    return rng.choice(found)
+
+
+async def must_not_start(world: World, node: str, why: str) -> None:
+    try:
+        await asyncio.to_thread(world.backend.start, node)
+    except NodeFailed:
+        return
+    world.wrong.append(f"{node} started, although {why}")
+    await asyncio.to_thread(world.backend.kill, node)
+
+
+async def forget(world: World, node: str, others: tuple[str, ...]) -> None:
+    """Refused until it counts as down."""
+    said: object = None
+    for _ in range(int(ENDS_WITHIN_S / LOOK_S)):
+        try:
+            await world.cluster.ask_anyone(lambda connected: connected.admin.forget_node(node), others)
+            return
+        except NotWell as error:
+            said = error
+            await asyncio.sleep(LOOK_S)
+    world.wrong.append(f"{node} could not be forgotten: {said}")
+
+
+@asynccontextmanager
+async def again_and_again(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """`work` is repeated until the end of the block, which waits for the last time: nothing is left half done."""
+    goes_on = True
+
+    async def repeat() -> None:
+        while goes_on:
+            await work()
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        goes_on = False
+        await task
+
+
+@asynccontextmanager
+async def _cut(world: World, deaf: Sequence[tuple[str, Sequence[str]]]) -> AsyncIterator[None]:
+    for node, unheard in deaf:
+        if unheard:
+            await asyncio.to_thread(world.backend.cut, node, unheard)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(world.backend.mend)

@@ -1,0 +1,110 @@
+"""The scenarios, as data: what the cluster looks like, and which faults hit which nodes for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.chaos.backend import Can, Shape
+from tests.chaos.faults import NEEDS, Fault, Where
+
+TINY = """
+[log]
+file_bytes_max = 262_144
+[classic]
+store_file_bytes_max = 65_536
+compaction_interval_ms = 50
+"""
+"""Log files roll, segments are flushed and stores are compacted within seconds."""
+
+THREE = Shape()
+THREE_TINY = Shape(config=TINY)
+WITH_RAM = Shape(ram_nodes=1)
+FIVE = Shape(disk_nodes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """One fault: it lasts `for_s`, with `during` happening meanwhile, and then there is peace for `then_s`."""
+
+    fault: Fault
+    where: Where = Where.LEADER
+    for_s: float = 2.0
+    then_s: float = 1.5
+    during: tuple[Do, ...] = ()
+    times: int = 1
+
+    def faults(self) -> frozenset[Fault]:
+        return frozenset({self.fault}).union(*(inner.faults() for inner in self.during))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    steps: tuple[Do, ...]
+    shape: Shape = THREE
+    classic_is_kept: bool = True  # False: a disk is lost or damaged on which a classic queue may live
+
+    @property
+    def faults(self) -> frozenset[Fault]:
+        return frozenset[Fault]().union(*(step.faults() for step in self.steps))
+
+    @property
+    def needs(self) -> frozenset[Can]:
+        return frozenset(NEEDS[fault] for fault in self.faults if fault in NEEDS)
+
+
+F, W = Fault, Where
+SCENARIOS = (
+    # processes that end
+    Scenario("leader-killed", (Do(F.KILL, times=3),)),
+    Scenario("any-killed-tiny-files", (Do(F.KILL, W.ANY, for_s=0.3, times=4),), THREE_TINY),
+    Scenario("all-killed", (Do(F.KILL, W.ALL, for_s=0.2), Do(F.KILL, W.ALL, for_s=0.2)), THREE_TINY),
+    Scenario("majority-killed", (Do(F.KILL, W.MAJORITY, for_s=2.5),)),
+    Scenario("killed-one-in-another", (Do(F.KILL, W.FOLLOWER, during=(Do(F.KILL, W.LEADER, for_s=1.0),)),)),
+    Scenario("two-of-five-killed", (Do(F.KILL, W.MINORITY, times=2),), FIVE),
+    Scenario("any-killed-with-ram-node", (Do(F.KILL, W.ANY, times=3),), WITH_RAM),
+    Scenario("home-of-classic-killed", (Do(F.KILL, W.HOME, for_s=1.0, times=3),), THREE_TINY),
+    # processes that stop for a while
+    Scenario("leader-paused", (Do(F.PAUSE, for_s=5.0), Do(F.PAUSE, for_s=0.5, times=3))),
+    Scenario("leader-paused-for-a-minute", (Do(F.PAUSE, for_s=65.0, then_s=3.0),)),
+    Scenario("majority-paused", (Do(F.PAUSE, W.MAJORITY, for_s=3.0),)),
+    Scenario("any-stutters", (Do(F.STUTTER, W.ANY, for_s=5.0, times=2),)),
+    Scenario("paused-then-killed", (Do(F.PAUSE, during=(Do(F.KILL, W.FOLLOWER, for_s=0.5),)),)),
+    # operators
+    Scenario("rolling-restart", (Do(F.RESTART, W.ANY, for_s=0.2, times=3),)),
+    Scenario("drained", (Do(F.DRAIN, times=3),)),
+    Scenario("forgotten-and-joined", (Do(F.FORGOTTEN, W.AWAY, for_s=1.0),)),
+    Scenario("clients-closed", (Do(F.CLIENTS, W.ALL, for_s=0.2, times=4),)),
+    Scenario("drained-and-another-killed", (Do(F.DRAIN, W.LEADER, during=(Do(F.KILL, W.LEADER, for_s=1.0),)),)),
+    # disks
+    Scenario("power-cut-of-one", (Do(F.POWER, W.ANY, for_s=0.5, times=3),), THREE_TINY),
+    Scenario("power-cut-of-two-in-five", (Do(F.POWER, W.MINORITY, for_s=0.5, times=2),), FIVE),
+    Scenario("power-cut-of-all", (Do(F.POWER, W.ALL, for_s=0.2, times=2),), THREE_TINY),
+    Scenario("disk-full", (Do(F.FULL, W.LEADER, for_s=3.0), Do(F.FULL, W.ANY, for_s=3.0))),
+    Scenario("slow-fsync", (Do(F.SLOW_FSYNC, W.LEADER, for_s=4.0), Do(F.SLOW_FSYNC, W.ALL, for_s=3.0))),
+    Scenario("failing-fsync", (Do(F.FAILED_FSYNC, W.LEADER), Do(F.FAILED_FSYNC, W.ANY))),
+    Scenario("rotten-log", (Do(F.ROT, W.AWAY), Do(F.ROT, W.LEADER)), THREE_TINY, classic_is_kept=False),
+    Scenario("shortened-log", (Do(F.SHORTENED, W.AWAY), Do(F.SHORTENED, W.LEADER)), classic_is_kept=False),
+    Scenario("wiped-disk", (Do(F.WIPED, W.AWAY), Do(F.WIPED, W.LEADER)), classic_is_kept=False),
+    Scenario("old-copy-of-a-disk", (Do(F.OLD_DISK, W.AWAY),)),
+    Scenario("memory-alarm", (Do(F.MEMORY, W.LEADER),)),
+    # networks
+    Scenario("leader-isolated", (Do(F.ISOLATE, W.LEADER, for_s=4.0, times=2),)),
+    Scenario("catalog-leader-isolated", (Do(F.ISOLATE, W.METADATA, for_s=4.0),)),
+    Scenario("home-isolated-long", (Do(F.ISOLATE, W.HOME, for_s=12.0),)),
+    Scenario("halves-of-five", (Do(F.SPLIT, W.MINORITY, for_s=4.0), Do(F.SPLIT, W.MAJORITY, for_s=4.0)), FIVE),
+    Scenario("ring-of-five", (Do(F.RING, W.ALL, for_s=5.0),), FIVE),
+    Scenario("leader-deaf", (Do(F.DEAF, W.LEADER, for_s=4.0),)),
+    Scenario("leader-mute", (Do(F.MUTE, W.LEADER, for_s=4.0),)),
+    Scenario("any-flapping", (Do(F.FLAP, W.ANY, for_s=6.0),)),
+    Scenario("isolated-and-killed", (Do(F.ISOLATE, W.LEADER, during=(Do(F.KILL, W.LEADER, for_s=1.0),)),), FIVE),
+    Scenario("everybody-alone", (Do(F.ISOLATE, W.ALL, for_s=3.0),)),
+    Scenario("slow-links", (Do(F.SLOW_LINKS, W.ANY, for_s=5.0),)),
+    Scenario("dripping-links", (Do(F.DRIPPING_LINKS, W.LEADER, for_s=5.0),)),
+    Scenario("breaking-links", (Do(F.BREAKING_LINKS, W.ANY, for_s=5.0),)),
+)
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+assert len(BY_NAME) == len(SCENARIOS), "two scenarios of one name"
+
+SHORT = ("leader-killed", "leader-paused", "power-cut-of-all", "leader-isolated", "wiped-disk")
+"""What runs before anything lands: at most three minutes."""
