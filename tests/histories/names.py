@@ -89,7 +89,12 @@ def _step(state: State, call: Call) -> tuple[State, State]:
             return (1, call.value), (1, _SAME)
 
 
-NAMES = Model(_step, only_reads_tell_values=False)
+def _says_what_it_changed(call: Call) -> bool:
+    """Who declares or deletes, and hears that it is so now, does not hear whether it was so before."""
+    return call.kind is Kind.READ or call.result == (1, _DIFFERENT)
+
+
+NAMES = Model(_step, only_reads_tell_values=False, says_what_it_changed=_says_what_it_changed)
 
 
 def _as_register_calls(calls: list[NameCall]) -> list[Call]:

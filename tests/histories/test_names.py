@@ -28,8 +28,11 @@ RIGHT = {
     "deleted, though it never was": [deleted(0, 1), looked(False, 2, 3)],
     "a declaration of unknown fate that was done late": [declared("a", 0), looked(False, 1, 2), looked(True, 3, 4)],
     "a declaration of unknown fate that was never done": [declared("a", 0), declared("b", 1, 2), looked(True, 3, 4)],
+    "a delete that could have found nothing, and must have found something": [
+        declared("a", 0, 9), deleted(1, 9), declared("b", 10, 11)
+    ],
     "a delete of unknown fate": [declared("a", 0, 1), deleted(2), looked(True, 3, 4), looked(False, 5, 6)],
-}
+}  # fmt: skip
 WRONG = {
     "a declared name that is gone": [declared("a", 0, 1), looked(False, 2, 3)],
     "a deleted name that is back": [declared("a", 0, 1), deleted(2, 3), looked(True, 4, 5)],

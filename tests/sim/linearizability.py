@@ -92,9 +92,12 @@ class Model(NamedTuple):
 
     step: Callable[[State, Call], tuple[State, State]]
     only_reads_tell_values: bool
+    says_what_it_changed: Callable[[Call], bool]
+    """Whether the answer of this call tells that it changed something. The first of the five things needs that: a call that
+    could be answered alike and change something in another place may not be moved away from there."""
 
 
-VERSIONED = Model(step, only_reads_tell_values=True)
+VERSIONED = Model(step, only_reads_tell_values=True, says_what_it_changed=lambda call: True)
 
 
 class _Tried(NamedTuple):
@@ -130,6 +133,7 @@ class _Search:
 
     def __init__(self, calls: Sequence[Call], model: Model) -> None:
         self._step = model.step
+        self._says_what_it_changed = model.says_what_it_changed
         in_order = sorted(calls, key=lambda call: call.began)
         read = {call.result[1] for call in in_order if call.kind is Kind.READ and call.result not in (None, NOTHING)}
         self.told = [call for call in in_order if call.result is not None]
@@ -144,7 +148,7 @@ class _Search:
     def reach(self, done: int, used: int, state: State, place: int, path: _Path | None) -> _Tried | None:
         """Take what changes nothing, and see what could be next. None when we were here before."""
         candidates, first_end = self._candidates(done)
-        while idle := [at for at in candidates if self._step(state, self.known[at]) == (state, self.known[at].result)]:
+        while idle := [at for at in candidates if self._is_idle(state, self.known[at])]:
             for at in idle:
                 done |= 1 << at
                 path = _Path(path, self.told[at])
@@ -160,6 +164,9 @@ class _Search:
         if move.is_unknown:
             return self.reach(done, used | 1 << move.at, move.after, place, _Path(path, self.untold[move.at]))
         return self.reach(done | 1 << move.at, used, move.after, place, _Path(path, self.told[move.at]))
+
+    def _is_idle(self, state: State, call: Call) -> bool:
+        return self._says_what_it_changed(call) and self._step(state, call) == (state, call.result)
 
     def _is_new(self, done: int, used: int, state: State) -> bool:
         before = self._smallest.setdefault((done, state), [])
