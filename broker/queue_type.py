@@ -33,9 +33,10 @@ class Outcome(IntEnum):
     """How messages that were out come back to their queue."""
 
     ACKNOWLEDGED = 0  # done: forget them
-    REQUEUED = 1  # back to their old place, marked redelivered (nack, recover, a consumer that went away)
+    REQUEUED = 1  # back to their old place, marked redelivered: the delivery failed (reject, a consumer that went away)
     REJECTED = 2  # dead-letter with reason `rejected`, or drop
     RETURNED = 3  # back to their old place and never seen by the client: not marked redelivered
+    RELEASED = 4  # as REQUEUED, and nobody is to blame for it: a quorum queue counts no failure (nack, recover)
 
 
 class DeathReason(IntEnum):

@@ -231,14 +231,19 @@ class Session(Topology):
         """Tags first .. last; with `multiple` everything up to last, and 0 is everything. Raises PreconditionFailed."""
         self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, now)
 
-    def reject(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
-        self._settle(tag, tag, multiple, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
+    def reject(self, tag: int, requeue: bool, now: int) -> None:
+        """What is requeued has failed once more."""
+        self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
+
+    def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
+        """What is requeued goes to somebody else, and has not failed."""
+        self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, now)
 
     def recover(self, requeue: bool, now: int) -> None:
         """Everything that is out goes back to its queues."""
         if not requeue:
             raise NotSupported("requeue=false")
-        self._give_back(self._held.take_all(), Outcome.REQUEUED, now)
+        self._give_back(self._held.take_all(), Outcome.RELEASED, now)
 
     def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, now: int) -> None:
         unknown: int | None = None

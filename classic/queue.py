@@ -117,7 +117,7 @@ class ClassicQueue:
             self._dead_letter_piece(piece, now)
             self._forget(run, first, piece.count)
         else:
-            if outcome is Outcome.REQUEUED:
+            if outcome is not Outcome.RETURNED:
                 self.redelivered.add(first, end)
             self.level_at(run.first).requeue(run, first, piece.count)
             self._keep_length(now)

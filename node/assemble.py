@@ -22,6 +22,7 @@ from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId,
 from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
 from broker.records import NodeRecord, QueueRecord
+from broker.names import labelled
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
@@ -59,7 +60,9 @@ from quorum.commands import SessionKey
 from quorum.driver import WAITING_BYTES_MAX, QuorumQueues
 from raft.driver import Driver
 from raft.errors import Damaged
+from quorum.comparison import Odd
 from raft.groups import Groups
+from quorum.queue import QuorumQueue
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.replicas import replica_at
@@ -161,7 +164,7 @@ class Node:
             started_at_ms=started_at,
             cluster=cluster,
         )
-        metrics = Metrics(broker, self.log, metadata, self.watcher, config)
+        metrics = Metrics(broker, self.log, metadata, quorum, self.watcher, config)
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
@@ -350,6 +353,7 @@ class Node:
     def _leading_changed(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
             self.metadata.leading_changed()
+            on_diverged=_tell_diverged,
         else:
             self.quorum.leading_changed(driver.group)
 
@@ -611,3 +615,18 @@ def grpc_certificate(tls: TlsSection) -> Tls:
         return Tls(Path(tls.certificate).read_bytes(), Path(tls.key).read_bytes(), ca, tls.verify_peer)
     except OSError as error:
         raise ConfigError(f"tls: {error.filename}: {error.strerror}") from error
+
+
+def _tell_diverged(queue: QuorumQueue, odd: Odd) -> None:
+    """To be seen by whoever looks at the log of the leader's node: it should never happen."""
+    name = labelled("queue", queue.record.name, queue.record.vhost)
+    if odd.nodes:
+        logger.error(
+            "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others",
+            name, odd.at, ", ".join(map(str, odd.nodes)),
+        )  # fmt: skip
+    else:
+        logger.error(
+            "members of %s have come to different states after entry %d, and no majority agrees: "
+            "which one is right is for an operator to find out", name, odd.at,
+        )  # fmt: skip

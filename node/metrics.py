@@ -22,6 +22,7 @@ from node.alarms import Watcher
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
 from node.version import VERSION
+from quorum.driver import QuorumQueues
 from storage.wal_writer import LogWriter
 
 QUEUE_GAUGES = {
@@ -74,11 +75,18 @@ class Metrics(Collector):
     """One node's figures."""
 
     def __init__(
-        self, broker: Broker, log: LogWriter, metadata: ClusterMetadata, watcher: Watcher, config: Config
+        self,
+        broker: Broker,
+        log: LogWriter,
+        metadata: ClusterMetadata,
+        quorum: QuorumQueues,
+        watcher: Watcher,
+        config: Config,
     ) -> None:
         self._broker = broker
         self._log = log
         self._metadata = metadata
+        self._quorum = quorum
         self._watcher = watcher
         self._config = config
         self._registry = CollectorRegistry()
@@ -198,6 +206,11 @@ class Metrics(Collector):
             "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
         )
         yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
+        yield counter(
+            "leveret_quorum_divergences",
+            "Comparisons in which members of a quorum queue led from here had come to different states",
+            self._quorum.divergences,
+        )
 
 
 def file_descriptors() -> tuple[int, int]:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker.added_headers import with_headers
 from native.content import skip
 from quorum import commands
 from quorum.commands import Enqueue, Piece
@@ -34,6 +35,21 @@ class Body(NamedTuple):
     def delivered_elsewhere(self) -> bool:
         """Clients have had them in the queue that dead-lettered them."""
         return bool(self.flags & commands.REDELIVERED)
+
+
+def count_headers(delivery_count: int, acquired_count: int) -> dict[str, int] | None:
+    """What a message tells of its way so far; None: nobody has had it."""
+    if not acquired_count:
+        return None
+    if not delivery_count:
+        return {"x-acquired-count": acquired_count}
+    return {"x-acquired-count": acquired_count, "x-delivery-count": delivery_count}
+
+
+def counted(content: bytes, delivery_count: int, acquired_count: int) -> bytes:
+    """A dead letter as it leaves: it tells what became of it here."""
+    headers = count_headers(delivery_count, acquired_count)
+    return content if headers is None else with_headers(content, 0, 1, headers)
 
 
 def body_of(data: bytes, piece: Piece) -> Body:

@@ -15,7 +15,8 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
        1  ENQUEUE       session 12 | sequence u64 | answered u64 | count u32 | body_bytes u64 | expiration_ms u64 | flags u8 |
                         priority u8 | exchange_len u8 | key_len u8 | exchange | routing key | producer, if flags say so |
                         content (native/content.py)
-       2  SETTLE        consumer 20 | outcome u8 | ranges
+       2  SETTLE        consumer 20 | outcome u8: 0 acknowledged, 1 requeued and failed, 2 rejected, 3 never seen, 4 requeued
+                        and not failed | ranges
        3  CONSUME       consumer 20 | flags u8: 1 no_ack, 2 exclusive | prefetch u32: 0 no limit | priority i64 |
                         timeout_ms u64: 2^64 - 1 the queue's, 0 none | tag
        4  CANCEL        consumer 20 | held u8: what becomes of messages that it holds

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native.content import skip
+from quorum.bodies import counted
 from quorum.commands import DeadSettled, Op
 from quorum.effects import Dead
 from quorum.member import Member
@@ -70,7 +71,7 @@ class DeadLetterWorker:
             self._retry_at = now + RETRY_MS
             return
         start = skip(body.content, body.position, offset)
-        content = body.content[start : skip(body.content, start, 1)]
+        content = counted(body.content[start : skip(body.content, start, 1)], dead.delivery_count, dead.acquired_count)
         number = dead.first_id + offset
         self._in_flight.add(number)
         self._kind.host.dead_letter_confirmed(

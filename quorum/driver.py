@@ -11,7 +11,7 @@ it to the broker, add it as a kind, let the broker recover, and call `tick` ten 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,12 +27,14 @@ from quorum import letters
 from quorum.administration import Administration
 from quorum.bodies import Bodies, EntryCache
 from quorum.commands import Got, Result, SessionKey
+from quorum.comparison import Odd
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
 from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
+from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
 from raft.group_records import Identity
@@ -70,6 +72,8 @@ class QuorumQueues:
         settings: Settings | None = None,
         rules: SnapshotRules | None = None,
         on_damaged: Callable[[int, Damaged], None] | None = None,
+        on_diverged: Callable[[QuorumQueue, Odd], None] | None = None,
+        machine_version: int = VERSION_NEWEST,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
         command, with the members and where in the log the group got them; it may fail, and is called again.
@@ -80,6 +84,7 @@ class QuorumQueues:
         self.wall_ms = wall_ms
         self.set_members = set_members
         self.incarnation_of = incarnation_of
+        self.name_of: Callable[[NodeId], str] = str  # what people call a node
         self.host: QueueHost
         self.queues: dict[int, QuorumQueue] = {}  # by group
         self._disk_id = disk_id
@@ -90,6 +95,11 @@ class QuorumQueues:
         self._settings = settings or Settings()
         self._snapshot_rules = rules or SnapshotRules()
         self._on_damaged = on_damaged
+        self._on_diverged = on_diverged
+        self.divergences = 0  # times that members of a queue led from here were found in different states
+        self.machine_version = (
+            machine_version  # the newest that groups may be brought to, as far as this node is concerned
+        )
         self._cache = EntryCache()
         self._leading: dict[QuorumQueue, None] = {}
         self._looking: dict[QuorumQueue, None] = {}  # for a leader
@@ -284,6 +294,11 @@ class QuorumQueues:
         """It wants to be asked for again, every CHECK_MS."""
         self._attending[queue] = None
 
+    @property
+    def led(self) -> Collection[QuorumQueue]:
+        """Those that this node leads."""
+        return self._leading.keys()
+
     # now and then
 
     @property
@@ -348,6 +363,8 @@ class QuorumQueues:
     ) -> None:
         if kind is LetterKind.ADMIN:
             self.administration.asked(queue, letter, answer)
+        elif kind is LetterKind.COMPARE:
+            answer(self._compared(queue))
         elif queue is None:
             answer(letters.refusal(Status.NO_GROUP, 0))
         elif queue.leading is None or not queue.way.leads:
@@ -389,8 +406,30 @@ class QuorumQueues:
                 )
         answer(letters.done(self.key.node, queue.leading.news(), results, fetched))
 
+    def _compared(self, queue: QuorumQueue | None) -> bytes:
+        if queue is None or queue.member is None:
+            return letters.refusal(Status.NO_GROUP, 0)
+        digests = queue.member.marks.all(queue.member.machine)
+        return letters.compared(queue.way.leader(), self.machine_version, digests.items())
+
+    def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
+        """Members of the queue have come to different states."""
+        self.divergences += 1
+        if self._on_diverged is not None:
+            self._on_diverged(queue, odd)
+
+    def give_up_member(self, queue: QuorumQueue, node: NodeId, index: int) -> None:
+        """A majority has come to another state than the member on this node, and makes it anew."""
+        if node != self.key.node:
+            self.calls.tell(node, QUORUM_TOPIC, letters.give_up(queue.group, index))
+        elif queue.member is not None:
+            text = f"its state after entry {index} is not the one that a majority of the members has come to"
+            self.groups.damaged(queue.group, Damaged(text))
+
     def _told(self, kind: LetterKind, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
         match kind:
+            case LetterKind.GIVE_UP:
+                self.give_up_member(queue, self.key.node, letters.decode_give_up(letter))
             case LetterKind.DELIVER:
                 found = letters.decode_deliver(letter)
                 if queue.member is None:

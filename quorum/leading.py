@@ -5,6 +5,7 @@
     nodes          tells the machine which nodes cannot be reached, are back, or have begun a new life
     attendants     nodes without a member that have consumers: sends them what these are given, with the messages
     dead letters   at most once here, at least once in dead_letters.py
+    comparison     of the members, in comparison.py
     record         has the catalog name the members that the group has
 
 What is proposed here and lost is proposed again by whoever leads then: the machine still asks for it, or the tick sees it.
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from native.content import skip
 from quorum import commands, letters
-from quorum.bodies import Body
+from quorum.bodies import Body, counted
 from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick
+from quorum.comparison import Comparison
 from quorum.dead_letters import DeadLetterWorker
 from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
 from quorum.letters import Delivery, News
@@ -72,12 +74,14 @@ class Leading:
         self._used_at = kind.wall_ms()
         self._worker = DeadLetterWorker(queue, kind, member, self.propose)
         self._check_record_at = 0
+        self.comparison = Comparison(queue, kind, self)
         self.ended = False
 
     def begin(self) -> None:
         self.keep_rules()
         self.look_at_deadline()
         self._worker.look()
+        self.comparison.look(self._kind.wall_ms())
 
     def end(self) -> None:
         self.ended = True
@@ -98,7 +102,7 @@ class Leading:
 
         self._queue.way.propose_here([commands.encode(op) for op in ops], told)
 
-    def _propose_once(self, op: Op) -> None:
+    def propose_once(self, op: Op) -> None:
         what = type(op)
         if what not in self._under_way:
             self._under_way.add(what)
@@ -106,7 +110,7 @@ class Leading:
 
     def keep_rules(self) -> None:
         if self._machine.rules != self._queue.rules:
-            self._propose_once(Policy(self._queue.rules))
+            self.propose_once(Policy(self._queue.rules))
 
     # time
 
@@ -125,7 +129,7 @@ class Leading:
     def _due(self, now: int) -> None:
         self._deadline = self._cancel_deadline = None
         if not self.ended:
-            self._propose_once(Tick())
+            self.propose_once(Tick())
 
     # what is due now and then
 
@@ -139,6 +143,7 @@ class Leading:
             self._check_record_at = now + RECORD_MS
             self._check_record()
         self._worker.look()
+        self.comparison.look(now)
         for node in [node for node, one in self._attendants.items() if one.until <= now]:
             del self._attendants[node]
 
@@ -186,6 +191,7 @@ class Leading:
 
     def link_went(self, node: NodeId) -> None:
         self._attendants.pop(node, None)
+        self.comparison.link_went(node)
 
     def writable(self, node: NodeId) -> None:
         attendant = self._attendants.get(node)
@@ -273,8 +279,10 @@ class Leading:
     def perform(self, effect: Effect, body: Body | None, now: int) -> None:
         if isinstance(effect, DeadLetter):
             assert body is not None, f"a dead letter without its message: {effect}"
+            counts = effect.delivery_count, effect.acquired_count
             messages = [
-                (body.exchange, body.routing_key, one, body.persistent) for one in singles(body, effect.piece.length)
+                (body.exchange, body.routing_key, counted(one, *counts), body.persistent)
+                for one in singles(body, effect.piece.length)
             ]
             self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
         elif isinstance(effect, DeadHeld):

@@ -18,7 +18,10 @@
        6  USED       nothing: somebody declared the queue again there
        7  RELEASED   nothing: the sender leads no more, and serves nobody
        8  ADMIN      what u8 | node u32. An ask of the leader's node, see quorum/administration.py; answered by a status, and
-                     by what was wrong as text, if anything was
+                     by what was wrong as text, if anything was. Figures are asked of any node, and are the text, as JSON
+       9  COMPARE    nothing. An ask of a member's node; answered by: status u8 | leader node u32 | version u32: the newest
+                     of the machine that the node knows | for each mark: index u64 | digest u64. See quorum/comparison.py
+      10  GIVE_UP    index u64: the state of the member there is not what a majority has come to after this entry
 
 An answer: status u8 | leader node u32: the one that leads, as far as is known, or 0 | by status:
        0  DONE        NEWS as above, from its applied on | bodies u32 | for each body: size u32 | a DELIVER from its number on |
@@ -51,6 +54,8 @@ class LetterKind(IntEnum):
     USED = 6
     RELEASED = 7
     ADMIN = 8
+    COMPARE = 9
+    GIVE_UP = 10
 
 
 class Status(IntEnum):
@@ -73,6 +78,8 @@ _NUMBER = Struct("<Q")
 _ADMIN = Struct("<BI")
 _STATUS = Struct("<BI")
 _SIZE = Struct("<I")
+_COMPARED = Struct("<BII")
+_MARK = Struct("<QQ")
 
 _EXCLUSIVE, _SINGLE_ACTIVE, _HAS_ACTIVE = 1, 2, 4
 
@@ -172,11 +179,15 @@ def timed_out(group: int, number: int) -> bytes:
 
 
 def decode_timed_out(letter: bytes) -> int:
+    return _number(letter)
+
+
+def _number(letter: bytes) -> int:
     try:
         number: int = _NUMBER.unpack_from(letter, HEAD.size)[0]
         return number
     except struct.error as error:
-        raise BadLetter(f"a TIMED_OUT of {len(letter)} bytes: {error}") from error
+        raise BadLetter(f"a {LetterKind(letter[0]).name} of {len(letter)} bytes: {error}") from error
 
 
 def refusal(status: Status, leader: int) -> bytes:
@@ -218,6 +229,37 @@ def decode_answer(answer: bytes) -> Answer:
 def attending(leader: int) -> bytes:
     """The answer to an ATTEND that is followed."""
     return _STATUS.pack(Status.DONE, leader)
+
+
+class Compared(NamedTuple):
+    """How a member stands."""
+
+    status: Status
+    version: int = 0  # of the machine, the newest that its node knows
+    digests: Sequence[tuple[int, int]] = ()  # index of an entry, and the digest after it
+
+
+def compared(leader: int, version: int, digests: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join([_COMPARED.pack(Status.DONE, leader, version), *(_MARK.pack(*one) for one in digests)])
+
+
+def decode_compared(answer: bytes) -> Compared:
+    try:
+        status = Status(_STATUS.unpack_from(answer)[0])
+        if status is not Status.DONE:
+            return Compared(status)
+        _, _, version = _COMPARED.unpack_from(answer)
+        return Compared(status, version, list(_MARK.iter_unpack(answer[_COMPARED.size :])))
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer to COMPARE of {len(answer)} bytes: {error}") from error
+
+
+def give_up(group: int, index: int) -> bytes:
+    return head(LetterKind.GIVE_UP, group) + _NUMBER.pack(index)
+
+
+def decode_give_up(letter: bytes) -> int:
+    return _number(letter)
 
 
 def admin(group: int, what: int, node: int) -> bytes:

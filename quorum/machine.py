@@ -58,7 +58,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import must_know
+from quorum.versions import OUTCOMES_COUNTED, must_know
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -305,13 +305,20 @@ class QueueMachine:
         elif outcome == Outcome.REQUEUED:
             self._give_back(taken, failed=True)
         elif outcome == Outcome.REJECTED:
-            self._die(DeathReason.REJECTED, taken)
+            self._reject(taken)
+        elif outcome == Outcome.RELEASED and self.state.version >= OUTCOMES_COUNTED:
+            self._give_back(taken)
         else:
             self._give_back(taken, seen=False)
         if consumer.status is Status.TIMED_OUT and not consumer.overdue:
             consumer.status = Status.UP
         consumers.update(consumer)
         return None
+
+    def _reject(self, messages: list[Stored]) -> None:
+        if self.state.version >= OUTCOMES_COUNTED:
+            messages = [one.after_delivery(failed=True) for one in messages]
+        self._die(DeathReason.REJECTED, messages)
 
     def _apply_rare(self, data: bytes, at: int) -> Result:
         try:
@@ -503,9 +510,7 @@ class QueueMachine:
         rules = s.rules
         for stored in messages:
             if seen:
-                stored = stored._replace(
-                    delivery_count=stored.delivery_count + failed, acquired_count=stored.acquired_count + 1
-                )
+                stored = stored.after_delivery(failed=failed)
             if failed and rules.delivery_limit is not None and stored.delivery_count > rules.delivery_limit:
                 self._die(DeathReason.DELIVERY_LIMIT, [stored])
             elif stored.expires_at <= s.now:

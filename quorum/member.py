@@ -12,6 +12,7 @@ from typing import Protocol
 
 from quorum.bodies import Bodies
 from quorum.commands import ConsumerKey, Result
+from quorum.comparison import Marks
 from quorum.effects import Deliver, Effect
 from quorum.machine import QueueMachine
 from raft.messages import Entry
@@ -40,6 +41,7 @@ class Member:
     def __init__(self, machine: QueueMachine, bodies: Bodies, performer: Performer) -> None:
         self.machine = machine
         self.bodies = bodies
+        self.marks = Marks()
         self._performer = performer
 
     @property
@@ -65,9 +67,10 @@ class Member:
         raise AttributeError(f"only a command changes the version of the machine, to {version}")
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[list[Result]]:
-        machine, performer = self.machine, self._performer
+        machine, performer, marks = self.machine, self._performer, self.marks
         results: list[list[Result]] = []
         for entry in entries:
+            marks.before(entry.index, machine)
             results += machine.apply((entry,))
             effects = machine.take_effects()
             if effects:
@@ -83,6 +86,7 @@ class Member:
 
     def restore(self, state: bytes, version: int) -> None:
         self.machine.restore(state, version)
+        self.marks.clear()
         self._performer.restored()
 
     def live_entries(self) -> Iterable[int] | None:

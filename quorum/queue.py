@@ -32,7 +32,7 @@ from broker.queue_type import Got, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from native.content import take
 from quorum.attention import Attention
-from quorum.bodies import Body
+from quorum.bodies import Body, count_headers
 from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, Tick
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
@@ -614,11 +614,7 @@ class QuorumQueue(Owner):
             return None
 
     def _slice(self, number: int, delivery: Delivery, body: Body) -> Slice:
-        headers: dict[str, Any] | None = None
-        if delivery.acquired_count:
-            headers = {"x-acquired-count": delivery.acquired_count}
-            if delivery.delivery_count:
-                headers["x-delivery-count"] = delivery.delivery_count
+        headers = count_headers(delivery.delivery_count, delivery.acquired_count)
         redelivered = bool(delivery.acquired_count) or body.delivered_elsewhere
         return Slice(
             self, number, delivery.first_id, delivery.length, body.position, body.exchange, body.routing_key, redelivered,

@@ -36,6 +36,10 @@ class Stored(NamedTuple):
     def piece(self) -> Piece:
         return Piece(self.entry, self.offset, self.first, self.length)
 
+    def after_delivery(self, *, failed: bool) -> Stored:
+        """As it comes back from a client."""
+        return self._replace(delivery_count=self.delivery_count + failed, acquired_count=self.acquired_count + 1)
+
     def part(self, start: int, length: int) -> Stored:
         """`length` of these messages, from the `start`th on."""
         assert start >= 0 and 0 < length <= self.length - start, f"{length} from {start} of {self.length} messages"

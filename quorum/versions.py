@@ -5,12 +5,16 @@ knows the version; so all members change their rules at the same entry. Code kee
 VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to guess.
 
     1   the first
+    2   SETTLE with Outcome.RELEASED: back to the queue, seen and without a failure; before, it was taken for never seen.
+        A rejected message counts this delivery, too, before it goes to the dead letters
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 1
+VERSION_NEWEST = 2
+
+OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 
 
 def must_know(version: int) -> None:

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
+from broker.added_headers import with_headers
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
 from front.amqp import frame, large_delivery, spec
-from front.amqp.content import Assembly, expected_header, with_headers
+from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS
 from front.amqp.replies import (
     CHANNEL_ERROR,

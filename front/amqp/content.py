@@ -9,13 +9,10 @@ of its body is kept, and it is refused when all of it has arrived. Until then it
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from broker.errors import PreconditionFailed
-from broker.tables import encode_value, join_properties, join_table, split_properties, split_table
 from front.amqp import frame
 from front.amqp.replies import FRAME_ERROR, UNEXPECTED_FRAME, ProtocolError
-from native import content as contents
 from native.frame_split import FrameError, Look, look_at
 
 CLASS_BASIC = 60
@@ -107,15 +104,3 @@ class Assembly:
 
 def expected_header(instead: str) -> ProtocolError:
     return ProtocolError(UNEXPECTED_FRAME, f"expected content header for class {CLASS_BASIC}, got {instead} instead")
-
-
-def with_headers(content: bytes, position: int, count: int, headers: dict[str, Any]) -> bytes:
-    """These messages as a content of their own, with headers added to each (those of the same name are replaced)."""
-    added = {name: encode_value(value) for name, value in headers.items()}
-    changed = []
-    for props, body in contents.messages(content, position, count):
-        properties = split_properties(props)
-        present = split_table(properties["headers"]) if "headers" in properties else {}
-        properties["headers"] = join_table({**present, **added})
-        changed.append(contents.encode(join_properties(properties), body))
-    return b"".join(changed)

@@ -178,11 +178,11 @@ def _basic_ack(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _basic_reject(channel: Channel, arguments: Arguments, now: int) -> None:
-    channel.session.reject(arguments["delivery_tag"], False, arguments["requeue"], now)
+    channel.session.reject(arguments["delivery_tag"], arguments["requeue"], now)
 
 
 def _basic_nack(channel: Channel, arguments: Arguments, now: int) -> None:
-    channel.session.reject(arguments["delivery_tag"], arguments["multiple"], arguments["requeue"], now)
+    channel.session.nack(arguments["delivery_tag"], arguments["multiple"], arguments["requeue"], now)
 
 
 def _basic_recover_async(channel: Channel, arguments: Arguments, now: int) -> None:

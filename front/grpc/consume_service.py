@@ -150,7 +150,7 @@ class ConsumeStream(Stream):
                 case consume_pb2.OUTCOME_REQUEUED | consume_pb2.OUTCOME_REJECTED as outcome:
                     requeue = outcome == consume_pb2.OUTCOME_REQUEUED
                     for tag in range(tags.first, tags.last + 1):
-                        self.session.reject(tag, False, requeue, self.front.now)
+                        self.session.reject(tag, requeue, self.front.now)
                 case other:
                     raise InvalidRequest(f"outcome {other} is none of accepted, requeued, rejected")
 

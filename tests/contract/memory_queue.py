@@ -196,7 +196,7 @@ class MemoryQueue:
             elif outcome is Outcome.REJECTED:
                 self._die([message], DeathReason.REJECTED, now)
             else:
-                message.redelivered |= outcome is Outcome.REQUEUED
+                message.redelivered |= outcome is not Outcome.RETURNED
                 insort(self._ready, message, key=lambda waiting: waiting.place)
         self._drop_excess(now)
         self._host.wake(self)

@@ -203,7 +203,7 @@ class Machine(RuleBasedStateMachine):
         elif outcome is Outcome.REJECTED:
             self.dead.append((DeathReason.REJECTED, message.number))
         else:
-            message.redelivered |= outcome is Outcome.REQUEUED
+            message.redelivered |= outcome is not Outcome.RETURNED
             self.ready.append(message)
             self.ready.sort(key=lambda one: one.place)
 

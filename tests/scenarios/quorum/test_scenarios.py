@@ -6,13 +6,14 @@ rules KEY=VALUE...             fields of quorum/rules.py, `none` for no limit; t
 publish MESSAGE... [priority=N] [ttl=MS] [size=BYTES] [node=N] [answered=N] [by=NAME:NUMBER]
                                one run; `publish again` says the last one again
 consume NAME [prefetch=N] [priority=N] [timeout=MS] [on=NODE] [no_ack] [exclusive]
-settle NAME ack|requeue|reject|return MESSAGE...|ID..ID       messages that it holds, or ids whatever they are
+settle NAME ack|requeue|release|reject|return MESSAGE...|ID..ID       messages that it holds, or ids whatever they are
 cancel NAME [requeued|returned]                               get NAME [no_ack] [on=NODE]
 purge                          down NODE / up NODE / gone NODE        what the failure detector says of it
 wait MS                        time passes; ticks come at the machine's deadlines
 late MS                        time passes, and no tick comes until something is said
 tick                           one comes now
 arrived ID..ID                 dead letters that were held have arrived
+upgrade VERSION                the machine begins with the oldest one
 move on                        the machine ends, and another one goes on from its snapshot
 state                          how things stand; live entries are named by their messages
 """
@@ -48,6 +49,7 @@ from quorum.commands import (
     SessionKey,
     Settle,
     Tick,
+    Upgrade,
     encode_enqueue,
 )
 from quorum.effects import ActiveChanged, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
@@ -61,6 +63,7 @@ OUTCOMES = {
     "requeue": Outcome.REQUEUED,
     "reject": Outcome.REJECTED,
     "return": Outcome.RETURNED,
+    "release": Outcome.RELEASED,
 }
 WORDS: dict[str, Any] = {"none": None, "yes": True, "no": False}
 for kind in (Retry, DeadLetters):
@@ -186,6 +189,9 @@ class Player:
 
     def do_arrived(self, what: str) -> None:
         self.tell(DeadSettled([ids(what)]))
+
+    def do_upgrade(self, version: str) -> None:
+        self.tell(Upgrade(int(version)))
 
     def do_move(self, on: str) -> None:
         before = self.world.machine

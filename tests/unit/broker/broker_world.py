@@ -208,7 +208,10 @@ class Client:
         self.world.end_turn()
 
     def reject(self, tag: int, multiple: bool = False, requeue: bool = False) -> None:
-        self.session.reject(tag, multiple, requeue, self.world.now)
+        if multiple:
+            self.session.nack(tag, True, requeue, self.world.now)
+        else:
+            self.session.reject(tag, requeue, self.world.now)
         self.world.end_turn()
 
     def purge(self, queue: str) -> int:

@@ -63,6 +63,7 @@ def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
         broker,  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
         SimpleNamespace(commits=9),  # type: ignore[arg-type]
+        SimpleNamespace(divergences=4),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
     )

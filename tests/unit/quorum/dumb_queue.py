@@ -32,6 +32,7 @@ from quorum.commands import (
     SessionGone,
     SessionKey,
     Settle,
+    Upgrade,
     decode_entry,
 )  # fmt: skip
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
@@ -90,6 +91,7 @@ class Told:
 class DumbQueue:
     def __init__(self) -> None:
         self.now = 0
+        self.version = 1
         self.rules = Rules()
         self.ready: list[Message] = []
         self.delayed: list[Message] = []
@@ -153,6 +155,8 @@ class DumbQueue:
                 for first, count in ranges:
                     for dead_id in range(first, first + count):
                         self.dead.pop(dead_id, None)
+            case Upgrade(version):
+                self.version = max(self.version, version)
         return None
 
     def enqueue(self, index: int, offset: int, op: Enqueue) -> Result:
@@ -203,8 +207,12 @@ class DumbQueue:
             self.give_back(taken, failed=True)
         elif outcome == Outcome.REJECTED:
             for message in taken:
+                message.failures += self.version >= 2
+                message.acquired += self.version >= 2
                 self.die(0, message)
-        elif outcome == Outcome.RETURNED:
+        elif outcome == Outcome.RELEASED and self.version >= 2:
+            self.give_back(taken)
+        elif outcome == Outcome.RELEASED or outcome == Outcome.RETURNED:
             self.give_back(taken, seen=False)
         if client.status == "late" and not client.overdue:
             client.status = "up"

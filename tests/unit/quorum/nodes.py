@@ -18,6 +18,7 @@ from broker.queue_type import QueueHost
 from broker.records import QueueRecord
 from node.peer_calls import CallEars, PeerCalls
 from quorum.commands import SessionKey
+from quorum.comparison import Odd
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
 from raft.driver import SnapshotRules
@@ -118,6 +119,7 @@ class QuorumNode:
             settings=cluster.settings,
             rules=cluster.rules,
             on_damaged=self._repair,
+            on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
         )
 
     def queue(self, record: QueueRecord) -> QuorumQueue:
@@ -163,6 +165,7 @@ class Cluster:
         self.wall_ms = wall_ms or self.loop.clock.wall_ms
         self.host_of = host_of
         self.findings: list[str] = []
+        self.diverged: list[tuple[NodeId, Odd]] = []  # what leaders' nodes have said
         self.records: dict[int, QueueRecord] = {}
         self.cuts: set[frozenset[NodeId]] = set()
         self._replicas = 1000

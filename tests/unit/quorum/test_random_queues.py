@@ -25,6 +25,7 @@ from quorum.commands import (
     SessionKey,
     Settle,
     Tick,
+    Upgrade,
     encode,
     encode_enqueue,
     entry_head,
@@ -32,6 +33,7 @@ from quorum.commands import (
 from quorum.effects import ActiveChanged
 from quorum.machine import QueueMachine
 from quorum.rules import DeadLetters, Retry, Rules
+from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import Entry, EntryKind
 from tests.unit.quorum.dumb_queue import DumbQueue, events
 from tests.unit.quorum.queue_world import START, restored
@@ -75,6 +77,7 @@ OTHERS = st.one_of(
     st.tuples(st.just("purge")),
     st.tuples(st.just("policy"), RULES),
     st.tuples(st.just("tick")),
+    st.tuples(st.just("upgrade"), st.integers(VERSION_OLDEST, VERSION_NEWEST)),
     st.tuples(st.just("dead settled"), SMALL, st.integers(1, 5)),
 )
 STEPS = st.one_of(ENQUEUES, ENQUEUES, ENQUEUES, CONSUMES, SETTLES, SETTLES, OTHERS)
@@ -134,6 +137,8 @@ class Speaker:
                 return Policy(rules)
             case ("dead settled", first, length):
                 return DeadSettled([(first, length)])
+            case ("upgrade", version):
+                return Upgrade(version)
             case ("purge",):
                 return Purge()
             case _:

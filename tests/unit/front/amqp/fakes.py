@@ -240,8 +240,15 @@ class FakeSession:
         self._called("acknowledge", first, last, multiple)
         self._take_out(first, last, multiple)
 
-    def reject(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
-        self._called("reject", tag, multiple, requeue)
+    def reject(self, tag: int, requeue: bool, now: int) -> None:
+        self._called("reject", tag, requeue)
+        self._give_back(tag, False, requeue)
+
+    def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
+        self._called("nack", tag, multiple, requeue)
+        self._give_back(tag, multiple, requeue)
+
+    def _give_back(self, tag: int, multiple: bool, requeue: bool) -> None:
         for queue, (exchange, routing_key, content, _) in reversed(self._take_out(tag, tag, multiple)):
             if requeue:
                 queue.ready.appendleft((exchange, routing_key, content, True))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import pytest
 
 from broker.errors import PreconditionFailed
-from broker.tables import decode_properties, encode_properties
-from front.amqp.content import Assembly, with_headers
+from broker.tables import encode_properties
+from front.amqp.content import Assembly
 from front.amqp.replies import ProtocolError
-from native.content import encode, messages
+from native.content import messages
 
 HEADER, BODY = 2, 3
 
@@ -96,22 +95,3 @@ def test_a_flood_of_empty_bodies_grows_nothing() -> None:
     for _ in range(1000):
         assembly.take(BODY, b"")
     assert assembly._chunks == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ({}, {"headers": {"x-delivery-count": 3}}),
-        ({"delivery_mode": 2}, {"delivery_mode": 2, "headers": {"x-delivery-count": 3}}),
-        (
-            {"headers": {"mine": [1, {"deep": None}], "x-delivery-count": 1}},
-            {"headers": {"mine": [1, {"deep": None}], "x-delivery-count": 3}},
-        ),
-    ],
-)
-def test_headers_of_the_queue_join_those_of_the_publisher(before: dict[str, Any], after: dict[str, Any]) -> None:
-    content = encode(b"\x00\x00", b"skipped") + encode(encode_properties(before), b"one") + encode(b"\x00\x00", b"two")
-    start = len(encode(b"\x00\x00", b"skipped"))
-    (first, one), (second, two) = messages(with_headers(content, start, 2, {"x-delivery-count": 3}), 0, 2)
-    assert (decode_properties(first), one) == (after, b"one")
-    assert (decode_properties(second), two) == ({"headers": {"x-delivery-count": 3}}, b"two")

@@ -70,7 +70,7 @@ def test_bindings_name_both_ends_in_order(method: Any, call: tuple[Any, ...]) ->
     ("method", "call"),
     [
         (commands.Basic.Ack(delivery_tag=0, multiple=True), ("acknowledge", 0, 0, True)),
-        (commands.Basic.Nack(delivery_tag=0, multiple=True, requeue=False), ("reject", 0, True, False)),
+        (commands.Basic.Nack(delivery_tag=0, multiple=True, requeue=False), ("nack", 0, True, False)),
     ],
 )
 def test_settling_is_not_answered(method: Any, call: tuple[Any, ...]) -> None:

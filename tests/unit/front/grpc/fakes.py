@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from broker.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
 from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
 from front.grpc.cluster_service import ClusterView, NodeView
+from front.grpc.members_service import ChangeView, Chosen, GroupView
 from front.grpc.server import GrpcLimits, Server, Tls, serve
 from native import content
 from node.auth import Hashes
@@ -207,7 +208,7 @@ class FakeSession:
         for tag in range(first, last + 1):
             self._take_out(tag)
 
-    def reject(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
+    def reject(self, tag: int, requeue: bool, now: int) -> None:
         queue, stored = self._take_out(tag)
         if requeue:
             stored.redelivered = True
@@ -283,7 +284,7 @@ class FakeSession:
         for tag in list(self.subscriptions):
             self.cancel(tag, now)
         for tag in sorted(self.unacknowledged, reverse=True):
-            self.reject(tag, False, True, now)
+            self.reject(tag, True, now)
         self.broker.open_sessions.remove(self)
 
 
@@ -322,11 +323,44 @@ class FakeCluster:
         self.asked.append("revive")
 
 
+class FakeMembers:
+    """Notes what it is asked; queue 'q' has members on n1, which leads, and on n2."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.group_of: GroupView | None = None
+
+    async def group(self, vhost: str, queue: str) -> GroupView | None:
+        return self.group_of
+
+    async def add(self, vhost: str, queue: str, node: str) -> None:
+        self.asked.append(f"add {vhost} {queue} {node}")
+
+    async def delete(self, vhost: str, queue: str, node: str, *, anyway: bool) -> None:
+        self.asked.append(f"delete {vhost} {queue} {node}{' anyway' if anyway else ''}")
+
+    async def transfer(self, vhost: str, queue: str, node: str) -> None:
+        self.asked.append(f"transfer {vhost} {queue} {node}")
+
+    async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
+        self.asked.append(f"grow {node} {chosen.vhost_pattern} {chosen.queue_pattern}{' even' if even_only else ''}")
+        return [ChangeView("/", "q", f"a member on {node} was added"), ChangeView("/", "r", "", "it has no leader")]
+
+    async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
+        self.asked.append(f"shrink {node} {chosen.queue_pattern}{' anyway' if anyway else ''}")
+        return [ChangeView("/", "q", f"the member on {node} was removed")]
+
+    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
+        self.asked.append(f"rebalance {chosen.queue_pattern}")
+        return []
+
+
 class FakeAdminPort:
     node_name = "n1"
 
     def __init__(self, broker: FakeBroker) -> None:
         self.cluster = FakeCluster()
+        self.members = FakeMembers()
         self.broker = broker
         self.level = "info"
 
@@ -365,6 +399,7 @@ class Running:
     server: Server
     target: str
     cluster: FakeCluster
+    members: FakeMembers
 
 
 @asynccontextmanager
@@ -374,7 +409,7 @@ async def running(tls: Tls | None = None, limits: GrpcLimits | None = None) -> A
     port = FakeAdminPort(broker)
     server = await serve(broker, port, "127.0.0.1:0", tls, logger, FixedClock(), limits)
     try:
-        yield Running(broker, server, f"127.0.0.1:{server.port}", port.cluster)
+        yield Running(broker, server, f"127.0.0.1:{server.port}", port.cluster, port.members)
     finally:
         await server.stop(grace_s=0)
 

@@ -1,0 +1,36 @@
+"""Headers that the broker adds to messages on their way (x-delivery-count, x-stream-offset)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from broker.tables import MalformedTable, encode_value, join_properties, join_table, split_properties, split_table
+from native import content as contents
+
+_LONG = struct.Struct(">cq")
+
+
+def with_headers(content: bytes, position: int, count: int, headers: Mapping[str, Any]) -> bytes:
+    """These messages as a content of their own, with headers added to each (those of the same name are replaced). Numbers are
+    of 64 bits however small they are: clients take them for what RabbitMQ sends."""
+    added = {name: _encoded(value) for name, value in headers.items()}
+    changed = []
+    for props, body in contents.messages(content, position, count):
+        properties = split_properties(props)
+        properties["headers"] = join_table({**_present(properties), **added})
+        changed.append(contents.encode(join_properties(properties), body))
+    return b"".join(changed)
+
+
+def _present(properties: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What nobody can read makes room: the message goes on in any case."""
+    try:
+        return split_table(properties["headers"]) if "headers" in properties else {}
+    except MalformedTable:
+        return {}
+
+
+def _encoded(value: Any) -> bytes:
+    return _LONG.pack(b"l", value) if type(value) is int else encode_value(value)

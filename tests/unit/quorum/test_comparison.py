@@ -1,0 +1,148 @@
+"""Members that are compared with each other, and groups whose machine goes to a later version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from broker.queue_type import Outcome
+from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
+from quorum.letters import BadLetter, Compared, Status, compared, decode_compared, refusal
+from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
+from raft.messages import node_of
+from tests.unit.quorum.clients import Clients, Publisher, Taker
+
+ROUND_S = COMPARE_MS / 1000 + 2
+
+
+@pytest.mark.parametrize(
+    ("digests", "voters", "odd"),
+    [
+        ({1: {5: 7}, 2: {5: 7}, 3: {5: 7}}, 3, None),
+        ({1: {5: 7, 6: 8}, 2: {5: 7}, 3: {4: 1}}, 3, None),
+        ({1: {5: 7}, 2: {5: 7}, 3: {5: 9}}, 3, Odd((3,), 5)),
+        ({1: {5: 9}, 2: {5: 7}, 3: {5: 7}}, 3, Odd((1,), 5)),
+        ({1: {5: 7}, 3: {5: 9}}, 3, Odd((), 5)),
+        ({1: {5: 7}, 2: {5: 9}}, 2, Odd((), 5)),
+        ({1: {5: 7}, 2: {5: 8}, 3: {5: 9}}, 3, Odd((), 5)),
+        ({1: {5: 7}, 2: {5: 7}, 3: {5: 7}, 4: {5: 1}, 5: {5: 2}}, 5, Odd((4, 5), 5)),
+        ({1: {5: 7}, 2: {5: 7}, 4: {5: 1}}, 5, Odd((), 5)),
+    ],
+    ids=[
+        "equal", "nothing in common differs", "a follower", "the leader", "one does not answer", "two of two", "all",
+        "two of five", "two of five agree",
+    ],
+)  # fmt: skip
+def test_what_a_majority_has_come_to_is_right(
+    digests: Mapping[int, Mapping[int, int]], voters: int, odd: Odd | None
+) -> None:
+    assert odd_ones(digests, voters) == odd
+
+
+def test_members_remember_their_digests_at_the_same_entries_however_these_came_in() -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3])
+    publisher = Publisher(clients, 1, record)
+    for _ in range(3 * MARK_ENTRIES):
+        publisher.publish(1)
+        clients.cluster.run(0.01)
+    clients.cluster.run(1)
+    marks = [
+        member.marks.all(member.machine)
+        for node in clients.cluster.alive()
+        if (member := node.queue(record).member) is not None
+    ]
+    assert marks[0] == marks[1] == marks[2]
+    assert 3 <= len(marks[0]) <= MARKS_MAX + 1
+    clients.cluster.run(2 * ROUND_S)
+    assert clients.cluster.diverged == []
+
+
+@pytest.mark.parametrize("odd", ["a follower", "the leader"])
+def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(odd: str) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    leader = cluster.leader(record).number
+    wrong = leader if odd == "the leader" else leader % 3 + 1
+    member = cluster.nodes[wrong].queue(record).member
+    assert member is not None
+    member.machine.state.digest ^= 1
+    before = {node_of(one): one for one in cluster.records[record.id].members}
+    publisher.publish(20)
+    cluster.run(2 * ROUND_S)
+    assert [(node, told.nodes) for node, told in cluster.diverged] == [(leader, (wrong,))]
+    after = {node_of(one): one for one in cluster.records[record.id].members}
+    assert before.keys() == after.keys()
+    assert sum(node.kind.divergences for node in cluster.alive()) == 1
+    assert {node for node in before if before[node] != after[node]} == {wrong}
+    taker = Taker(clients, wrong, record)
+    cluster.run(2)
+    assert taker.bodies == [b"%d" % number for number in range(40)]
+
+
+def test_without_a_majority_of_one_mind_all_members_stay_and_it_is_told() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    member = cluster.nodes[2].queue(record).member
+    assert member is not None
+    member.machine.state.digest ^= 1
+    publisher.publish(1)
+    cluster.run(ROUND_S)
+    assert [told.nodes for _, told in cluster.diverged] == [()]
+    assert cluster.records[record.id].members == record.members
+
+
+def test_a_group_goes_to_the_newest_version_when_it_is_founded() -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3])
+    clients.cluster.run(1)
+    assert versions(clients, record.id) == {1: VERSION_NEWEST, 2: VERSION_NEWEST, 3: VERSION_NEWEST}
+
+
+def test_a_group_keeps_its_version_until_the_nodes_of_all_members_know_a_later_one() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    cluster.nodes[3].kind.machine_version = VERSION_OLDEST
+    record = cluster.declare("q", [1, 2, 3])
+    publisher, taker = Publisher(clients, 1, record), Taker(clients, 1, record, settles=False, prefetch=1)
+    publisher.publish(1)
+    cluster.run(1)
+    taker.settle_all(Outcome.RELEASED)
+    cluster.run(ROUND_S)
+    assert versions(clients, record.id) == {1: VERSION_OLDEST, 2: VERSION_OLDEST, 3: VERSION_OLDEST}
+    assert taker.got == [(b"0", False), (b"0", False)], "what version 1 makes of it"
+    cluster.nodes[3].kill()
+    cluster.run(1)
+    cluster.restart(3)  # as newer software
+    cluster.run(ROUND_S)
+    assert versions(clients, record.id) == {1: VERSION_NEWEST, 2: VERSION_NEWEST, 3: VERSION_NEWEST}
+    taker.settle_all(Outcome.RELEASED)
+    cluster.run(1)
+    assert taker.got[2:] == [(b"0", True)]
+    assert [piece.headers for piece in taker.held] == [{"x-acquired-count": 1}]
+
+
+def test_answers_of_members_are_read_as_they_were_written() -> None:
+    assert decode_compared(compared(2, 7, [(5, 1 << 63)])) == Compared(Status.DONE, 7, [(5, 1 << 63)])
+    assert decode_compared(refusal(Status.NO_GROUP, 0)) == Compared(Status.NO_GROUP)
+    for broken in (b"", b"\x00", compared(2, 7, [])[:-1], compared(2, 7, [(1, 2)])[:-1], b"\xff" * 20):
+        with pytest.raises(BadLetter):
+            decode_compared(broken)
+
+
+def versions(clients: Clients, number: int) -> dict[int, int]:
+    found = {}
+    for node in clients.cluster.alive():
+        member = node.queue(clients.cluster.records[number]).member
+        assert member is not None
+        found[node.number] = member.machine.version
+    return found
