@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run cluster test check fuzz mutants sim bench proto docs clean
+.PHONY: setup run cluster test check fuzz mutants sim chaos bench proto docs clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ mutants: setup
 # Clusters of the consensus engine under every fault: docs/simulation.md.
 sim: setup
 	$(BIN)/python -m tests.sim --fresh --seeds 1000 --jobs 2
+
+# Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
+chaos: setup
+	$(BIN)/python -m tests.chaos
 
 bench: setup
 	$(BIN)/python -m tests.bench

@@ -15,6 +15,7 @@ from tests.chaos.topology import Route
 WINDOW = 24  # unconfirmed at once
 BURST_MAX = 6
 BETWEEN_BURSTS_S = 0.04
+AFTER_REFUSAL_S = 0.3
 PATIENCE_S = 4.0  # for a confirm, before it goes elsewhere
 ANSWERED_WITHIN_S = 20.0  # once all is well
 PERSISTENT = 2
@@ -62,7 +63,7 @@ class Publisher:
             if len(life.open) < WINDOW:
                 for _ in range(self._random.randint(1, BURST_MAX)):
                     life.publish(client)
-            await asyncio.sleep(self._random.uniform(0, 2 * BETWEEN_BURSTS_S))
+            await asyncio.sleep(self._random.uniform(0, 2 * BETWEEN_BURSTS_S) + life.penalty_s())
         while self._stopping and life.open and not client.ended.done():
             if life.is_stuck(ANSWERED_WITHIN_S):
                 self.wrong.append(
@@ -92,6 +93,12 @@ class _Life:
         self.open: dict[int, float] = {}
         self._publisher = publisher
         self._returned: set[int] = set()
+        self._refused = False
+
+    def penalty_s(self) -> float:
+        """Who was refused waits a little before it tries again."""
+        self._refused, refused = False, self._refused
+        return AFTER_REFUSAL_S if refused else 0.0
 
     def is_stuck(self, patience_s: float) -> bool:
         now = asyncio.get_running_loop().time()
@@ -114,4 +121,5 @@ class _Life:
     def answered(self, tag: int, multiple: bool, taken: bool) -> None:
         for number in [one for one in self.open if one <= tag] if multiple else [tag]:
             del self.open[number]
+            self._refused |= not taken
             self._publisher.note_confirm(self.name, number, taken and number not in self._returned)

@@ -1,0 +1,25 @@
+"""The table of scenarios: documented, and made of faults that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.scenarios import BY_NAME, SCENARIOS, SHORT
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "chaos.md"
+
+
+def test_the_document_lists_all_scenarios_in_their_order() -> None:
+    rows = re.findall(r"^\| ([a-z-]+) \| [35]", DOCUMENT.read_text(), re.MULTILINE)
+    assert rows == [scenario.name for scenario in SCENARIOS]
+
+
+def test_every_kind_of_fault_is_used_and_can_be_done() -> None:
+    used = frozenset[Fault]().union(*(scenario.faults for scenario in SCENARIOS))
+    assert used == set(Fault) == set(FAULTS)
+
+
+def test_the_short_selection_exists() -> None:
+    assert set(SHORT) <= set(BY_NAME)
