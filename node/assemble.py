@@ -21,8 +21,8 @@ from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId, SetQueueMembers
 from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
-from broker.records import NodeRecord, QueueRecord
 from broker.names import labelled
+from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
@@ -57,12 +57,12 @@ from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.recovery import recover
 from node.remote_replies import RemoteReplies
 from quorum.commands import SessionKey
+from quorum.comparison import Odd
 from quorum.driver import WAITING_BYTES_MAX, QuorumQueues
+from quorum.queue import QuorumQueue
 from raft.driver import Driver
 from raft.errors import Damaged
-from quorum.comparison import Odd
 from raft.groups import Groups
-from quorum.queue import QuorumQueue
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.replicas import replica_at
@@ -346,6 +346,7 @@ class Node:
             incarnation_of=incarnation_of,
             node_name=place.name,
             on_damaged=self._repair_member,
+            on_diverged=_tell_diverged,
         )
         metadata.subscribe(applied)
         return quorum
@@ -353,7 +354,6 @@ class Node:
     def _leading_changed(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
             self.metadata.leading_changed()
-            on_diverged=_tell_diverged,
         else:
             self.quorum.leading_changed(driver.group)
 

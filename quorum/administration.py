@@ -90,6 +90,8 @@ class Administration:
             found["machine"]["version"] = member.machine.version
             found["machine"]["applied"] = member.machine.state.applied
             found["machine"]["digest"] = member.machine.digest
+        if queue.leading is not None and (odd := queue.leading.comparison.diverged) is not None:
+            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
         return found
 
     def browse(self, queue: QuorumQueue, skip: int, limit: int) -> list[Browsed]:
@@ -117,8 +119,6 @@ class Administration:
         if not leader:
             answer.fail(ResourceExhausted(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no leader"))
         elif leader == self._kind.key.node:
-        if queue.leading is not None and (odd := queue.leading.comparison.diverged) is not None:
-            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
             self._do(queue, what, node, lambda error: _tell(answer, error))
         else:
             letter = letters.admin(queue.group, what, node)
