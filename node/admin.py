@@ -17,6 +17,7 @@ from broker.pending import Pending
 from front.grpc.admin_service import NodeFacts
 from front.grpc.cluster_service import ClusterPort
 from front.grpc.facts import AlarmFacts, ListenerFacts
+from front.grpc.members_service import QueueMembersPort
 from node.alarms import Watcher
 from node.auth import Hashes, Verifier
 from node.background import Background
@@ -39,8 +40,10 @@ class NodeAdmin:
         listeners: Callable[[], Sequence[ListenerFacts]],
         started_at_ms: int,
         cluster: ClusterPort | None = None,
+        members: QueueMembersPort | None = None,
     ) -> None:
         self.cluster = cluster
+        self.members = members
         self._config = config
         self._metadata = metadata
         self._verifier = verifier

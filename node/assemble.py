@@ -13,6 +13,7 @@ import platform
 import ssl
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,10 @@ from node.node_news import News, OthersNews, ToldAlarm, ToldListener
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
+from node.queue_members import QueueMembers, name_of_node
 from node.queue_places import PlacingMetadata, QueuePlaces
 from node.queue_types import ClassicAnywhere, classic_anywhere
+from node.reconciliation import Reconciler
 from node.recovery import recover
 from node.remote_replies import RemoteReplies
 from quorum.commands import SessionKey
@@ -144,12 +147,15 @@ class Node:
         classic.opened()
         classic.when_found(lambda finding: logger.error("%s", finding))
 
-        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, quorum, amqp))
+        reconciler = self._reconciler(places)
+        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, quorum, reconciler, amqp))
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
         self._undo.callback(self._cancel_broker_timer)
         self._announced(peers)
         cluster = self._join_others(identity, peers, calls, started_at)
+        members = self._queue_members(cluster, places)
+        cluster.queue_members = members
         await self._enter_cluster(metadata, verifier, peers.address)
 
         self.watcher = Watcher(config.memory, config.disk, self._alarm_ports(broker, classic, disk))
@@ -163,6 +169,7 @@ class Node:
             listeners=lambda: self.listeners,
             started_at_ms=started_at,
             cluster=cluster,
+            members=members,
         )
         metrics = Metrics(broker, self.log, metadata, quorum, self.watcher, config)
 
@@ -348,8 +355,36 @@ class Node:
             on_damaged=self._repair_member,
             on_diverged=_tell_diverged,
         )
+        quorum.name_of = partial(name_of_node, catalog)
         metadata.subscribe(applied)
         return quorum
+
+    def _reconciler(self, places: QueuePlaces) -> Reconciler:
+        section = self._config.quorum
+        reconciler = Reconciler(
+            self.metadata.catalog,
+            self.quorum,
+            places.candidates,
+            self._fraction,
+            grows=section.reconcile,
+            interval_ms=1000 * section.reconcile_interval_s,
+        )
+
+        def applied(command: Command, result: Any) -> None:
+            if isinstance(command, AddNode):
+                reconciler.node_joined(self._clock.wall_ms())
+
+        self.metadata.subscribe(applied)
+        return reconciler
+
+    def _queue_members(self, cluster: Cluster, places: QueuePlaces) -> QueueMembers:
+        return QueueMembers(
+            self.metadata.catalog,
+            self.quorum,
+            candidates=places.candidates,
+            reaches=cluster.reaches,
+            away_since_ms=cluster.since_ms,
+        )
 
     def _leading_changed(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
@@ -503,6 +538,7 @@ class Node:
         classic: ClassicQueues,
         anywhere: ClassicAnywhere,
         quorum: QuorumQueues,
+        reconciler: Reconciler,
         amqp: AmqpServer,
     ) -> None:
         held, log = (False, False), self.log
@@ -513,6 +549,7 @@ class Node:
             classic.tick(now)
             anywhere.tick(now)
             quorum.tick(now)
+            reconciler.tick(now)
             self.raft.tick(now)
             self.metadata.tick()
             if log.failed is None:

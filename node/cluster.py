@@ -40,7 +40,7 @@ from raft.driver import Driver
 from raft.errors import RaftError
 from raft.groups import Groups, NoSuchGroup
 from raft.membership import members_of
-from raft.messages import MemberId, node_of
+from raft.messages import MemberId, NodeId, node_of
 
 TICK_S = 0.25
 GO_AROUND_S = 2.0
@@ -74,6 +74,12 @@ class Maintenance(Protocol):
     async def revive(self) -> None: ...
 
 
+class QueueMembers(Protocol):
+    """What is needed of node/queue_members.py."""
+
+    async def evacuate(self, node: str) -> None: ...
+
+
 class Cluster:
     """`start` it when the catalog is there, `stop` it before the links go. Fulfils ClusterPort and Doorman."""
 
@@ -93,6 +99,7 @@ class Cluster:
     ) -> None:
         """`holds_anything`: what of this node's own would be lost if it joined another cluster; empty: nothing."""
         self.maintenance: Maintenance | None = None  # as soon as there are clients
+        self.queue_members: QueueMembers | None = None  # as soon as there are queues
         self._identity = identity
         self._peers = peers
         self._groups = groups
@@ -207,12 +214,19 @@ class Cluster:
             problems=problems_of(nodes, status),
         )
 
+    def reaches(self, number: NodeId) -> bool:
+        """Whether a node answers, as far as this one knows; it reaches itself."""
+        return self._neighbours.reached(number)
+
+    def since_ms(self, number: NodeId) -> int:
+        """Since when another node is reached, or not; 0: this one cannot tell."""
+        return int((self._neighbours.since(number) or 0) * 1000)
+
     def _view(self, record: NodeRecord) -> NodeView:
         news = self._news.of(record.number)
         me = record.number == self._identity.number
-        since = self._neighbours.since(record.number)
-        since_ms = news.started_at_ms if me and news is not None else int((since or 0) * 1000)
-        up = self._neighbours.reached(record.number)
+        since_ms = news.started_at_ms if me and news is not None else self.since_ms(record.number)
+        up = self.reaches(record.number)
         return NodeView(
             name=record.name,
             number=record.number,
@@ -258,6 +272,8 @@ class Cluster:
         self._leaving = True
         try:
             await self.hand_over()
+            if self.queue_members is not None:
+                await self.queue_members.evacuate(name)
             await answered(self._metadata.submit(commands.RemoveNode(name)))
             await self._until_others_know("has left")
         except BaseException:

@@ -134,6 +134,14 @@ class ClassicSection(Section, frozen=True):
     compaction_interval_ms: int = 15_000
 
 
+class QuorumSection(Section, frozen=True):
+    """How many members quorum queues have when nodes come and go. A member on a node that was removed from the cluster is
+    replaced in any case."""
+
+    reconcile: bool = False  # give queues that have fewer members than their target more, when there are nodes for them
+    reconcile_interval_s: int = 3_600  # between two looks for such queues, a quarter more or less
+
+
 class LoggingSection(Section, frozen=True):
     level: str = "info"  # debug, info, warning, error
     file: str = ""  # empty: standard error
@@ -154,6 +162,7 @@ class Config(Section, frozen=True):
     disk: DiskSection = DiskSection()
     log: LogSection = LogSection()
     classic: ClassicSection = ClassicSection()
+    quorum: QuorumSection = QuorumSection()
     logging: LoggingSection = LoggingSection()
 
     @property
@@ -203,6 +212,8 @@ def check(config: Config) -> None:
         raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
     if config.logging.level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"logging.level is {config.logging.level!r}: debug, info, warning or error")
+    if config.quorum.reconcile_interval_s < 1:
+        raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
     check_cluster(config)
     for name in ("amqp", "amqps", "grpc", "http"):
         for address in getattr(config.listen, name):

@@ -58,9 +58,12 @@ class QueuePlaces:
         user, operator = (applying(some, kind, wish.name) for some in policies)
         locator = effective_arguments(record, user, operator).queue_leader_locator
         nodes = {node.number: node for node in self._catalog.nodes.values()}
-        candidates = [self._candidate(node) for node in nodes.values()]
-        places = place(candidates, self._here, wish.arguments.get(GROUP_SIZE, 0), locator)
+        places = place(self.candidates(), self._here, wish.arguments.get(GROUP_SIZE, 0), locator)
         return tuple(member_id(number, nodes[number].disk_id) for number in places.members)
+
+    def candidates(self) -> list[Candidate]:
+        """All nodes of the cluster."""
+        return [self._candidate(node) for node in self._catalog.nodes.values()]
 
     def _candidate(self, node: NodeRecord) -> Candidate:
         return Candidate(

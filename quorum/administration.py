@@ -3,10 +3,13 @@
 Any node may be asked; what only the leader can do is passed on to its node. The catalog's record follows by itself: the
 leader's node tells it the members that the group has, once they are committed, and nodes begin or give up their member when
 the record names them or does so no more (quorum/driver.py).
+
+A voter is not removed if that left the group without one, or without a majority that can be reached now.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import IntEnum
@@ -17,7 +20,7 @@ from broker.pending import Pending
 from quorum import letters
 from quorum.leading import singles
 from quorum.letters import BadLetter, Status
-from quorum.ports import QUORUM_TOPIC, Payload
+from quorum.ports import QUORUM_TOPIC, Driver, Payload
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, member_id, node_of, shown
@@ -35,6 +38,8 @@ class What(IntEnum):
     ADD = 1
     REMOVE = 2
     TRANSFER = 3
+    FIGURES = 4  # of any member's node; node 0
+    REMOVE_ANYWAY = 5  # also where it leaves no majority that can be reached
 
 
 class Browsed(NamedTuple):
@@ -58,13 +63,35 @@ class Administration:
         """A member on this node, that becomes a voter once it has caught up. Answered when it is a learner."""
         return self._ask(queue, What.ADD, node)
 
-    def remove_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
-        """The member on this node goes. Answered when that is committed."""
-        return self._ask(queue, What.REMOVE, node)
+    def remove_member(self, queue: QuorumQueue, node: NodeId, *, anyway: bool = False) -> Pending[None]:
+        """The member on this node goes. Answered when that is committed. `anyway`: also where too few of the others can be
+        reached to go on without it."""
+        return self._ask(queue, What.REMOVE_ANYWAY if anyway else What.REMOVE, node)
 
     def transfer(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
         """Have the member on this node lead. Answered when it was asked to."""
         return self._ask(queue, What.TRANSFER, node)
+
+    def figures(self, queue: QuorumQueue, node: NodeId) -> Pending[dict[str, Any] | None]:
+        """The `status` that another node, or this one, has of the queue, as JSON has it. None: it does not answer, or does not
+        know the queue."""
+        if node == self._kind.key.node:
+            return Pending.of(json.loads(_told(self.status(queue))))
+        answer: Pending[dict[str, Any] | None] = Pending()
+
+        def answered(data: bytes | None) -> None:
+            try:
+                status, _, text = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+                answer.resolve(json.loads(text) if status is Status.DONE else None)
+            except ValueError:  # of a version that says it otherwise
+                answer.resolve(None)
+
+        if self._kind.calls.connected(node):
+            letter = letters.admin(queue.group, What.FIGURES, 0)
+            self._kind.calls.ask(node, QUORUM_TOPIC, letter, answered)
+        else:
+            answer.resolve(None)
+        return answer
 
     def status(self, queue: QuorumQueue) -> dict[str, Any]:
         """Every figure of this node's member and machine, and where the leader is."""
@@ -160,7 +187,10 @@ class Administration:
             asked = What(what)
         except ValueError as error:
             raise BadLetter(f"an ADMIN that asks for {what}") from error
-        self._do(queue, asked, node, told)
+        if asked is What.FIGURES:
+            answer(letters.admin_answer(Status.DONE, queue.way.leader(), _told(self.status(queue))))
+        else:
+            self._do(queue, asked, node, told)
 
     def _do(self, queue: QuorumQueue, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
         driver = queue.way.driver
@@ -169,13 +199,39 @@ class Administration:
             return
         there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
         if what is not What.ADD and not there:
-            told(NotFound(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on node {node}"))
+            name = self._kind.name_of(node)
+            told(
+                NotFound(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on node '{name}'")
+            )
+        elif what is What.TRANSFER and node == self._kind.key.node:
+            told(None)  # it leads already
         elif what is What.TRANSFER:
             self._transfer(queue, there[0], told)
         elif what is What.ADD:
             self._change(queue, AddLearner(member_id(node, self._kind.new_replica())), told)
+        elif what is What.REMOVE and (why_not := self._must_stay(queue, driver, there[0])):
+            told(PreconditionFailed(why_not))
         else:
             self._change(queue, RemoveMember(there[0]), told)
+
+    def _must_stay(self, queue: QuorumQueue, driver: Driver, member: MemberId) -> str:
+        """Why this member cannot be removed; empty: it can."""
+        voters = driver.core.status().membership.voters
+        left = [one for one in voters if one != member]
+        if member not in voters or not left:
+            return ""  # nobody counts on it; or it is the last one, which the group says itself
+        away = [node_of(one) for one in left if not self._reaches(node_of(one))]
+        if 2 * len(away) < len(left):
+            return ""
+        name_of = self._kind.name_of
+        return (
+            f"without its member on node '{name_of(node_of(member))}' queue '{queue.record.name}' in vhost "
+            f"'{queue.record.vhost}' would have no majority that can be reached: of the others these are away: "
+            f"{', '.join(map(name_of, away))}"
+        )
+
+    def _reaches(self, node: NodeId) -> bool:
+        return node == self._kind.key.node or self._kind.groups.trusts(node)
 
     def _transfer(self, queue: QuorumQueue, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
         try:
@@ -205,3 +261,7 @@ def _tell(answer: Pending[None], error: BrokerError | None) -> None:
         answer.resolve(None)
     else:
         answer.fail(error)
+
+
+def _told(status: dict[str, Any]) -> str:
+    return json.dumps(status)

@@ -14,6 +14,8 @@ from leveret.records import (
     NodeStatus,
     Permissions,
     Policy,
+    QueueChange,
+    QueueGroup,
     QueueStatus,
     TopicPermissions,
     User,
@@ -65,7 +67,53 @@ class Admin:
 
     async def queue_status(self, name: str, *, vhost: str | None = None) -> QueueStatus:
         request = pb.GetQueueStatusRequest(vhost=self._vhost(vhost), name=name)
-        return from_stub(QueueStatus, await self._call("GetQueueStatus", request))
+        answer = await self._call("GetQueueStatus", request)
+        group = from_stub(QueueGroup, answer.group) if answer.HasField("group") else None
+        return from_stub(QueueStatus, answer, group=group)
+
+    # ------------------------------------------------------------------ members of quorum queues
+
+    async def add_queue_member(self, queue: str, node: str, *, vhost: str | None = None) -> None:
+        """The node gets a copy of the queue, which votes once it has caught up."""
+        await self._call("AddQueueMember", pb.AddQueueMemberRequest(vhost=self._vhost(vhost), queue=queue, node=node))
+
+    async def delete_queue_member(
+        self, queue: str, node: str, *, vhost: str | None = None, anyway: bool = False
+    ) -> None:
+        """The node gives up its copy of the queue. `anyway`: also where too few of the others can be reached."""
+        request = pb.DeleteQueueMemberRequest(vhost=self._vhost(vhost), queue=queue, node=node, anyway=anyway)
+        await self._call("DeleteQueueMember", request)
+
+    async def transfer_queue_leader(self, queue: str, node: str, *, vhost: str | None = None) -> None:
+        """Have the member on this node lead."""
+        request = pb.TransferQueueLeaderRequest(vhost=self._vhost(vhost), queue=queue, node=node)
+        await self._call("TransferQueueLeader", request)
+
+    async def grow_queues(
+        self, node: str, *, even_only: bool = False, vhost_pattern: str = "", queue_pattern: str = ""
+    ) -> list[QueueChange]:
+        """Give the node a copy of each quorum queue that has none there, or only of those with an even number of copies."""
+        request = pb.GrowQueuesRequest(
+            node=node, even_only=even_only, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern
+        )
+        return await self._changes("GrowQueues", request)
+
+    async def shrink_queues(
+        self, node: str, *, anyway: bool = False, vhost_pattern: str = "", queue_pattern: str = ""
+    ) -> list[QueueChange]:
+        """Have the node give up its copies of quorum queues."""
+        request = pb.ShrinkQueuesRequest(
+            node=node, anyway=anyway, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern
+        )
+        return await self._changes("ShrinkQueues", request)
+
+    async def rebalance_queues(self, *, vhost_pattern: str = "", queue_pattern: str = "") -> list[QueueChange]:
+        """Have the nodes lead about as many quorum queues each."""
+        request = pb.RebalanceQueuesRequest(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
+        return await self._changes("RebalanceQueues", request)
+
+    async def _changes(self, method: str, request: Any) -> list[QueueChange]:
+        return [from_stub(QueueChange, change) for change in (await self._call(method, request)).changes]
 
     # ------------------------------------------------------------------ the cluster
 

@@ -62,6 +62,52 @@ class DeclaredQueue:
 
 
 @dataclass(slots=True, frozen=True)
+class QueueMember:
+    """One copy of a quorum queue. `state`: leader, follower, candidate, learner; down, if its node is not reached; starting,
+    if it is and has no member yet. `membership`: voter; promotable, which is a voter once it has caught up; learner."""
+
+    node: str
+    member: str
+    state: str
+    membership: str
+    away_since_ms: int  # 0: it is not away
+    term: int
+    first: int
+    last: int
+    commit: int
+    applied: int
+    snapshot: int
+    lag: int  # entries of the leader's log that it has not confirmed to have
+    machine_version: int
+    digest: str  # of its state at `applied`: equal on all members
+    snapshot_sent_bytes: int  # of one that it is sent now
+
+
+@dataclass(slots=True, frozen=True)
+class QueueGroup:
+    """The Raft group of a quorum queue."""
+
+    leader: str  # node; empty: nobody leads
+    term: int
+    commit: int
+    open_entries: int  # of the leader's log, that are not committed
+    open_bytes: int
+    change_pending: bool  # of the members
+    needed: int  # voters, to confirm anything
+    members: tuple[QueueMember, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class QueueChange:
+    """What was done with one queue of many; or why not, in `error`."""
+
+    vhost: str
+    queue: str
+    done: str
+    error: str
+
+
+@dataclass(slots=True, frozen=True)
 class QueueStatus:
     """A queue and what it is made of; `details` depends on its kind."""
 
@@ -79,6 +125,7 @@ class QueueStatus:
     got: int
     single_active_consumer_tag: str
     details: Mapping[str, Any] = field(default_factory=dict)
+    group: QueueGroup | None = None  # of a quorum queue
 
 
 @dataclass(slots=True, frozen=True)
@@ -237,7 +284,7 @@ class Policy:
 
 
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue)
+    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue, QueueMember)
 }  # records within records, by the name of their stub
 
 

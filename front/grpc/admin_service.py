@@ -24,6 +24,7 @@ from front.grpc.cluster_service import ClusterMethods, ClusterPort
 from front.grpc.convert import InvalidRequest
 from front.grpc.facts import AlarmFacts as AlarmFacts
 from front.grpc.facts import ListenerFacts as ListenerFacts
+from front.grpc.members_service import MembersMethods, QueueMembersPort, group_stub
 from front.grpc.topology_service import check_may_see, may_see, vhosts_to_list
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
@@ -73,6 +74,10 @@ class AdminPort(Protocol):
         """None: this node cannot be in one."""
 
     @property
+    def members(self) -> QueueMembersPort | None:
+        """None: there are no quorum queues."""
+
+    @property
     def password_hashes(self) -> PasswordHashes:
         """How they are written into definitions."""
 
@@ -80,12 +85,13 @@ class AdminPort(Protocol):
         """A change by an operator: applied and durable when it is answered."""
 
 
-class AdminService(ClusterMethods, admin_pb2_grpc.AdminServicer):
+class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer):
     """leveret.v1.Admin."""
 
     def __init__(self, front: Front, port: AdminPort) -> None:
         self.front = front
         self.cluster = port.cluster
+        self.members = port.members
         self._port = port
         self._broker = front.broker
         self._catalog = front.broker.catalog
@@ -156,6 +162,7 @@ class AdminService(ClusterMethods, admin_pb2_grpc.AdminServicer):
         check_may_see(self.front, vhost)
         queue = self._broker.queue(vhost, request.name)
         figures = queue.statistics()
+        group = await self.members.group(vhost, request.name) if self.members is not None else None
         return pb.GetQueueStatusResponse(
             queue=describe.queue(self.front, queue.record, figures),
             persistent=figures.persistent,
@@ -171,6 +178,7 @@ class AdminService(ClusterMethods, admin_pb2_grpc.AdminServicer):
             got=figures.got,
             single_active_consumer_tag=convert.text(figures.single_active_consumer_tag or ""),
             details=convert.table(figures.details),
+            group=group_stub(group),
         )
 
     # ------------------------------------------------------------------ connections

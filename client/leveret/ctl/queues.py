@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import members, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
 from leveret.records import QueueStatus
@@ -75,9 +75,11 @@ def purge(name: Name) -> None:
 
 @app.command()
 def status(name: Name) -> None:
-    """What a queue is made of: lengths, states, rates."""
+    """What a queue is made of: lengths, states, rates; of a quorum queue its members."""
     found = with_node(lambda node: node.admin.queue_status(name))
     render.facts(status_facts(found), as_json=found)
+    if found.group is not None and not options.json:
+        members.show_group(found.group)
 
 
 def status_facts(found: QueueStatus) -> dict[str, Any]:
@@ -109,7 +111,11 @@ def status_facts(found: QueueStatus) -> dict[str, Any]:
         "disk reads": found.disk_reads,
         "disk writes": found.disk_writes,
     }
-    facts.update(_detail_facts(found.details))
+    if found.group is not None:
+        facts.update(members.group_facts(found.group))
+        facts.update({name: value for name, value in _detail_facts(found.details).items() if name not in facts})
+    else:
+        facts.update(_detail_facts(found.details))
     return {name: value for name, value in facts.items() if value != ""}
 
 
@@ -164,3 +170,6 @@ def message_line(got: Any) -> str:
     again = " redelivered" if got.redelivered else ""
     headers = f" {render.cell('headers', got.message.headers)}" if got.message.headers else ""
     return f"{render.printable(where)}{again}{headers} | {render.cell('body', got.body)}"
+
+
+members.add_to(app)

@@ -47,6 +47,11 @@ def rows(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     _console().print(table)
 
 
+def fields_of(record: Any) -> Any:
+    """A dataclass, as what JSON knows."""
+    return _jsonable(record)
+
+
 def print_record(record: Any) -> None:
     """A dataclass, as JSON."""
     print_json(_jsonable(record))

@@ -109,7 +109,7 @@ class GetQueueStatusRequest(_message.Message):
     def __init__(self, vhost: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
 
 class GetQueueStatusResponse(_message.Message):
-    __slots__ = ("queue", "persistent", "ram", "consumer_capacity", "disk_reads", "disk_writes", "published", "delivered", "delivered_no_ack", "redelivered", "acknowledged", "got", "single_active_consumer_tag", "details")
+    __slots__ = ("queue", "persistent", "ram", "consumer_capacity", "disk_reads", "disk_writes", "published", "delivered", "delivered_no_ack", "redelivered", "acknowledged", "got", "single_active_consumer_tag", "details", "group")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PERSISTENT_FIELD_NUMBER: _ClassVar[int]
     RAM_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,7 @@ class GetQueueStatusResponse(_message.Message):
     GOT_FIELD_NUMBER: _ClassVar[int]
     SINGLE_ACTIVE_CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     queue: _topology_pb2.Queue
     persistent: int
     ram: int
@@ -138,7 +139,62 @@ class GetQueueStatusResponse(_message.Message):
     got: int
     single_active_consumer_tag: str
     details: _message_pb2.Table
-    def __init__(self, queue: _Optional[_Union[_topology_pb2.Queue, _Mapping]] = ..., persistent: _Optional[int] = ..., ram: _Optional[int] = ..., consumer_capacity: _Optional[float] = ..., disk_reads: _Optional[int] = ..., disk_writes: _Optional[int] = ..., published: _Optional[int] = ..., delivered: _Optional[int] = ..., delivered_no_ack: _Optional[int] = ..., redelivered: _Optional[int] = ..., acknowledged: _Optional[int] = ..., got: _Optional[int] = ..., single_active_consumer_tag: _Optional[str] = ..., details: _Optional[_Union[_message_pb2.Table, _Mapping]] = ...) -> None: ...
+    group: QueueGroup
+    def __init__(self, queue: _Optional[_Union[_topology_pb2.Queue, _Mapping]] = ..., persistent: _Optional[int] = ..., ram: _Optional[int] = ..., consumer_capacity: _Optional[float] = ..., disk_reads: _Optional[int] = ..., disk_writes: _Optional[int] = ..., published: _Optional[int] = ..., delivered: _Optional[int] = ..., delivered_no_ack: _Optional[int] = ..., redelivered: _Optional[int] = ..., acknowledged: _Optional[int] = ..., got: _Optional[int] = ..., single_active_consumer_tag: _Optional[str] = ..., details: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., group: _Optional[_Union[QueueGroup, _Mapping]] = ...) -> None: ...
+
+class QueueGroup(_message.Message):
+    __slots__ = ("leader", "term", "commit", "open_entries", "open_bytes", "change_pending", "needed", "members")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_PENDING_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    term: int
+    commit: int
+    open_entries: int
+    open_bytes: int
+    change_pending: bool
+    needed: int
+    members: _containers.RepeatedCompositeFieldContainer[QueueMember]
+    def __init__(self, leader: _Optional[str] = ..., term: _Optional[int] = ..., commit: _Optional[int] = ..., open_entries: _Optional[int] = ..., open_bytes: _Optional[int] = ..., change_pending: _Optional[bool] = ..., needed: _Optional[int] = ..., members: _Optional[_Iterable[_Union[QueueMember, _Mapping]]] = ...) -> None: ...
+
+class QueueMember(_message.Message):
+    __slots__ = ("node", "member", "state", "membership", "away_since_ms", "term", "first", "last", "commit", "applied", "snapshot", "lag", "machine_version", "digest", "snapshot_sent_bytes")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
+    AWAY_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    member: str
+    state: str
+    membership: str
+    away_since_ms: int
+    term: int
+    first: int
+    last: int
+    commit: int
+    applied: int
+    snapshot: int
+    lag: int
+    machine_version: int
+    digest: str
+    snapshot_sent_bytes: int
+    def __init__(self, node: _Optional[str] = ..., member: _Optional[str] = ..., state: _Optional[str] = ..., membership: _Optional[str] = ..., away_since_ms: _Optional[int] = ..., term: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., snapshot: _Optional[int] = ..., lag: _Optional[int] = ..., machine_version: _Optional[int] = ..., digest: _Optional[str] = ..., snapshot_sent_bytes: _Optional[int] = ...) -> None: ...
 
 class Connection(_message.Message):
     __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
@@ -711,3 +767,97 @@ class ReviveNodeRequest(_message.Message):
 class ReviveNodeResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class AddQueueMemberRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "node")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    node: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class AddQueueMemberResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteQueueMemberRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "node", "anyway")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ANYWAY_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    node: str
+    anyway: bool
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ..., anyway: _Optional[bool] = ...) -> None: ...
+
+class DeleteQueueMemberResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TransferQueueLeaderRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "node")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    node: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class TransferQueueLeaderResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GrowQueuesRequest(_message.Message):
+    __slots__ = ("node", "even_only", "vhost_pattern", "queue_pattern")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    EVEN_ONLY_FIELD_NUMBER: _ClassVar[int]
+    VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    even_only: bool
+    vhost_pattern: str
+    queue_pattern: str
+    def __init__(self, node: _Optional[str] = ..., even_only: _Optional[bool] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ...) -> None: ...
+
+class ShrinkQueuesRequest(_message.Message):
+    __slots__ = ("node", "vhost_pattern", "queue_pattern", "anyway")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    ANYWAY_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    vhost_pattern: str
+    queue_pattern: str
+    anyway: bool
+    def __init__(self, node: _Optional[str] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., anyway: _Optional[bool] = ...) -> None: ...
+
+class RebalanceQueuesRequest(_message.Message):
+    __slots__ = ("vhost_pattern", "queue_pattern")
+    VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    vhost_pattern: str
+    queue_pattern: str
+    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ...) -> None: ...
+
+class QueueChange(_message.Message):
+    __slots__ = ("vhost", "queue", "done", "error")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    done: str
+    error: str
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., done: _Optional[str] = ..., error: _Optional[str] = ...) -> None: ...
+
+class QueueChanges(_message.Message):
+    __slots__ = ("changes",)
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedCompositeFieldContainer[QueueChange]
+    def __init__(self, changes: _Optional[_Iterable[_Union[QueueChange, _Mapping]]] = ...) -> None: ...

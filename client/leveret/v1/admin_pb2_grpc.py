@@ -209,6 +209,36 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.FromString,
                 _registered_method=True)
+        self.AddQueueMember = channel.unary_unary(
+                '/leveret.v1.Admin/AddQueueMember',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.AddQueueMemberRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.AddQueueMemberResponse.FromString,
+                _registered_method=True)
+        self.DeleteQueueMember = channel.unary_unary(
+                '/leveret.v1.Admin/DeleteQueueMember',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberResponse.FromString,
+                _registered_method=True)
+        self.TransferQueueLeader = channel.unary_unary(
+                '/leveret.v1.Admin/TransferQueueLeader',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderResponse.FromString,
+                _registered_method=True)
+        self.GrowQueues = channel.unary_unary(
+                '/leveret.v1.Admin/GrowQueues',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.GrowQueuesRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+                _registered_method=True)
+        self.ShrinkQueues = channel.unary_unary(
+                '/leveret.v1.Admin/ShrinkQueues',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.ShrinkQueuesRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+                _registered_method=True)
+        self.RebalanceQueues = channel.unary_unary(
+                '/leveret.v1.Admin/RebalanceQueues',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -431,6 +461,43 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddQueueMember(self, request, context):
+        """administrator. Of quorum queues: where their members are, and which of them leads
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteQueueMember(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransferQueueLeader(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GrowQueues(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShrinkQueues(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RebalanceQueues(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -608,6 +675,36 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ReviveNode,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.SerializeToString,
+            ),
+            'AddQueueMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddQueueMember,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.AddQueueMemberRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.AddQueueMemberResponse.SerializeToString,
+            ),
+            'DeleteQueueMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteQueueMember,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberResponse.SerializeToString,
+            ),
+            'TransferQueueLeader': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferQueueLeader,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderResponse.SerializeToString,
+            ),
+            'GrowQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.GrowQueues,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.GrowQueuesRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.SerializeToString,
+            ),
+            'ShrinkQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShrinkQueues,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.ShrinkQueuesRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.SerializeToString,
+            ),
+            'RebalanceQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.RebalanceQueues,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.QueueChanges.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1555,6 +1652,168 @@ class Admin:
             '/leveret.v1.Admin/ReviveNode',
             leveret_dot_v1_dot_admin__pb2.ReviveNodeRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.ReviveNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddQueueMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/AddQueueMember',
+            leveret_dot_v1_dot_admin__pb2.AddQueueMemberRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.AddQueueMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteQueueMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/DeleteQueueMember',
+            leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.DeleteQueueMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransferQueueLeader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/TransferQueueLeader',
+            leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.TransferQueueLeaderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GrowQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/GrowQueues',
+            leveret_dot_v1_dot_admin__pb2.GrowQueuesRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShrinkQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/ShrinkQueues',
+            leveret_dot_v1_dot_admin__pb2.ShrinkQueuesRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RebalanceQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/RebalanceQueues',
+            leveret_dot_v1_dot_admin__pb2.RebalanceQueuesRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.QueueChanges.FromString,
             options,
             channel_credentials,
             insecure,

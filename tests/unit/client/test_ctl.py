@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from front.grpc.members_service import GroupView, MemberView
 from leveret import errors
 from leveret.ctl import __main__ as ctl
 from leveret.ctl import exits, render
@@ -96,6 +97,40 @@ def test_queue_status_shows_the_five_lengths_in_their_order(leveretctl: Ctl) -> 
     assert names[start : start + 6] == ["q1", "q2", "delta", "q3", "q4", "target"]
     assert leveretctl.json("queue", "status", "five")["details"]["delta"] == 0
     leveretctl("queue", "delete", "five")
+
+
+def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, node: Running) -> None:
+    leveretctl("queue", "declare", "q")
+    node.members.group_of = GroupView(
+        "n1", 4, 90, 2, 300, False, 2,
+        [
+            MemberView("n1", "1.7", "leader", "voter", term=4, last=92, commit=90, applied=90),
+            MemberView("n2", "2.9", "learner", "promotable", term=4, last=60, commit=60, applied=60, lag=32),
+            MemberView("n3", "3.7", "down", "voter", away_since_ms=1_700_000_000_000, lag=40),
+        ],
+    )  # fmt: skip
+    shown = leveretctl("queue", "status", "q")
+    assert "2 voters, 1 learners" in shown and "2 entries, 300 B" in shown
+    assert [line.split()[0] for line in shown.splitlines()[-3:]] == ["n1", "n2", "n3"]
+    assert "down" in shown and "2023-11-14 22:13:20Z" in shown and "promotable" in shown
+    group = leveretctl.json("queue", "status", "q")["group"]
+    assert [(one["node"], one["state"], one["lag"]) for one in group["members"]] == [
+        ("n1", "leader", 0), ("n2", "learner", 32), ("n3", "down", 40),
+    ]  # fmt: skip
+    node.members.group_of = None
+    assert "votes once it has caught up" in leveretctl("queue", "add-member", "q", "n4")
+    leveretctl("queue", "delete-member", "q", "n3", "--anyway")
+    leveretctl("queue", "transfer", "q", "n2", "--vhost", "/")
+    assert leveretctl("queue", "shrink", "n3", "--queue-pattern", "^q") == (
+        "queue 'q' in vhost '/': the member on n3 was removed\n"
+    )
+    assert leveretctl("queue", "rebalance") == ("the nodes lead as many queues each as their members allow already\n")
+    leveretctl("queue", "grow", "n4", "even", "--errors-only", code=exits.TEMPORARY)
+    assert node.members.asked == [
+        "add / q n4", "delete / q n3 anyway", "transfer / q n2", "shrink n3 ^q", "rebalance ", "grow n4   even",
+    ]  # fmt: skip
+    assert "there are all and even" in leveretctl("queue", "grow", "n4", "odd", code=exits.USAGE)
+    leveretctl("queue", "delete", "q")
 
 
 def test_users_and_permissions(leveretctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:

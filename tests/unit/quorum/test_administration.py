@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
@@ -28,7 +30,7 @@ def test_who_asks_for_a_member_that_is_not_there_or_there_already_is_told(node: 
     assert isinstance(failure_of(clients, kind.administration.add_member(queue, 2)), PreconditionFailed)
     missing = failure_of(clients, kind.administration.remove_member(queue, 3))
     assert isinstance(missing, NotFound | PreconditionFailed)
-    assert "queue 'q' in vhost '/' has no member on node 3" in missing.text
+    assert "queue 'q' in vhost '/' has no member on node '3'" in missing.text
 
 
 def test_without_a_leader_nothing_is_changed() -> None:
@@ -51,6 +53,50 @@ def test_status_has_the_figures_of_member_and_machine() -> None:
     assert {status["machine"]["digest"] for status in statuses} == {statuses[0]["machine"]["digest"]}
     assert [status["machine"]["ready"] for status in statuses] == [3, 3, 3]
     assert len({status["leader_node"] for status in statuses}) == 1
+
+
+def test_any_node_is_told_the_figures_of_any_member() -> None:
+    clients = Clients(4)
+    record = clients.cluster.declare("q", [1, 2, 3], home=1)
+    assert clients.cluster.leader(record).number == 1
+    Publisher(clients, 2, record).publish(3)
+    clients.cluster.run(0.5)
+    clients.cluster.nodes[3].kill()
+    clients.cluster.run(2)
+    kind, queue = clients.of(4, record)
+    found: list[dict[str, Any] | None] = []
+    for node in (1, 2, 3, 4):
+        kind.administration.figures(queue, node).then(found.append, pytest.fail)
+        clients.cluster.run(0.1)
+    leads, follows, lost, has_none = found
+    assert lost is None
+    assert has_none is not None and "raft" not in has_none
+    assert leads is not None and follows is not None
+    assert leads["raft"]["commit"] == follows["raft"]["commit"]
+    assert {one["suspected"] for one in leads["raft"]["followers"]} == {True, False}
+    assert follows["machine"]["ready"] == 3
+
+
+def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_insisted() -> None:
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3], home=1)
+    assert clients.cluster.leader(record).number == 1
+    clients.cluster.run(0.5)
+    clients.cluster.nodes[3].kill()
+    clients.cluster.run(2)
+    kind, queue = clients.of(1, record)
+    error = failure_of(clients, kind.administration.remove_member(queue, 2))
+    assert isinstance(error, PreconditionFailed)
+    assert "would have no majority that can be reached: of the others these are away: 3" in error.text
+    done: list[object] = []
+    kind.administration.remove_member(queue, 3).then(done.append, done.append)
+    clients.cluster.run(3)
+    assert done == [None]
+    kind.administration.remove_member(queue, 2, anyway=True).then(done.append, done.append)
+    clients.cluster.run(3)
+    assert done == [None, None]
+    last = failure_of(clients, kind.administration.remove_member(queue, 1))
+    assert "the last voter" in last.text
 
 
 def test_browsing_takes_nothing() -> None:

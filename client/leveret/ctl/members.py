@@ -1,0 +1,134 @@
+"""leveretctl queue ...: where quorum queues have their members, and which of them leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from leveret.ctl import exits, render
+from leveret.ctl.exits import UsageError
+from leveret.ctl.run import options, with_node
+from leveret.records import QueueChange, QueueGroup, QueueMember
+
+Name = Annotated[str, typer.Argument(help="The queue's name.")]
+Node = Annotated[str, typer.Argument(help="The name of a node, as in `leveretctl cluster status`.")]
+VhostPattern = Annotated[str, typer.Option(metavar="REGEX", help="Only in vhosts with such names.")]
+QueuePattern = Annotated[str, typer.Option(metavar="REGEX", help="Only queues with such names.")]
+ErrorsOnly = Annotated[bool, typer.Option("--errors-only", help="Print only what could not be done.")]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="Also where too few of the other members can be reached to go on.")
+]
+
+COLUMNS = (
+    "node", "state", "membership", "away_since_ms", "lag", "term", "commit", "applied", "last", "snapshot", "member",
+)  # fmt: skip
+
+
+def add_to(app: typer.Typer) -> None:
+    """The commands of this module."""
+    for name, command in (
+        ("add-member", add_member),
+        ("delete-member", delete_member),
+        ("transfer", transfer),
+        ("grow", grow),
+        ("shrink", shrink),
+        ("rebalance", rebalance),
+    ):
+        app.command(name)(command)
+
+
+def add_member(name: Name, node: Node) -> None:
+    """Give a node a copy of a quorum queue. It votes once it has caught up."""
+    with_node(lambda one: one.admin.add_queue_member(name, node))
+    render.done(f"queue '{name}' has a member on '{node}', which votes once it has caught up", queue=name, node=node)
+
+
+def delete_member(name: Name, node: Node, anyway: Anyway = False) -> None:
+    """Have a node give up its copy of a quorum queue."""
+    with_node(lambda one: one.admin.delete_queue_member(name, node, anyway=anyway))
+    render.done(f"queue '{name}' has no member on '{node}' any more", queue=name, node=node)
+
+
+def transfer(name: Name, node: Node) -> None:
+    """Have the member on a node lead a quorum queue."""
+    with_node(lambda one: one.admin.transfer_queue_leader(name, node))
+    render.done(f"queue '{name}' is led by '{node}'", queue=name, node=node)
+
+
+def grow(
+    node: Node,
+    which: Annotated[str, typer.Argument(help="all; or even: only queues with an even number of members.")],
+    vhost_pattern: VhostPattern = "",
+    queue_pattern: QueuePattern = "",
+    errors_only: ErrorsOnly = False,
+) -> None:
+    """Give a node a copy of each quorum queue that has none there."""
+    if which not in ("all", "even"):
+        raise UsageError(f"to grow {which!r} queues: there are all and even")
+    found = with_node(
+        lambda one: one.admin.grow_queues(
+            node, even_only=which == "even", vhost_pattern=vhost_pattern, queue_pattern=queue_pattern
+        )
+    )
+    show_changes(found, errors_only, "every queue that was asked for has a member there")
+
+
+def shrink(
+    node: Node,
+    vhost_pattern: VhostPattern = "",
+    queue_pattern: QueuePattern = "",
+    errors_only: ErrorsOnly = False,
+    anyway: Anyway = False,
+) -> None:
+    """Have a node give up its copies of quorum queues."""
+    found = with_node(
+        lambda one: one.admin.shrink_queues(
+            node, anyway=anyway, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern
+        )
+    )
+    show_changes(found, errors_only, "no queue that was asked for has a member there")
+
+
+def rebalance(vhost_pattern: VhostPattern = "", queue_pattern: QueuePattern = "") -> None:
+    """Have the nodes lead about as many quorum queues each. Members stay where they are."""
+    found = with_node(lambda one: one.admin.rebalance_queues(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern))
+    show_changes(found, False, "the nodes lead as many queues each as their members allow already")
+
+
+def show_changes(found: Sequence[QueueChange], errors_only: bool, nothing: str) -> None:
+    """Exits with TEMPORARY when something could not be done: it may work later, and what was done is not done twice."""
+    wanted = [change for change in found if change.error or not errors_only]
+    if options.json:
+        render.print_json([render.fields_of(change) for change in wanted])
+    elif not found:
+        render.print_line(nothing)
+    else:
+        for change in wanted:
+            what = f"failed: {change.error}" if change.error else change.done
+            render.print_line(render.printable(f"queue '{change.queue}' in vhost '{change.vhost}': {what}"))
+    if any(change.error for change in found):
+        raise typer.Exit(exits.TEMPORARY)
+
+
+def show_group(group: QueueGroup) -> None:
+    """Below what `queue status` shows of any queue."""
+    render.print_line("")
+    render.rows([_cells(member) for member in group.members], COLUMNS)
+
+
+def group_facts(group: QueueGroup) -> dict[str, Any]:
+    voters = sum(1 for member in group.members if member.membership == "voter")
+    pending = ", a change of the members is under way" if group.change_pending else ""
+    return {
+        "leader": group.leader or f"none: of {voters} voters, {group.needed} must be there",
+        "members": f"{voters} voters, {len(group.members) - voters} learners{pending}",
+        "term": group.term,
+        "committed": group.commit,
+        "not committed yet": f"{group.open_entries} entries, {render.size(group.open_bytes)}",
+    }
+
+
+def _cells(member: QueueMember) -> dict[str, object]:
+    return {column: getattr(member, column) for column in COLUMNS}

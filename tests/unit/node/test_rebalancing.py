@@ -1,0 +1,50 @@
+"""node/rebalancing.py: leaders move until nobody leads much more than the others, and never to where they cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from node.rebalancing import Led, moves
+
+
+def counts_after(queues: list[Led[int]], nodes: set[int]) -> Counter[int]:
+    found = moves(queues, nodes)
+    return Counter(found.get(queue.key, queue.leader) for queue in queues)
+
+
+def test_nine_queues_led_by_one_of_three_nodes_are_led_by_three_each() -> None:
+    queues = [Led(key, 1, (2, 3)) for key in range(9)]
+    assert counts_after(queues, {1, 2, 3}) == {1: 3, 2: 3, 3: 3}
+    assert len(moves(queues, {1, 2, 3})) == 6
+
+
+def test_what_is_even_stays_as_it_is() -> None:
+    queues = [Led(key, 1 + key % 3, (1, 2, 3)) for key in range(10)]
+    assert moves(queues, {1, 2, 3}) == {}
+
+
+def test_a_drained_node_gives_up_all_that_others_can_take() -> None:
+    queues = [Led(0, 3, (1, 2)), Led(1, 3, (2,)), Led(2, 3, ())]
+    found = moves(queues, {1, 2})
+    assert found == {0: 1, 1: 2}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.sets(st.integers(1, 5))), max_size=40),
+    st.sets(st.integers(1, 5), min_size=1),
+)
+def test_leaders_go_to_heirs_only_and_counts_come_closer(made: list[tuple[int, set[int]]], nodes: set[int]) -> None:
+    queues = [Led(key, leader, tuple(sorted(heirs - {leader}))) for key, (leader, heirs) in enumerate(made)]
+    found = moves(queues, nodes)
+    for queue in queues:
+        if queue.key in found:
+            assert found[queue.key] in queue.heirs and found[queue.key] in nodes
+    after = counts_after(queues, nodes)
+    for queue in queues:  # nobody could still give one to somebody who leads two less
+        leader = found.get(queue.key, queue.leader)
+        for heir in {*queue.heirs, queue.leader} & nodes - {leader}:
+            assert leader in nodes and after[heir] + 1 >= after[leader]

@@ -1,0 +1,110 @@
+"""node/reconciliation.py: queues get back the members that they should have, and lose none that may come back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.policy import effective_arguments
+from broker.records import PolicyRecord, QueueRecord
+from node.placement import Candidate
+from node.reconciliation import Add, Remove, next_step, target_size
+from raft.membership import AddLearner, Promote, RemoveMember, changed, members_of
+from raft.messages import Membership, member_id, node_of
+
+
+def voters(*nodes: int) -> Membership:
+    return Membership(tuple(member_id(node, 7) for node in nodes))
+
+
+def cluster(*numbers: int, zones: str = "abcdefghi", **of_all: Any) -> list[Candidate]:
+    return [Candidate(number, zones[number - 1], **of_all) for number in numbers]
+
+
+def test_with_all_nodes_there_is_nothing_to_do() -> None:
+    assert next_step(voters(1, 2, 3), 1, cluster(1, 2, 3, 4), 3, grows=True) is None
+
+
+def test_a_forgotten_nodes_member_is_replaced_first_and_taken_out_then() -> None:
+    nodes = cluster(1, 2, 4)
+    assert next_step(voters(1, 2, 3), 1, nodes, 3, grows=False) == Add(4)
+    joined = changed(voters(1, 2, 3), AddLearner(member_id(4, 9)))
+    assert next_step(joined, 1, nodes, 3, grows=False) == Remove(member_id(3, 7))
+    left = changed(joined, RemoveMember(member_id(3, 7)))
+    assert next_step(left, 1, nodes, 3, grows=False) is None
+
+
+def test_without_a_further_node_the_forgotten_member_only_goes() -> None:
+    assert next_step(voters(1, 2, 3), 1, cluster(1, 2), 3, grows=False) == Remove(member_id(3, 7))
+
+
+def test_the_place_in_another_zone_is_taken_first() -> None:
+    nodes = [Candidate(1, "a"), Candidate(2, "b"), Candidate(4, "a"), Candidate(5, "c", members=40)]
+    assert next_step(voters(1, 2, 3), 1, nodes, 3, grows=False) == Add(5)
+
+
+def test_a_node_that_is_down_or_drained_keeps_its_member_and_gets_no_other_one() -> None:
+    nodes = [*cluster(1, 2), Candidate(3, "c", up=False), Candidate(4, "d", draining=True)]
+    assert next_step(voters(1, 2, 3), 1, nodes, 3, grows=True) is None
+    assert next_step(voters(1, 2), 1, nodes, 3, grows=True) is None
+
+
+def test_growing_waits_for_the_switch_and_for_a_member_that_still_learns() -> None:
+    nodes = cluster(1, 2, 3)
+    assert next_step(voters(1), 1, nodes, 3, grows=False) is None
+    assert next_step(voters(1), 1, nodes, 3, grows=True) == Add(2)
+    assert next_step(changed(voters(1), AddLearner(member_id(2, 9))), 1, nodes, 3, grows=True) is None
+
+
+def test_the_last_voter_stays_even_if_its_node_is_gone() -> None:
+    assert next_step(voters(3), 3, cluster(1), 3, grows=False) == Add(1)
+    learns = changed(voters(3), AddLearner(member_id(1, 9)))
+    assert next_step(learns, 3, cluster(1), 3, grows=False) is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sets(st.integers(1, 6), min_size=1, max_size=5), st.sets(st.integers(1, 7), min_size=1), st.integers(1, 5))
+def test_steps_come_to_an_end_and_leave_only_nodes_of_the_cluster(began: set[int], left: set[int], target: int) -> None:
+    membership, nodes = voters(*sorted(began)), cluster(*sorted(left))
+    steps = 0
+    while (step := next_step(membership, 1, nodes, min(target, len(nodes)), grows=True)) is not None or (
+        membership.promotable
+    ):
+        steps += 1
+        assert steps < 40, f"it goes on for ever: {membership}"
+        if step is None:
+            membership = changed(membership, Promote(membership.promotable[0]), caught_up=True)
+        elif isinstance(step, Add):
+            membership = changed(membership, AddLearner(member_id(step.node, 9)))
+        else:
+            membership = changed(membership, RemoveMember(step.member))
+    there = {node_of(member) for member in members_of(membership)}
+    assert there <= left
+    assert len(there) >= min(target, len(left))
+    assert there >= began & left
+
+
+POLICY = PolicyRecord("/", "p", ".*", "all", 0, {"target-group-size": 5})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policies", "disks", "size"),
+    [
+        ({}, (), 5, 3),
+        ({}, (), 1, 1),
+        ({"x-quorum-initial-group-size": 1}, (), 5, 1),
+        ({"x-quorum-initial-group-size": 1, "x-quorum-target-group-size": 3}, (), 5, 3),
+        ({"x-quorum-target-group-size": 3}, (POLICY,), 7, 5),
+        ({}, (POLICY,), 4, 3),
+    ],
+)
+def test_the_target_is_what_was_asked_for_as_far_as_there_are_nodes(
+    arguments: dict[str, Any], policies: Sequence[PolicyRecord], disks: int, size: int
+) -> None:
+    record = QueueRecord("/", "q", "quorum", True, False, False, arguments, 1)
+    policy = policies[0] if policies else None
+    assert target_size(record, effective_arguments(record, policy, None), disks) == size
