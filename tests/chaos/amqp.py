@@ -21,6 +21,15 @@ from tests.chaos.backend import Address
 CHANNEL = 1
 FRAME_MAX = 131_072
 ANSWER_WITHIN_S = 5.0
+PROPERTIES: dict[str, Any] = {
+    "product": "chaos",
+    "capabilities": {
+        "publisher_confirms": True,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "connection.blocked": True,
+    },
+}
 FRAME_HEAD = struct.Struct(">BHI")
 
 
@@ -70,7 +79,7 @@ class Client(asyncio.Protocol):
 
     async def handshake(self, user: str, password: str) -> None:
         await self._wait(("Connection.Start",), b"AMQP\x00\x00\x09\x01")
-        start = commands.Connection.StartOk({}, "PLAIN", f"\x00{user}\x00{password}", "en_US")
+        start = commands.Connection.StartOk(PROPERTIES, "PLAIN", f"\x00{user}\x00{password}", "en_US")
         tune: Any = await self.call(start, "Connection.Tune", channel=0)
         self.say(commands.Connection.TuneOk(tune.channel_max, FRAME_MAX, 0), channel=0)
         await self.call(commands.Connection.Open("/"), "Connection.OpenOk", channel=0)

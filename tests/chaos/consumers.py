@@ -5,7 +5,7 @@ delivery once, has at most P open at any moment of the queue's own time. So when
 note of at least t - P answers. It does so in the order in which they were given, except within one turn of the node, and there
 are at most P of these: hence the first t - 2P answers are committed for sure. A get that is answered shows that everything is
 that was said before it. This holds for quorum queues, which decide from what is committed; a classic queue decides before its
-disk does, so for these only the get at the end counts, when no fault follows.
+disk does, so for these only the get at the end counts, when no fault follows. Whoever is cancelled by its node knows nothing.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Consumer:
                 await client.call(
                     commands.Basic.Qos(0, queue.habits.prefetch, False), "Basic.QosOk", within_s=LOOK_WITHIN_S
                 )
-            if self._stopping.is_set():
+            if self._stopping.is_set() and not taker.cancelled:
                 await taker.finish()
             elif self._random.random() < 0.5:
                 await client.close()
@@ -130,7 +130,8 @@ class Taker:
     async def _get_one(self) -> None:
         answered = len(self._answered)
         got = await self._client.get(self._queue.name)
-        self._note_settled(answered)
+        if not self.cancelled:
+            self._note_settled(answered)
         if got is not None:
             delivery = self._recorder.deliver(self._queue.name, self._name, got.payload, got.redelivered, got.headers)
             self._client.say(commands.Basic.Ack(got.tag))
