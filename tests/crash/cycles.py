@@ -105,7 +105,7 @@ class Cycles:
     def _publish_until_some_are_confirmed(self, node: RunningNode, *, finish: bool = False) -> None:
         """Publish until a drawn number of confirms has come in; with `finish`, until every confirm has."""
         target = self._random.randint(1, CONFIRMS_MAX)
-        publishers = [Publisher(node.amqp, history, self._random.random().hex()) for history in self._publishers]
+        publishers = [Publisher(node.amqp, history, self._random.getrandbits(32)) for history in self._publishers]
         for publisher in publishers:
             publisher.start()
         deadline = time.monotonic() + CYCLE_TIMEOUT_S
@@ -189,6 +189,8 @@ def main() -> int:
     if options.end == "power" and (why_not := power.available()):
         print(f"no power cuts: {why_not}", file=sys.stderr)
         return 69
+    if options.end == "power":
+        power.keep_mounts_apart()
     with tempfile.TemporaryDirectory(prefix="leveret-crash-") as name:
         scratch = Path(name)
         if options.end == "power":
