@@ -1,7 +1,7 @@
 """Messages of one priority that nobody has had yet, in the order of the log.
 
 A row is one run, or what is left of it, as five numbers in a column of 64-bit ones; the rows lie in blocks. So a backlog
-costs 40 bytes for each run whatever else is going on, has no Python objects, and is copied into a snapshot block by block.
+costs 40 bytes for each run whatever else is going on, and has no Python objects.
 
     word 0   index of the entry
          1   offset of the op, upper half | first message that is left, lower half
@@ -9,8 +9,10 @@ costs 40 bytes for each run whatever else is going on, has no Python objects, an
          3   bytes of the whole run
          4   when it expires; NEVER
 
-Taking leaves at the head, adding happens at the tail, expiring cuts rows out anywhere. Each block knows a time before which
-none of its rows expires, so that looking for those that do touches few blocks.
+Taking leaves at the head, adding happens at the tail, expiring cuts rows out anywhere. Only the first and the last block ever
+change: one that is behind the first becomes another one when rows are cut out of it, or when it becomes the first. So a
+snapshot refers to all blocks between, and copies none of them. Each block knows a time before which none of its rows expires,
+so that looking for those that do touches few blocks.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from quorum.stored import NEVER, Stored
+from storage.disk import Buffer
 
 ROW_WORDS = 5
 BLOCK_ROWS = 1024
@@ -29,6 +32,7 @@ HALF_MAX = (1 << 32) - 1
 
 _BLOCK_WORDS = BLOCK_ROWS * ROW_WORDS
 _BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES
+_SWAPPED = sys.byteorder == "big"
 
 
 class Lane:
@@ -107,10 +111,15 @@ class Lane:
         for at, block in enumerate(self._blocks):
             yield from block[0 if at else self._head :: ROW_WORDS]
 
-    def encode(self) -> list[bytes]:
-        """The rows as bytes, little endian."""
-        blocks = [block[self._head :] if at == 0 and self._head else block for at, block in enumerate(self._blocks)]
-        return [_little_endian(block).tobytes() for block in blocks]
+    def encode(self) -> list[Buffer]:
+        """The rows as bytes, little endian. They stay as they are, whatever happens to the lane."""
+        blocks = list(self._blocks)
+        ends = {0, len(blocks) - 1}
+        blocks[0] = blocks[0][self._head :]
+        return [
+            _little_endian(block).tobytes() if at in ends or _SWAPPED else memoryview(block).cast("B")
+            for at, block in enumerate(blocks)
+        ]
 
     def decode(self, data: memoryview) -> None:
         """Have these rows, which `encode` gave, and no others."""
@@ -122,7 +131,7 @@ class Lane:
                 self._blocks.append(self._tail)
                 self._soonest.append(NEVER)
             self._tail.frombytes(data[start : start + _BLOCK_BYTES])
-            if sys.byteorder == "big":
+            if _SWAPPED:
                 self._tail.byteswap()
             self._soonest[-1] = min(self._tail[4::ROW_WORDS])
 
@@ -154,9 +163,11 @@ class Lane:
                 soonest = min(soonest, expires_at)
         self._soonest[at] = soonest
         if expired:
-            block[:] = kept
+            self._blocks[at] = kept
             if at == 0:
                 self._head = 0
+            if block is self._tail:
+                self._tail = kept
         return expired
 
     def _drop_first_block(self) -> None:
@@ -167,6 +178,8 @@ class Lane:
         else:
             self._blocks.popleft()
             self._soonest.popleft()
+            if self._blocks[0] is not self._tail:
+                self._blocks[0] = self._blocks[0][:]  # a snapshot may refer to it, and the first block changes
 
     def _drop_empty_blocks(self) -> None:
         kept = [(block, soonest) for block, soonest in zip(self._blocks, self._soonest, strict=True) if block]
@@ -176,12 +189,14 @@ class Lane:
         if self._blocks[0] is not kept[0][0]:
             self._head = 0
         self._blocks = deque(block for block, _ in kept)
+        for end in (0, -1):  # these will change, and may have been between
+            self._blocks[end] = self._blocks[end][:]
         self._soonest = deque(soonest for _, soonest in kept)
         self._tail = self._blocks[-1]
 
 
 def _little_endian(block: array[int]) -> array[int]:
-    if sys.byteorder == "big":
+    if _SWAPPED:
         block = block[:]
         block.byteswap()
     return block

@@ -1,11 +1,12 @@
 """One group on this node: performs what its core answers, in the order of the duties, and answers who asked for something.
 
-A turn has two halves, so that a node can serve all its groups with one batch per peer and one commit of its log:
+A turn has three parts, so that a node can serve all its groups with one batch per peer and one commit of its log:
 
 1. `begin` hands the core what gathered (proposals, changes, reads), takes its Ready and sends what may be sent at once. Only
    when all groups have done so do the batches leave the node: before its own disk is asked, which then works while they travel.
-2. `perform` persists, receives snapshots, applies, and answers. What must wait for the fsync is kept by raft/groups.py
-   under the commit's ticket and comes back in `persisted`.
+2. `persist` hands the log what is to be fsynced. What must wait for that is kept by raft/groups.py under the commit's ticket
+   and comes back in `persisted`: before the third part if the commit is fast, so that acknowledgements need not wait for it.
+3. `perform` receives snapshots, applies, and answers.
 
 Who proposes is told exactly once: the results; NotLeader or Busy when nothing was taken; NotCommitted when another leader's
 entry was committed in its place; Unknown when this member lost its leadership before it saw which of both it is.
@@ -14,7 +15,7 @@ entry was committed in its place; Unknown when this member lost its leadership b
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.core import Core
@@ -54,10 +55,10 @@ class GroupStore(LogStore, Protocol):
         """Hand to the log; durable once the log's `durable` reaches the ticket that is returned. Raises DiskFailed."""
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Callable[[bool], None]
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Callable[[bool], None]
     ) -> None:
-        """A local snapshot; `live` names the entries that it refers to. `done` is told False when it was not kept: the disk
-        had no room, or a newer one was installed meanwhile."""
+        """A local snapshot; `live` names the entries that it refers to, and is used up before this returns. `done` is told
+        False when it was not kept: the disk had no room, or a newer one was installed meanwhile."""
 
     def receive(self, chunk: SnapshotChunk) -> None:
         """Part of a snapshot from the leader, kept aside."""
@@ -218,7 +219,7 @@ class Driver:
     # A turn.
 
     def begin(self, now: float) -> Ready | None:
-        """First half: what gathered goes to the core, and what may be sent at once goes out."""
+        """First: what gathered goes to the core, and what may be sent at once goes out."""
         if self._proposals:
             self._hand_over_proposals(now)
         if self._changes:
@@ -238,13 +239,16 @@ class Driver:
             self._host.send(self.group, message)
         return ready
 
-    def perform(self, ready: Ready) -> None:
-        """Second half. Raises StorageError when the log takes nothing more: then this node is at its end."""
+    def persist(self, ready: Ready) -> None:
+        """Second: to the log. Raises StorageError when that takes nothing more: then this node is at its end."""
         if ready.facts is not None or ready.entries:
             self._last_ticket = self._store.append(ready.facts, ready.entries)
             self._host.when_durable(self._last_ticket, self, ready)
         elif ready.messages_after:
             self._host.when_durable(self._last_ticket, self, ready)  # not before what was persisted last
+
+    def perform(self, ready: Ready) -> None:
+        """Third: what need not be fsynced, or is. Raises Damaged."""
         for chunk in ready.chunks:
             self._store.receive(chunk)
         if ready.install is not None:
@@ -262,7 +266,6 @@ class Driver:
         """What this Ready, and all before it, wanted persisted is fsynced."""
         if ready.facts is not None or ready.entries:
             self.core.persisted(ready.number, now)
-            self._host.wake(self)
         for message in ready.messages_after:
             self._host.send(self.group, message)
 
@@ -416,11 +419,10 @@ class Driver:
         self._snapshotting = True
         self._bytes_since_snapshot = 0
         index = self._snapshot_index = self.applied
-        live = self.machine.live_entries()
         self._store.save_snapshot(
             SnapshotMeta(index, self._store.term(index), self._membership_at(index), self.machine.version),
             self.machine.snapshot(),
-            None if live is None else list(live),
+            self.machine.live_entries(),
             self._snapshot_ended,
         )
 

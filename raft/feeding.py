@@ -30,7 +30,7 @@ def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float)
     settings = s.settings
     while one.next <= s.log.last and one.may_send(settings.window_bytes_max, settings.window_messages_max):
         if one.next < s.log.first_index():
-            one.send_snapshot(s.store.snapshot(), s.store.snapshot_size())
+            one.send_snapshot(s.store.snapshot())
             break
         bytes_max = settings.append_bytes_max
         if one.next <= s.log.durable:
@@ -77,7 +77,7 @@ def _append(s: State, lead: Leadership, one: Progress, entries: Sequence[Entry],
 
 def _send_chunks(s: State, one: Progress, now: float) -> None:
     if one.snapshot is None or one.snapshot.meta.index != s.store.snapshot().index:
-        one.send_snapshot(s.store.snapshot(), s.store.snapshot_size())
+        one.send_snapshot(s.store.snapshot())
     send = one.snapshot
     assert send is not None, f"member {one.member} is to get a snapshot, but which?"
     if send.must_ask:
@@ -86,12 +86,12 @@ def _send_chunks(s: State, one: Progress, now: float) -> None:
         expect_answer(s, one, now)
     chunk_bytes = s.settings.snapshot_chunk_bytes
     window = chunk_bytes * s.settings.snapshot_window_chunks
-    while not send.asked and send.sent < send.size and send.sent - send.acknowledged < window:
-        data = s.store.read_snapshot(send.meta.index, send.sent, chunk_bytes)
-        assert data, f"snapshot {send.meta.index} has {send.size} bytes, but none at {send.sent}"
-        last = send.sent + len(data) == send.size
+    while send.may_send(window):
+        part = s.store.read_snapshot(send.meta.index, send.sent, chunk_bytes)
+        assert part is not None, f"snapshot {send.meta.index} is the newest, but cannot be read"
+        data, last = part
         s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, data, last))
-        send.sent += len(data)
+        send.was_read(len(data), last)
         expect_answer(s, one, now)
 
 

@@ -4,8 +4,12 @@ A *round* serves every group that has something to do: one batch of messages per
 one timer for the earliest of all deadlines, one failure detector per peer. A group that has nothing to do is not looked at,
 so thousands of idle ones cost memory only.
 
-    letters, timers, proposals -> driver.begin for each -> letters leave -> driver.perform for each -> the log's commit
-    the log is durable         -> driver.persisted      -> a round of those whose core has more to say
+    letters, timers, proposals -> driver.begin for each -> letters leave -> driver.persist for each -> the log's commit
+    the log is durable         -> driver.persisted      -> letters leave, and a round of those whose core has more to say
+    meanwhile, or behind it    -> driver.perform for each
+
+A small commit is asked for at once and is durable within the round: a follower then answers in the very turn in which it has
+read the entries, and applies what was committed before when its answer is on its way.
 
 A node whose log has failed, or that finds a mistake of its own, promises nothing more: `failed` says why, no letter leaves,
 whoever waits is told Unknown, and `on_failed` is called to end the process.
@@ -78,6 +82,10 @@ class Durability(Protocol):
 
     def when_durable(self, subscriber: Callable[[int], None]) -> None: ...
 
+    def commit_at_once(self) -> None:
+        """Commit what was appended now, not at the end of this turn of the loop, if the loop can do it by itself. Who waits
+        is told before this returns."""
+
 
 class NoSuchGroup(RaftError):
     """Returned when a group is asked for that has no member on this node."""
@@ -123,6 +131,7 @@ class Groups:
         self._drivers: dict[GroupId, Driver] = {}
         self._round: list[Driver] = []  # who has a turn in this round
         self._round_asked = False
+        self._in_round = False
         self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
         self._unfsynced: dict[int, list[tuple[Driver, Ready]]] = {}  # by ticket, ascending
         self._heap: list[tuple[float, int, Driver]] = []
@@ -287,7 +296,7 @@ class Groups:
                         self._give_up(driver, _old_disk(driver.me, message.to))
                         driver = None
                 if driver is not None:
-                    self.wake(driver)
+                    self._go_on(driver)
 
     # What drivers ask (raft/driver.py, Host).
 
@@ -327,40 +336,61 @@ class Groups:
 
     def _run_round(self) -> None:
         self._round_asked = False
-        if self._closed or self.failed is not None:
+        if not self._round or self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
         due, self._round = self._round[:ROUND_GROUPS_MAX], self._round[ROUND_GROUPS_MAX:]
         if self._round:
             self._ask_for_round()
-        drivers = [driver for driver in due if self._drivers.get(driver.group) is driver]
-        with self._stop_on_fault():
-            work: list[tuple[Driver, Ready]] = []
-            for driver in drivers:
-                driver.waking = False
-                try:
-                    ready = driver.begin(now)
-                except Damaged as error:
-                    self._give_up(driver, error)
-                else:
-                    if ready is not None:
-                        work.append((driver, ready))
-            self._send_letters()
-            for driver, ready in work:
+        self._in_round = True
+        try:
+            self._serve([driver for driver in due if self._drivers.get(driver.group) is driver], now)
+        except StorageError as error:
+            self.fail(str(error))
+        except Exception as error:
+            self._fail_by_fault(error)
+            raise
+        finally:
+            self._in_round = False
+        self._set_timer()
+
+    def _serve(self, drivers: Sequence[Driver], now: float) -> None:
+        work: list[tuple[Driver, Ready]] = []
+        for driver in drivers:
+            driver.waking = False
+            try:
+                ready = driver.begin(now)
+            except Damaged as error:
+                self._give_up(driver, error)
+            else:
+                if ready is not None:
+                    work.append((driver, ready))
+        self._send_letters()
+        for driver, ready in work:
+            driver.persist(ready)
+        if not self._round:  # else others have a turn soon, and are to share the commit
+            self._log.commit_at_once()
+            self._send_letters()  # what `_durable` has added
+        for driver, ready in work:
+            if self._drivers.get(driver.group) is driver:
                 try:
                     driver.perform(ready)
                 except Damaged as error:
                     self._give_up(driver, error)
-            for driver in drivers:
-                if self._drivers.get(driver.group) is driver:
-                    if driver.core.has_ready():
-                        self.wake(driver)
-                    self._watch_deadline(driver)
+        for driver in drivers:
+            self._go_on(driver)
         self._send_letters()
-        self._set_timer()
+
+    def _go_on(self, driver: Driver) -> None:
+        """Its core was told something: there may be more to do, now or later."""
+        if self._drivers.get(driver.group) is driver:
+            if driver.core.has_ready():
+                self.wake(driver)
+            self._watch_deadline(driver)
 
     def _durable(self, ticket: int) -> None:
-        """A commit is fsynced. The next round runs at once: what it sends should leave before the next commit begins."""
+        """A commit is fsynced. What waited for that, and the next round, run at once: what they send should leave before the
+        next commit begins. Within a round, that one sends it."""
         if not self._unfsynced or self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
@@ -369,7 +399,10 @@ class Groups:
                 for driver, ready in self._unfsynced.pop(due):
                     if self._drivers.get(driver.group) is driver:
                         driver.persisted(ready, now)
-        self._run_round()
+                        self._go_on(driver)
+        if not self._in_round:
+            self._send_letters()
+            self._run_round()
 
     def _send_letters(self) -> None:
         if not self._outgoing:
@@ -389,8 +422,11 @@ class Groups:
         except StorageError as error:
             self.fail(str(error))
         except Exception as error:
-            self.fail(f"a fault of this node: {error!r}")
+            self._fail_by_fault(error)
             raise
+
+    def _fail_by_fault(self, error: Exception) -> None:
+        self.fail(f"a fault of this node: {error!r}")
 
     def _give_up(self, driver: Driver, error: Damaged) -> None:
         """What a group's core or machine has read is not what was written. The member stops at once, for it cannot vouch for

@@ -107,7 +107,7 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
     advanced = False
     if reply.accepted:
         advanced = one.accepted(reply.index)
-        lead.must_send = lead.must_send or advanced
+        lead.must_send = lead.must_send or (advanced and one.next <= s.log.last)
     elif one.rejected(reply.rejected, _agrees(s, reply)):
         lead.must_send = True
     _heard(s, lead, one, now)

@@ -41,8 +41,7 @@ class LogStore(Protocol):
         """Entries from `low` up to, without, `high`; fewer when they are more than `bytes_max`, but at least one. Raises
         Compacted when `low` is below first_index(), Damaged when a stored entry is not what was written."""
 
-    def snapshot_size(self) -> int:
-        """Bytes of the newest snapshot as it is sent, with the live entries that belong to it."""
-
-    def read_snapshot(self, index: int, offset: int, size: int) -> bytes | None:
-        """Part of it. None when there is another newest one by now: begin anew."""
+    def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
+        """Part of the newest snapshot as it is sent, with the live entries that belong to it: up to `size` bytes, fewer only
+        at its end, and whether they reach it. None when there is another newest one by now: begin anew. How long it is
+        nobody asks, for that would take reading all of it at once."""

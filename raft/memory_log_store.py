@@ -6,7 +6,7 @@ It keeps no snapshot: the machine stands on it, a learner sends none, and the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from raft import membership, snapshots
 from raft.errors import Compacted
@@ -70,10 +70,7 @@ class MemoryLogStore:
             found.append(entry)
         return found
 
-    def snapshot_size(self) -> int:
-        raise AssertionError(f"a learner of group {self._group} is to send a snapshot")
-
-    def read_snapshot(self, index: int, offset: int, size: int) -> bytes | None:
+    def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
         raise AssertionError(f"a learner of group {self._group} is to send snapshot {index}")
 
     # GroupStore
@@ -88,9 +85,9 @@ class MemoryLogStore:
         return DURABLE
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Callable[[bool], None]
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Callable[[bool], None]
     ) -> None:
-        assert not live, f"group {self._group} leaves {len(live or ())} entries in a log that has no room for them"
+        assert live is None, f"group {self._group} leaves entries in a log that has no room for them"
         newer = self._meta.index < meta.index <= self.last_index()
         if newer:
             del self._entries[: meta.index - self._meta.index]

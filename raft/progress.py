@@ -25,18 +25,17 @@ class Sending(Enum):
 
 
 class SnapshotSend:
-    """How far a snapshot is. acknowledged <= sent <= size.
+    """How far a snapshot is. acknowledged <= sent <= end, as soon as that is known: when its last part was read.
 
     It begins with a question: where does the follower want to go on? A follower that has part of it, or all, is not sent that
     again. Questions are also how the leader goes on when nothing was heard for a while.
     """
 
-    __slots__ = ("acknowledged", "asked", "meta", "must_ask", "repeated", "sent", "size")
+    __slots__ = ("acknowledged", "asked", "end", "meta", "must_ask", "repeated", "sent")
 
-    def __init__(self, meta: SnapshotMeta, size: int) -> None:
-        assert size > 0, f"snapshot {meta.index} has no bytes"
+    def __init__(self, meta: SnapshotMeta) -> None:
         self.meta = meta
-        self.size = size
+        self.end: int | None = None
         self.sent = self.acknowledged = 0
         self.must_ask = True
         self.asked = False  # nothing is sent before the answer
@@ -50,13 +49,23 @@ class SnapshotSend:
     def wanted(self, offset: int) -> None:
         """The follower wants to go on there. If that is where it was before, something was lost: go back, but once only,
         because every chunk behind a lost one brings the same answer."""
-        offset = min(offset, self.size)
+        if self.end is not None:
+            offset = min(offset, self.end)
         if self.asked or offset > self.sent or offset < self.acknowledged:
             self.sent = offset
         elif offset == self.acknowledged and offset != self.repeated:
             self.sent = self.repeated = offset
         self.asked = False
         self.acknowledged = offset
+
+    def may_send(self, window_bytes: int) -> bool:
+        return not self.asked and self.sent != self.end and self.sent - self.acknowledged < window_bytes
+
+    def was_read(self, size: int, last: bool) -> None:
+        """So many bytes from `sent` on, which go to the follower now."""
+        self.sent += size
+        if last:
+            self.end = self.sent
 
 
 class Progress:
@@ -100,9 +109,9 @@ class Progress:
         self.snapshot = None
         self._forget_in_flight()
 
-    def send_snapshot(self, meta: SnapshotMeta, size: int) -> None:
+    def send_snapshot(self, meta: SnapshotMeta) -> None:
         self.sending = Sending.SNAPSHOT
-        self.snapshot = SnapshotSend(meta, size)
+        self.snapshot = SnapshotSend(meta)
         self._forget_in_flight()
 
     def _forget_in_flight(self) -> None:

@@ -43,8 +43,7 @@ class ReadPoint:
     index: int
 
 
-@dataclass(slots=True, frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """Duties. Several may be under way at once, but what is persisted is persisted in the order of `number`."""
 
     number: int

@@ -198,64 +198,89 @@ def _next(file: Bytes, name: str, group: int, at: int, size: int, *kinds: Kind) 
 
 
 class Stream:
-    """One snapshot as it is sent. Reads what is asked for, at any offset."""
+    """One snapshot as it is sent, read at any offset. What it costs to begin does not depend on how long it is: the file is
+    checked, and the live entries are cut into records, only as far as somebody has asked."""
 
     def __init__(
         self, disk: Disk, group: int, stored: StoredSnapshot, live: LiveEntries, read_entries: ReadEntries
     ) -> None:
-        """Reads all live entries once, for their lengths."""
         self.stored = stored
         self._group = group
         self._disk = disk
         self._read_entries = read_entries
-        self._firsts: list[int] = []
-        self._ends: list[int] = []
-        self._starts: list[int] = []
+        self._checked = 0  # bytes of the file, all of whole records
+        self._firsts: list[int] = []  # of each record: its first entry
+        self._ends: list[int] = []  # the entry behind its last
+        self._starts: list[int] = []  # and where it begins in the stream
+        self._planned = stored.size  # bytes of the stream that are cut already
+        self._left = live.count  # entries that are not cut yet
+        self._cutting = self._cut(live)  # each step is one more record: its entries and their bytes
         self._encoded: tuple[int, bytes] = (-1, b"")
-        self.size = stored.size
-        for first, end in live.ranges():
-            self._plan(first, end)
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end. Raises Corrupt."""
+    def measured(self) -> int:
+        """Its bytes. Reads all live entries."""
+        self._plan_to(None)
+        return self._planned
+
+    def read(self, offset: int, size: int) -> tuple[bytes, bool]:
+        """Up to `size` bytes, fewer only at the end, and whether they reach it. Raises Corrupt: who receives a damaged file
+        refuses it, and would be sent the same again for ever."""
         parts: list[bytes] = []
+        taken = 0
         if offset < self.stored.size:
-            name = group_snapshot(self._group, self.stored.file)
-            file = _open(self._disk, name)
-            try:
-                parts.append(file.read_at(offset, min(size, self.stored.size - offset)))
-            finally:
-                file.close()
-            if len(parts[0]) < min(size, self.stored.size - offset):
-                raise Corrupt(name, offset, size, "the file is too short")
-        taken = len(parts[0]) if parts else 0
-        while taken < size and offset + taken < self.size:
+            parts.append(self._read_file(offset, min(size, self.stored.size - offset)))
+            taken = len(parts[0])
+        self._plan_to(offset + size)
+        while taken < size and offset + taken < self._planned:
             at = bisect_right(self._starts, offset + taken) - 1
             piece = self._record(at)[offset + taken - self._starts[at] :][: size - taken]
             parts.append(piece)
             taken += len(piece)
-        return b"".join(parts)
+        return b"".join(parts), not self._left and offset + taken >= self._planned
 
-    def _plan(self, first: int, end: int) -> None:
-        """Cut a range of live entries into records."""
-        gathered: list[Entry] = []
-        gathered_bytes = 0
-        for entry in self._entries(first, end):
-            if gathered and (
-                (entry.term, entry.kind) != (gathered[-1].term, gathered[-1].kind)
-                or gathered_bytes + len(entry.data) > packs.PACK_BYTES_MAX
-            ):
-                self._planned(gathered, gathered_bytes)
-                gathered, gathered_bytes = [], 0
-            gathered.append(entry)
-            gathered_bytes += len(entry.data)
-        self._planned(gathered, gathered_bytes)
+    def _read_file(self, offset: int, size: int) -> bytes:
+        name, end = group_snapshot(self._group, self.stored.file), self.stored.size
+        if not self._checked:
+            self._checked = head(self._disk, self._group, self.stored).state_at
+        file = _open(self._disk, name)
+        try:
+            while self._checked < min(offset + size, end):
+                kinds = (Kind.RAFT_STATE, Kind.RAFT_SNAPSHOT_END)
+                self._checked += len(_next(file, name, self._group, self._checked, end, *kinds)[1])
+            data = file.read_at(offset, size)
+        finally:
+            file.close()
+        if len(data) < size:
+            raise Corrupt(name, offset, size, "the file is too short")
+        return data
 
-    def _planned(self, gathered: Sequence[Entry], gathered_bytes: int) -> None:
+    def _plan_to(self, end: int | None) -> None:
+        """Cut records until the stream is known beyond `end`, or whole."""
+        while self._left and (end is None or self._planned <= end):
+            self._add(*next(self._cutting))
+
+    def _cut(self, live: LiveEntries) -> Iterator[tuple[list[Entry], int]]:
+        """Cut the live entries into records, range by range."""
+        for first, end in live.ranges():
+            gathered: list[Entry] = []
+            gathered_bytes = 0
+            for entry in self._entries(first, end):
+                if gathered and (
+                    (entry.term, entry.kind) != (gathered[-1].term, gathered[-1].kind)
+                    or gathered_bytes + len(entry.data) > packs.PACK_BYTES_MAX
+                ):
+                    yield gathered, gathered_bytes
+                    gathered, gathered_bytes = [], 0
+                gathered.append(entry)
+                gathered_bytes += len(entry.data)
+            yield gathered, gathered_bytes
+
+    def _add(self, gathered: Sequence[Entry], gathered_bytes: int) -> None:
         self._firsts.append(gathered[0].index)
         self._ends.append(gathered[-1].index + 1)
-        self._starts.append(self.size)
-        self.size += HEADER_BYTES + 4 + 4 * len(gathered) + gathered_bytes
+        self._starts.append(self._planned)
+        self._left -= len(gathered)
+        self._planned += HEADER_BYTES + 4 + 4 * len(gathered) + gathered_bytes
 
     def _record(self, at: int) -> bytes:
         if self._encoded[0] != at:

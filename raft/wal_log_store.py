@@ -6,7 +6,7 @@ others are read from where they are: the node's log, or segments. What changes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from raft.errors import BadBytes, Compacted, Damaged
@@ -100,14 +100,13 @@ class WalLogStore:
         return found
 
     def snapshot_size(self) -> int:
-        return self._sent().size
+        """Bytes of the newest snapshot as it is sent. Reads every live entry: for looking at it, not for sending it."""
+        return self._sent().measured()
 
-    def read_snapshot(self, index: int, offset: int, size: int) -> bytes | None:
+    def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
         if self.log.snapshot.meta.index != index or self.log.snapshot.file == 0:
             return None
         try:
-            if not offset:  # who receives a damaged one refuses it, and would be sent the same again for ever
-                load_state(self._node.disk, self.identity.group, self.log.snapshot)
             return self._sent().read(offset, size)
         except Corrupt as error:
             raise Damaged(str(error)) from error
@@ -118,7 +117,7 @@ class WalLogStore:
         return self._node.append(self, facts, entries)
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Done
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Done
     ) -> None:
         self._node.save_snapshot(self, meta, state, LiveEntries(live or ()), done)
 

@@ -34,7 +34,13 @@ def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
     random = Random(1)
     lane, model = Lane(0), list[Stored]()
     now, entry = 0, 0
-    for _ in range(300):
+    encoded = lane.encode()
+    then = b""
+    for step in range(300):
+        if step % 7 == 0:  # that long it takes to write the snapshot that refers to the blocks
+            assert b"".join(encoded) == then, "a snapshot changed while it was written"
+            encoded = lane.encode()
+            then = b"".join(encoded)
         choice = random.random()
         if choice < 0.5:
             for _ in range(random.choice((1, 3, BLOCK_ROWS))):
@@ -71,6 +77,21 @@ def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
             assert list(lane) == model
     assert list(lane) == model
     assert lane.rows == len(model)
+
+
+def test_a_snapshot_copies_none_of_the_blocks_between_the_first_and_the_last() -> None:
+    lane = Lane(0)
+    for entry in range(100 * BLOCK_ROWS):
+        lane.add(entry, 0, 1, 1, NEVER)
+    lane.take(1)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        encoded = lane.encode()
+        assert tracemalloc.get_traced_memory()[0] - before < 5 * BLOCK_ROWS * ROW_BYTES
+    finally:
+        tracemalloc.stop()
+    assert sum(map(len, encoded)) == (100 * BLOCK_ROWS - 1) * ROW_BYTES
 
 
 def test_a_backlog_costs_at_most_64_bytes_for_each_entry_and_keeps_no_objects() -> None:

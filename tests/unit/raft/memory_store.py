@@ -59,11 +59,10 @@ class MemoryStore:
                 return found[:count]
         return found
 
-    def snapshot_size(self) -> int:
-        return len(self._state)
-
-    def read_snapshot(self, index: int, offset: int, size: int) -> bytes | None:
-        return self._state[offset : offset + size] if index == self._meta.index else None
+    def read_snapshot(self, index: int, offset: int, size: int) -> tuple[bytes, bool] | None:
+        if index != self._meta.index:
+            return None
+        return self._state[offset : offset + size], offset + size >= len(self._state)
 
     # What the driver does
 

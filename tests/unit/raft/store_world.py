@@ -176,11 +176,12 @@ class World:
     def install(self, group: int, donor: World, chunk_bytes: int = 100) -> bool:
         """The donor's newest snapshot of the same group, which is beyond all that is committed here."""
         source, store, before = donor.store.group(group), self.store.group(group), self.now(group)
-        meta, size, offset = source.snapshot(), source.snapshot_size(), 0
-        while offset < size:
-            data = source.read_snapshot(meta.index, offset, chunk_bytes)
-            assert data, f"nothing at {offset} of {size}"
-            store.receive(SnapshotChunk(0, 0, 1, meta, offset, data, offset + len(data) == size))
+        meta, offset, last = source.snapshot(), 0, False
+        while not last:
+            part = source.read_snapshot(meta.index, offset, chunk_bytes)
+            assert part is not None and part[0], f"nothing at {offset}"
+            data, last = part
+            store.receive(SnapshotChunk(0, 0, 1, meta, offset, data, last))
             offset += len(data)
         theirs = donor.now(group)
         after = Digest(

@@ -159,6 +159,7 @@ class World:
         self.core.readies.append(Ready(number=self.core.numbers, **(nothing | fields)))
         ready = self.driver.begin(0.0)
         assert ready is not None
+        self.driver.persist(ready)
         self.driver.perform(ready)
 
     def lead(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from node.peer_link import LinkLimits
@@ -9,14 +11,14 @@ from raft.driver import SnapshotRules
 from raft.errors import BadBytes, NotLeader, TooLarge, Unknown
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
-from raft.messages import Membership, member_id
+from raft.messages import Entry, Membership, NodeId, member_id
 from raft.node_log import StoreLimits
 from raft.register import Outcome, put
 from raft.settings import Settings
 from raft.transport import LETTER_BYTES
 from storage.record import PAYLOAD_BYTES_MAX
 from tests.sim.disk import Fault, SimDisk, fault_on
-from tests.unit.raft.groups_world import Answers, World
+from tests.unit.raft.groups_world import DELAY_S, Answers, Node, World
 
 SMALL = StoreLimits(segment_entries_max=64, log_files_kept=0, entries_kept=0, memory_bytes_max=4_096)
 
@@ -51,6 +53,32 @@ def test_a_round_asks_the_log_for_one_commit_and_sends_each_peer_one_letter() ->
     assert world.letters == letters + 2
     world.run(0.1)
     assert all(answer.results for answer in answers)
+
+
+def test_a_follower_answers_in_the_turn_in_which_it_reads_and_before_it_applies() -> None:
+    world = World()
+    leader = world.leader()
+    leader.propose(put(b"a", b"1"))
+    world.run(3 * DELAY_S)  # committed, and the followers will hear of it with the next entry
+    follower = world.others(leader.number)[0]
+    machine, order, carry = follower.machine(), [], world.carry
+    apply = machine.apply
+
+    def applied(entries: Sequence[Entry]) -> Sequence[list[Outcome]]:
+        order.append(f"applies {[entry.index for entry in entries]}")
+        return apply(entries)
+
+    def sent(sender: Node, to: NodeId, letter: bytes) -> None:
+        if sender is follower:
+            order.append(f"answers, durable up to {follower.store.group(1).last_index()}")
+        carry(sender, to, letter)
+
+    machine.apply = applied  # type: ignore[method-assign]
+    world.carry = sent  # type: ignore[method-assign]
+    before = follower.store.group(1).last_index()
+    leader.propose(put(b"a", b"2"))
+    world.run(1.5 * DELAY_S)
+    assert order == [f"answers, durable up to {before + 1}", f"applies [{before}]"]
 
 
 def test_idle_groups_send_nothing_but_the_nodes_signs_of_life() -> None:

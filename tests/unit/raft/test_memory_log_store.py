@@ -34,7 +34,7 @@ def stream_of(meta: SnapshotMeta, state: bytes, group: int = 7) -> bytes:
     disk = SimDisk()
     disk.make_dir("raft")
     stream = Stream(disk, group, write(disk, group, 1, meta, NONE_LIVE, [state]), NONE_LIVE, lambda low, high: [])
-    return stream.read(0, stream.size)
+    return stream.read(0, stream.measured())[0]
 
 
 def installed(store: MemoryLogStore, stream: bytes, meta: SnapshotMeta = META) -> bytes | None:

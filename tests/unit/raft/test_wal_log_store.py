@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from raft.errors import Compacted
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, SnapshotChunk, SnapshotMeta
+from raft.wal_log_store import WalLogStore
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of
 
 
@@ -108,8 +111,9 @@ def test_what_was_damaged_on_its_way_is_not_installed() -> None:
     donor.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
     source = donor.store.group(7)
     meta, size = source.snapshot(), source.snapshot_size()
-    whole = source.read_snapshot(25, 0, size)
-    assert whole is not None and len(whole) == size
+    part = source.read_snapshot(25, 0, size)
+    assert part is not None and part[1] and len(part[0]) == size
+    whole = part[0]
     for at in range(0, size + 1, 13):
         world = world_with(3)
         store = world.store.group(7)
@@ -131,18 +135,40 @@ def test_a_stream_goes_on_where_it_was_though_its_entries_move() -> None:
     world.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
     store = world.store.group(7)
     expected = store.read_snapshot(25, 0, store.snapshot_size())
+    assert expected is not None
     parts: list[bytes] = []
-    while sum(map(len, parts)) < store.snapshot_size():
+    last = False
+    while not last:
         part = store.read_snapshot(25, sum(map(len, parts)), 50)
-        assert part
-        parts.append(part)
+        assert part is not None and part[0]
+        data, last = part
+        parts.append(data)
         first = world.now(7).last + 1
         world.append(7, first, 1, [b"more" * 30] * 4)
         world.settle()
         world.store.tick(1_000_000 * len(parts))
-    assert b"".join(parts) == expected
+    assert (b"".join(parts), True) == expected
+    assert store.read_snapshot(25, len(expected[0]), 50) == (b"", True), "nothing is behind its end"
     world.snapshot(7, 26, [9], b"newer")
     assert store.read_snapshot(25, 50, 50) is None
+
+
+def test_a_snapshot_is_not_read_before_it_is_sent() -> None:
+    """Its live entries may be a million messages: whoever sends the first part must not wait for all of them."""
+    world = world_with(400)
+    world.snapshot(7, 390, list(range(1, 390, 3)), b"state")
+    store, read = world.store.group(7), []
+    entries_from = WalLogStore._run
+
+    def counted(one: WalLogStore, index: int, end: int) -> Sequence[Entry]:
+        read.append(index)
+        return entries_from(one, index, end)
+
+    with patch.object(WalLogStore, "_run", counted):
+        store.read_snapshot(390, 0, 100)
+        first_part = len(read)
+        store.read_snapshot(390, store.snapshot_size() - 10, 100)
+    assert first_part <= 2 and len(read) >= 130, f"{first_part} of {len(read)} reads for the first part"
 
 
 def test_flushed_entries_cost_no_objects() -> None:

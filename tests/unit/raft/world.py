@@ -128,7 +128,9 @@ class World:
         one = self.members[member]
         assert one.core is None, f"member {member} runs already"
         snapshot = one.store.snapshot()
-        one.restore(one.store.read_snapshot(snapshot.index, 0, one.store.snapshot_size()) or b"")
+        state = one.store.read_snapshot(snapshot.index, 0, 1 << 30)
+        assert state is not None, f"member {member} cannot read its snapshot {snapshot.index}"
+        one.restore(state[0])
         one.core = Core(member, one.store, self.settings, self.random, self.now, snapshot.index)
 
     def take_ready(self, member: MemberId) -> Ready | None:
