@@ -34,6 +34,8 @@ class Client:
         self._socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
+        self._published = 0  # on the channel, wanting confirms
+        self._confirmed = SequenceSet()  # of their numbers, which begin at 1
         self._socket.sendall(b"AMQP\x00\x00\x09\x01")
         self.receive_method(0, "Connection.Start")
         response = b"\x00guest\x00guest".decode()
@@ -115,24 +117,24 @@ class Client:
         if window:
             self.call(1, commands.Confirm.Select(), "Confirm.SelectOk")
         sent = 0
-        confirmed = SequenceSet()
         while sent < count:
-            burst = min(count - sent, window - (sent - confirmed.count) if window else 64)
+            burst = min(count - sent, window - (self._published - self._confirmed.count) if window else 64)
             if burst > 0:
                 units_now = [units[(sent + i) % len(units)] for i in range(burst)] if len(units) > 1 else units * burst
                 self.send(b"".join(units_now))
                 sent += burst
+                self._published += burst if window else 0
             if window:
-                self._receive_confirms(confirmed)
-        while window and confirmed.count < count:
-            self._receive_confirms(confirmed)
+                self._receive_confirms()
+        while self._confirmed.count < self._published:
+            self._receive_confirms()
 
-    def _receive_confirms(self, confirmed: SequenceSet) -> None:
+    def _receive_confirms(self) -> None:
         for item in self.receive_items():
             if item[0] != ACK:
                 raise UnexpectedAnswer(f"waiting for confirms: {item!r}")
             _, _, first, last, multiple = item
-            confirmed.add(1 if multiple else first, last + 1)
+            self._confirmed.add(1 if multiple else first, last + 1)
 
     def consume(self, queues: list[str], count: int, prefetch: int) -> None:
         """Take `count` messages; prefetch 0 takes them with automatic acknowledgement."""

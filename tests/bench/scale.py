@@ -1,8 +1,9 @@
 """How a node carries much: a long backlog, a low memory watermark, many idle connections, many queues.
 
     python -m tests.bench.scale backlog|scattered|watermark|connections|queues [--count N]
+    python -m tests.bench.scale quorum-backlog|quorum-scattered|quorum-queues [--count N]    of a cluster of three nodes
 
-Each starts a node of its own, prints one JSON object with its figures, and ends with 1 when a bar is missed.
+Each starts what it measures itself, prints one JSON object with its figures, and ends with 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -15,34 +16,20 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pamqp import commands
 
 from tests.bench.client import Client
+from tests.bench.quorum_scale import Figures, quorum_backlog, quorum_queues, quorum_scattered
+from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
 from tests.running_node import RunningNode, start_node
 
-IDLE_SECONDS = 10
 MESSAGE_BYTES_MAX = 8.0
 CONNECTION_BYTES_MAX = 60_000
 DECLARES_PER_SECOND_MIN = 300
 RESTART_SECONDS_MAX = 20
 IDLE_CPU_SHARE_MAX = 0.05
 WATERMARK_BYTES = 512 << 20
-
-Figures = dict[str, Any]
-
-
-def settled_resident_bytes(node: RunningNode) -> int:
-    """Memory once it has stopped changing, or after ten seconds."""
-    last = node.resident_bytes()
-    for _ in range(20):
-        time.sleep(0.5)  # memory is watched, nothing is synchronised by this
-        now = node.resident_bytes()
-        if abs(now - last) < 1 << 18:
-            return now
-        last = now
-    return last
 
 
 def see_first_message(node: RunningNode, queue: str) -> int:
@@ -154,12 +141,6 @@ def connections(scratch: Path, count: int) -> Figures:
     }
 
 
-def idle_cpu_share(node: RunningNode) -> float:
-    begin = node.cpu_seconds()
-    time.sleep(IDLE_SECONDS)  # the measurement itself: what does a node do in this time when nobody asks for anything
-    return (node.cpu_seconds() - begin) / IDLE_SECONDS
-
-
 def queues(scratch: Path, count: int) -> Figures:
     node = start_node(scratch / "data")
     client = Client(*node.amqp)
@@ -191,6 +172,9 @@ MEASUREMENTS: dict[str, tuple[Callable[[Path, int], Figures], int]] = {
     "watermark": (watermark, 5_000_000),
     "connections": (connections, 2_000),
     "queues": (queues, 10_000),
+    "quorum-backlog": (quorum_backlog, 1_000_000),
+    "quorum-scattered": (quorum_scattered, 1_000_000),
+    "quorum-queues": (quorum_queues, 1_000),
 }
 
 
