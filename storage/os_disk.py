@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from storage.disk import Buffer, File
-from storage.errors import DirectoryInUse, DiskFailed, DiskFull
+from storage.errors import DirectoryInUse, DiskFailed, DiskFull, StorageError
 
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
 
@@ -26,12 +26,14 @@ def _as_disk_errors(what: str, name: str) -> Iterator[None]:
     except (FileNotFoundError, FileExistsError):
         raise
     except OSError as error:
-        text = f"cannot {what} {name}: {error.strerror or error}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT) and what != "fsync":
-            raise DiskFull(text) from error
-        raise DiskFailed(
-            text
-        ) from error  # fsync too: where room is found late, written pages are dropped for want of it
+        raise _disk_error(error, what, name) from error
+
+
+def _disk_error(error: OSError, what: str, name: str) -> StorageError:
+    text = f"cannot {what} {name}: {error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and what != "fsync":
+        return DiskFull(text)
+    return DiskFailed(text)  # fsync too: where room is found late, written pages are dropped for want of it
 
 
 class OsFile:
@@ -42,9 +44,11 @@ class OsFile:
         self._path = path
 
     def write_at(self, offset: int, parts: Sequence[Buffer]) -> None:
-        with _as_disk_errors("write", self._path):
+        try:
             for first in range(0, len(parts), PARTS_PER_CALL_MAX):
                 offset += self._write_group(offset, parts[first : first + PARTS_PER_CALL_MAX])
+        except OSError as error:  # here and in `sync` without `_as_disk_errors`: each commit passes here
+            raise _disk_error(error, "write", self._path) from error
 
     def _write_group(self, offset: int, parts: Sequence[Buffer]) -> int:
         wanted = sum(map(len, parts))
@@ -74,8 +78,10 @@ class OsFile:
             return b"".join(pieces)
 
     def sync(self) -> None:
-        with _as_disk_errors("fsync", self._path):
+        try:
             os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _disk_error(error, "fsync", self._path) from error
 
     def truncate(self, size: int) -> None:
         with _as_disk_errors("truncate", self._path):

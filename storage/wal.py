@@ -87,7 +87,8 @@ class LogCore:
         self._durable_offset = end.offset  # the gathering commit is written
         self._in_flight: Commit | None = None
         self._since_mark = 0
-        self._gathering = self._begin(end.file_number + 1, 0)
+        self._next_place = (end.file_number + 1, 0)  # of the next commit, when it has not begun
+        self._begun: Commit | None = None
 
     @property
     def file_number(self) -> int:
@@ -102,13 +103,24 @@ class LogCore:
     @property
     def has_records(self) -> bool:
         """Whether somebody's record gathers, beside the log's own."""
-        return bool(self._gathering.payloads)
+        return self._begun is not None and bool(self._begun.payloads)
+
+    @property
+    def gathering_bytes(self) -> int:
+        """Bytes that the next commit holds for others."""
+        return self._begun.size if self._begun is not None and self._begun.payloads else 0
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that were appended and are not durable yet."""
-        waiting = self._gathering.size if self._gathering.payloads else 0
-        return waiting + (self._in_flight.size if self._in_flight else 0)
+        return self.gathering_bytes + (self._in_flight.size if self._in_flight else 0)
+
+    @property
+    def _gathering(self) -> Commit:
+        """Begun when it is needed: what a commit costs before it is written delays those who wait for it."""
+        if self._begun is None:
+            self._begun = self._begin(*self._next_place)
+        return self._begun
 
     def append(
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
@@ -131,15 +143,13 @@ class LogCore:
     def seal(self) -> Commit:
         """The gathering commit, to be written and fsynced now; then `done` or `fail`. It may hold only its mark, which
         then vouches for what was durable before."""
-        ticket = self.commits.seal()
         commit = self._gathering
+        ticket = self.commits.seal()
         assert commit.ticket == ticket, f"commit {commit.ticket} carries ticket {ticket}"
         self._in_flight = commit
         self._durable_file, self._durable_offset = commit.file_number, commit.end
-        if commit.end < self.file_bytes_max:
-            self._gathering = self._begin(commit.file_number, commit.end)
-        else:
-            self._gathering = self._begin(commit.file_number + 1, 0)
+        self._begun = None
+        self._next_place = (commit.file_number + 1, 0) if self._ends_file(commit) else (commit.file_number, commit.end)
         return commit
 
     def done(self, commit: Commit) -> int | None:
@@ -148,7 +158,7 @@ class LogCore:
         self.commits.done(commit.ticket)
         self._in_flight = None
         self.unmarked = bool(commit.payloads)
-        return commit.file_number if self._gathering.file_number != commit.file_number else None
+        return commit.file_number if self._ends_file(commit) else None
 
     def fail(self, reason: str) -> None:
         """Writing failed: what is on the disk beyond the last durable commit is unknown, and stays so."""
@@ -156,12 +166,15 @@ class LogCore:
 
     def pending(self, location: Location) -> bytes | None:
         """The payload at this place, if it is not durable yet; None if it is to be read from the file."""
-        for commit in (self._gathering, self._in_flight):
+        for commit in (self._begun, self._in_flight):
             if commit is not None and location.file_number == commit.file_number and location.offset >= commit.start:
                 parts = commit.payloads.get(location.offset)
                 assert parts is not None, f"no record of commit {commit.ticket} lies at {location}"
                 return b"".join(parts)
         return None
+
+    def _ends_file(self, commit: Commit) -> bool:
+        return commit.end >= self.file_bytes_max
 
     def _begin(self, file_number: int, start: int) -> Commit:
         commit = Commit(self.commits.gathering, file_number, start, begins_file=start == 0, end=start)

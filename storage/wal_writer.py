@@ -4,10 +4,11 @@ A commit starts at the end of the loop's current round (`call_soon`), so everyth
 it; while one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a
 commit bigger.
 
-A small commit that somebody waits for is written by the event loop itself: handing it to the thread and back costs more
-than the fsync of a fast disk. A large one, one that needs a new file, or one of lazy records goes to the thread, which also
-prepares the next file ahead of its use and deletes those that were released. `commit_inline_bytes_max` draws the line; with
-None there is no thread at all, and everything happens in the order of the calls, as simulations need it.
+A small commit is written by the event loop itself: handing it to the thread and back costs more than the fsync of a fast
+disk. A large one, or one that needs a new file, goes to the thread, which also prepares the next file ahead of its use and
+deletes those that were released. `commit_inline_bytes_max` draws the line. Small ones go there too while the disk is slow:
+when even the fastest of the last few took longer than INLINE_S_MAX, or one of them took longer than STALL_S. With None for
+the line there is no thread at all, and everything happens in the order of the calls, as simulations need it.
 
 After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
 `on_failed` is called once. What was in flight is never reported durable.
@@ -16,6 +17,8 @@ After a failed write or fsync the log is failed for ever: no byte more is writte
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
@@ -31,6 +34,12 @@ from storage.wal_facts import LogFacts
 from storage.wal_new_file import NewLogFile
 
 Job = Callable[[], None]
+
+# When the loop may write a commit itself. An fsync of a fast disk takes 0.1 ms, and 4 ms when something else has taken the
+# core meanwhile, which says nothing of the disk: so the fastest counts.
+INLINE_S_MAX = 0.001
+STALL_S = 0.02
+COMMITS_LOOKED_AT = 8
 
 
 class Loop(Protocol):
@@ -53,6 +62,7 @@ class LogWriter:
         *,
         on_failed: Callable[[str], None],
         commit_inline_bytes_max: int | None = 65_536,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._core = core
         self._disk = disk
@@ -71,6 +81,9 @@ class LogWriter:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._finished: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._monotonic = monotonic
+        self._written_in_s = 0.0  # the commit in flight
+        self._small_took_s: deque[float] = deque(maxlen=COMMITS_LOOKED_AT)
         self._rolled_subscribers: list[Callable[[int], None]] = []
         self._commit_count = 0
         self._written_bytes = 0
@@ -170,6 +183,11 @@ class LogWriter:
             if self._core.commits.in_flight is None:
                 self._loop.call_soon(self._start_commit)
 
+    def commit_at_once(self) -> None:
+        """As `schedule_commit` has asked for, but now, if the loop is to write it itself."""
+        if self._scheduled and self._core.commits.in_flight is None and self._writes_inline(self._core.gathering_bytes):
+            self._start_commit()
+
     def commit_now(self) -> None:
         """Return when everything that was appended is durable. Blocks. Raises DiskFailed when it cannot be."""
         self._wait_for_commit()
@@ -214,12 +232,18 @@ class LogWriter:
         if not self._scheduled or commits.in_flight is not None or commits.failed is not None:
             return
         commit = self._seal()
-        self._dispatch(commit, inline=self._inline_bytes_max is None or commit.size <= self._inline_bytes_max)
+        self._dispatch(commit, inline=self._writes_inline(commit.size))
+
+    def _writes_inline(self, size: int) -> bool:
+        if self._inline_bytes_max is None:
+            return True
+        took = self._small_took_s
+        return size <= self._inline_bytes_max and (not took or (min(took) < INLINE_S_MAX and max(took) < STALL_S))
 
     def _dispatch(self, commit: Commit, inline: bool) -> None:
         """Write the commit here, or in the thread: always there while it may be busy making the very file."""
         if self._thread is None or (inline and commit.file_number <= self._ready_file):
-            self._finish_commit(commit, self._try(lambda: self._write(commit)))
+            self._finish_commit(commit, self._try_to_write(commit))
         else:
             self._submit(lambda: self._write_and_report(commit))
 
@@ -234,12 +258,14 @@ class LogWriter:
             return
         self._commit_count += 1
         self._written_bytes += commit.size
+        if self._inline_bytes_max is not None and commit.size <= self._inline_bytes_max:
+            self._small_took_s.append(self._written_in_s)
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
         waiting = self._scheduled
-        if rolled is not None or self._core.position * 2 >= self._core.file_bytes_max:
-            self._prepare_ahead(commit.file_number + 1)
         self._core.commits.announce()
+        if commit.end * 2 >= self._core.file_bytes_max:
+            self._prepare_ahead(commit.file_number + 1)
         if waiting:  # behind what others do now: what they send leaves before the loop blocks in the next fsync
             self._loop.call_soon(self._start_commit)
         if rolled is not None:
@@ -266,8 +292,10 @@ class LogWriter:
         if commit.begins_file and self._ready_file < commit.file_number:
             self._create(commit.file_number)
         file = self._open(commit.file_number)
+        began = self._monotonic()
         file.write_at(commit.start, commit.buffers)
         file.sync()
+        self._written_in_s = self._monotonic() - began
 
     def _create(self, number: int) -> None:
         """The file is needed now: as far as it was prepared, itself and its name durable before anything is promised by it."""
@@ -326,12 +354,12 @@ class LogWriter:
         self._report(lambda: self._fail(reason))
 
     def _write_and_report(self, commit: Commit) -> None:
-        error = self._try(lambda: self._write(commit))
+        error = self._try_to_write(commit)
         self._report(lambda: self._finish_commit(commit, error))
 
-    def _try(self, write: Job) -> StorageError | None:
+    def _try_to_write(self, commit: Commit) -> StorageError | None:
         try:
-            write()
+            self._write(commit)
         except StorageError as error:
             self._broken = True
             return error

@@ -17,7 +17,7 @@ from storage.wal import MARK_EVERY_BYTES, LogCore, LogEnd
 from storage.wal_facts import load_or_create
 from storage.wal_new_file import SLICE_BYTES
 from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
+from storage.wal_writer import COMMITS_LOOKED_AT, LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
@@ -262,6 +262,73 @@ def test_on_a_real_disk_with_a_real_loop_records_come_back_in_order(tmp_path: Pa
     indexes = [record[4] for chunk in replay.chunks() for record in chunk.records]
     assert indexes == list(range(200))
     assert replay.finish().file_number >= 2
+
+
+def test_a_small_commit_may_be_had_at_once_and_is_not_repeated_at_the_end_of_the_turn() -> None:
+    log = open_log()
+    told: list[int] = []
+    log.writer.when_durable(told.append)
+    log.writer.commit_at_once()
+    assert told == []  # nobody waits for anything
+    ticket = log.writer.gathering
+    log.append(1, b"x")
+    log.writer.commit_at_once()
+    assert told == [ticket] and log.writer.durable == ticket
+    log.loop.run_soon()
+    assert told == [ticket]
+
+
+class Stopwatch:
+    """Says of each commit that it took `takes_s`."""
+
+    def __init__(self) -> None:
+        self.takes_s = 0.0001
+        self._now = 0.0
+        self._began = False
+
+    def __call__(self) -> float:
+        self._began = not self._began
+        if not self._began:
+            self._now += self.takes_s
+        return self._now
+
+
+def test_while_the_disk_is_slow_or_has_stalled_the_loop_leaves_small_commits_to_the_thread() -> None:
+    async def run() -> None:
+        disk, watch, durable = SimDisk(), Stopwatch(), asyncio.Event()
+        writer = LogWriter(
+            LogCore(LOG_ID, LogEnd(0, 0, 0), 100_000),
+            disk,
+            asyncio.get_running_loop(),
+            load_or_create(disk, LOG_ID),
+            on_failed=lambda reason: None,
+            commit_inline_bytes_max=1_000,
+            monotonic=watch,
+        )
+        writer.when_durable(lambda _: durable.set())
+
+        async def by_loop(takes_s: float) -> bool:
+            watch.takes_s = takes_s
+            ticket = writer.gathering
+            writer.append(KIND, 1, 1, [b"small"])
+            writer.commit_at_once()
+            at_once = writer.durable == ticket
+            while writer.durable < ticket:
+                durable.clear()
+                await asyncio.wait_for(durable.wait(), 10)
+            return at_once
+
+        fast, slow, stalled = 0.0001, 0.004, 0.05
+        await by_loop(fast)  # the thread makes the first file
+        assert [await by_loop(fast) for _ in range(3)] == [True] * 3
+        assert [await by_loop(slow) for _ in range(COMMITS_LOOKED_AT)] == [True] * COMMITS_LOOKED_AT  # it may be chance
+        assert [await by_loop(slow) for _ in range(3)] == [False] * 3
+        assert [await by_loop(fast) for _ in range(3)] == [False, True, True]
+        assert [await by_loop(stalled), await by_loop(fast)] == [True, False]
+        assert [await by_loop(fast) for _ in range(COMMITS_LOOKED_AT)][-2:] == [False, True]
+        writer.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.filterwarnings(
