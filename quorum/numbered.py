@@ -2,7 +2,7 @@
 is stored once, however often it is published, by whatever connection and on whatever node.
 
 Each of them is an operation of its own. A message with only one of the headers, or with values that are no name and number, is
-published as if it had neither.
+published as if it had neither. So is a dead letter: it was stored once where it died, and dead letters come in any order.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from quorum.commands import Producer
 
 PRODUCER = "x-producer"
 NUMBER = "x-seq"
+DEATHS = "x-death"
 NAME_BYTES_MAX = 255
 NUMBER_END = 1 << 62
 
@@ -44,6 +45,8 @@ def producer_of(props: bytes) -> Producer | None:
     try:
         headers = decode_properties(props).get("headers") or {}
     except MalformedTable:
+        return None
+    if DEATHS in headers:  # put there by brokers only: clients' own are taken away (broker/publish.py)
         return None
     name, number = headers.get(PRODUCER), headers.get(NUMBER)
     if not isinstance(name, str) or not isinstance(number, int) or isinstance(number, bool):

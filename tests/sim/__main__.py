@@ -1,8 +1,9 @@
-"""python -m tests.sim: clusters of the consensus engine, put through everything that can go wrong.
+"""python -m tests.sim: clusters in virtual time, put through everything that can go wrong.
 
     python -m tests.sim --seeds 1000 --from 1 --jobs 2     many seeds; the exit code is 1 when a promise was broken, and 2
                                                            when a big campaign has not reached everything
     python -m tests.sim --seed 17                          one seed again, to the bit
+    python -m tests.sim --layer brokers --seed 17          whole brokers, instead of the consensus engine alone
     python -m tests.sim --file tests/scenarios/found/x.txt a plan that was kept
 
 The plan of a failure is made smaller and kept in tests/scenarios/found, which the tests replay for ever.
@@ -17,9 +18,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.sim.campaign import RARE_PATHS, Totals, campaign
-from tests.sim.invariants import INVARIANTS
-from tests.sim.plan import KINDS, SECONDS, Plan, draw, read
+from tests.sim.campaign import Totals, campaign
+from tests.sim.kept import read
+from tests.sim.layers import NAMES, layer_of
+from tests.sim.plan import SECONDS, Plan
 from tests.sim.run import Outcome, run, run_with_log
 from tests.sim.shrink import ATTEMPTS_MAX, Shrinker
 
@@ -33,12 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.file is not None:
         return _one(read(options.file.read_text()), options, is_kept=True)
     if options.seed is not None:
-        return _one(draw(options.seed, options.seconds), options, is_kept=False)
+        return _one(layer_of(options.layer).draw(options.seed, options.seconds), options, is_kept=False)
     return _many(options)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__.splitlines()[0])
+    parser.add_argument("--layer", choices=NAMES, default="engine", help="what is simulated (default: engine)")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--seed", type=int, help="run this one, and make it smaller when it fails")
     what.add_argument("--file", type=Path, help="run a plan that was kept")
@@ -97,8 +100,9 @@ def _tell_outcome(plan: Plan, outcome: Outcome) -> None:
 
 def _many(options: argparse.Namespace) -> int:
     first = int(time.time()) * 10_000 if options.fresh else options.first
+    layer = layer_of(options.layer)
     totals = campaign(
-        range(first, first + options.seeds), seconds=options.seconds, jobs=options.jobs, wall_s=options.wall
+        layer, range(first, first + options.seeds), seconds=options.seconds, jobs=options.jobs, wall_s=options.wall
     )
     if options.json:
         print(json.dumps(totals.as_dict(), indent=2))
@@ -106,16 +110,16 @@ def _many(options: argparse.Namespace) -> int:
         _tell_totals(totals, first)
     for failure in totals.failures[:SHRINK_MAX]:
         if options.shrink:
-            _keep(draw(failure.seed, options.seconds), failure, options)
+            _keep(layer.draw(failure.seed, options.seconds), failure, options)
     if totals.failures or totals.unequal:
         return BROKEN
     return NOT_REACHED if totals.never_reached() else GOOD
 
 
 def _tell_totals(totals: Totals, first: int) -> None:
-    _table("faults", {kind: totals.faults[kind] for kind in KINDS})
-    _table("rare paths", {path: totals.counted[path] for path in RARE_PATHS})
-    _table("invariants, times checked", {name: totals.checked[name] for name in INVARIANTS})
+    _table("faults", {kind: totals.faults[kind] for kind in totals.layer.kinds})
+    _table("rare paths", {path: totals.counted[path] for path in totals.layer.rare_paths})
+    _table("invariants, times checked", {name: totals.checked[name] for name in totals.layer.invariants})
     print(
         f"{totals.seeds} seeds from {first}: {totals.simulated_s / 3600:.1f} simulated hours in {totals.cpu_s:.0f} s of CPU, "
         f"{totals.events} events, {totals.faults.total()} faults of {len(+totals.faults)} kinds"
@@ -129,7 +133,7 @@ def _tell_totals(totals: Totals, first: int) -> None:
         print(f"never reached: {path}")
     for failure in totals.failures:
         print(f"\nseed {failure.seed} broke {failure.invariant}:\n{failure.message}")
-        print(f"run it again: python -m tests.sim --seed {failure.seed}")
+        print(f"run it again: python -m tests.sim --layer {totals.layer.name} --seed {failure.seed}")
     if not totals.failures:
         print("no promise was broken")
 

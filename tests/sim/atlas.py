@@ -30,7 +30,7 @@ def may_lose(world: World, site: Site) -> bool:
     assert site.process is None, f"node {site.number} runs"
     if not world.is_frail(site.number):
         return False
-    for book in world.watch.books.values():
+    for book in map(world.watch.book, world.living()):
         twin = world.watch.twin(site.number, book.group)
         if twin is None:
             continue

@@ -14,41 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.sim.invariants import INVARIANTS
-from tests.sim.plan import KINDS, draw
+from tests.sim.layers import Layer, layer_of
 from tests.sim.run import Outcome, run
 
-BIG = 1000  # seeds; smaller campaigns need not reach everything
 TWICE_EVERY = 100
 PROGRESS_EVERY_S = 10.0
-RARE_PATHS = (
-    "snapshot installed",
-    "conflict truncation",
-    "compaction race",
-    "learner promotion",
-    "damaged member becomes another",
-    "member found damaged",
-    "damaged member replaced",
-    "repaired member votes again",
-    "empty member begins",
-    "removed member deletes its log",
-    "acknowledged entries lost by a minority",
-    "leader commits before its own disk",
-    "transfer",
-    "store stopped its jobs",
-    "process failed by its disk",
-    "crash within a call of the disk",
-    "crash within a start",
-    "lies were found out",
-    "node stands on an old disk",
-    "node left dead",
-)
 
 
 @dataclass
 class Totals:
     """Of all runs so far; the second run of a seed counts for its hash only."""
 
+    layer: Layer
     seeds: int = 0
     events: int = 0
     simulated_s: float = 0.0
@@ -89,16 +66,18 @@ class Totals:
 
     def never_reached(self) -> list[str]:
         """Of a big campaign; of a small one nothing is expected."""
-        if self.seeds < BIG:
+        layer = self.layer
+        if self.seeds < layer.big:
             return []
         return [
-            *(f"fault: {kind}" for kind in KINDS if not self.faults[kind]),
-            *(f"path: {path}" for path in RARE_PATHS if not self.counted[path]),
-            *(f"invariant: {name}" for name in INVARIANTS if not self.checked[name]),
+            *(f"fault: {kind}" for kind in layer.kinds if not self.faults[kind]),
+            *(f"path: {path}" for path in layer.rare_paths if not self.counted[path]),
+            *(f"invariant: {name}" for name in layer.invariants if not self.checked[name]),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            "layer": self.layer.name,
             "seeds": self.seeds,
             "simulated_hours": round(self.simulated_s / 3600, 3),
             "cpu_s": round(self.cpu_s, 1),
@@ -112,26 +91,26 @@ class Totals:
             "unequal": self.unequal,
             "failures": [one.as_dict() for one in self.failures],
             "never_reached": self.never_reached(),
-            "faults": {kind: self.faults[kind] for kind in KINDS},
-            "rare_paths": {path: self.counted[path] for path in RARE_PATHS},
+            "faults": {kind: self.faults[kind] for kind in self.layer.kinds},
+            "rare_paths": {path: self.counted[path] for path in self.layer.rare_paths},
             "counted": dict(sorted(self.counted.items())),
-            "invariants": {name: self.checked[name] for name in INVARIANTS},
+            "invariants": {name: self.checked[name] for name in self.layer.invariants},
         }
 
 
-Task = tuple[int, float, bool]  # seed, simulated seconds, whether it is the second run of it
+Task = tuple[str, int, float, bool]  # layer, seed, simulated seconds, whether it is the second run of it
 
 
 def _run_task(task: Task) -> tuple[bool, Outcome]:
-    seed, seconds, is_second = task
-    return is_second, run(draw(seed, seconds))
+    layer, seed, seconds, is_second = task
+    return is_second, run(layer_of(layer).draw(seed, seconds))
 
 
-def _tasks(seeds: Iterable[int], seconds: float) -> Iterator[Task]:
+def _tasks(layer: Layer, seeds: Iterable[int], seconds: float) -> Iterator[Task]:
     for seed in seeds:
-        yield seed, seconds, False
+        yield layer.name, seed, seconds, False
         if seed % TWICE_EVERY == 0:
-            yield seed, seconds, True
+            yield layer.name, seed, seconds, True
 
 
 def outcomes(tasks: Iterable[Task], jobs: int) -> Iterator[tuple[bool, Outcome]]:
@@ -144,6 +123,7 @@ def outcomes(tasks: Iterable[Task], jobs: int) -> Iterator[tuple[bool, Outcome]]
 
 
 def campaign(
+    layer: Layer,
     seeds: Sequence[int],
     *,
     seconds: float,
@@ -152,9 +132,9 @@ def campaign(
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Totals:
     """Run them all, or as many as are done within `wall_s`."""
-    totals = Totals()
+    totals = Totals(layer)
     began = said = time.monotonic()
-    for is_second, outcome in outcomes(_tasks(seeds, seconds), jobs):
+    for is_second, outcome in outcomes(_tasks(layer, seeds, seconds), jobs):
         if is_second:
             totals.add_second(outcome)
         else:

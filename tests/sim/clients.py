@@ -19,8 +19,9 @@ from tests.sim.linearizability import NOTHING, Call, Kind
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
-    from tests.sim.process import Process, Site
-    from tests.sim.world import World
+    from tests.sim.engine import EngineProcess as Process
+    from tests.sim.engine import EngineSite as Site
+    from tests.sim.engine import EngineWorld as World
 
 PATIENCE_S = 4.0
 TRIES_MAX = 8

@@ -6,14 +6,12 @@ What the numbers of a plan's Fault mean is told at each function. `span` is how 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
 from raft.errors import RaftError
-from raft.membership import AddLearner, Change, Promote, RemoveMember, members_of
-from raft.messages import Membership, node_of
+from raft.messages import node_of
 from storage import names
 from tests.sim import atlas, marks
 from tests.sim.disk import BLOCK, ENDLESS, Call, no_faults
@@ -43,8 +41,9 @@ def kind(name: str) -> Callable[[Happen], Happen]:
 class Faults:
     """Those of one run. `happened` counts them by kind; `skipped` those that made no sense."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, happenings: Mapping[str, Happen]) -> None:
         self.world = world
+        self._happenings = happenings
         self.happened: dict[str, int] = {}
         self.skipped: dict[str, int] = {}
         self._number = 0
@@ -55,7 +54,7 @@ class Faults:
         self._number += 1
         random = Random(f"{self.world.plan.seed} {fault}")
         self.world.trace.event(self.world.loop.time(), fault.node, fault.kind)
-        into = self.happened if HAPPENINGS[fault.kind](self, fault, random) else self.skipped
+        into = self.happened if self._happenings[fault.kind](self, fault, random) else self.skipped
         into[fault.kind] = into.get(fault.kind, 0) + 1
 
     # Helpers
@@ -64,8 +63,7 @@ class Faults:
         """The one that it is about."""
         if fault.node:
             return self.world.sites.get(fault.node)
-        found = self.world.leader(1)
-        return found[0] if found else None
+        return self.world.main_leader()
 
     def later(self, after_s: float, call: Callable[..., object], *args: object) -> None:
         self.world.loop.call_later(after_s, call, *args)
@@ -570,26 +568,6 @@ def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool:
 # What operators do: all of it to every group
 
 
-def _change(
-    faults: Faults, group: int, change: Change, then: Callable[[RaftError | None], None] = lambda error: None
-) -> bool:
-    found = faults.world.leader(group)
-    if found is None or found[0].process is None:
-        return False
-    site, driver = found
-    name = f"{type(change).__name__} asked"
-
-    def hand_over() -> None:
-        def told(results: object, error: RaftError | None) -> None:
-            faults.world.watch.count(f"{name}: {type(error).__name__ if error else 'done'}")
-            then(error)
-
-        driver.change(change, told)
-
-    site.run(site.life, hand_over, ())
-    return True
-
-
 @kind("transfer")
 def _transfer(faults: Faults, fault: Fault, random: Random) -> bool:
     asked = False
@@ -612,86 +590,6 @@ def _transfer(faults: Faults, fault: Fault, random: Random) -> bool:
         site.run(site.life, hand_over, ())
         asked = True
     return asked
-
-
-@kind("add member")
-@kind("add learner")
-def _add(faults: Faults, fault: Fault, random: Random) -> bool:
-    """A node that belongs to a group no more, or not yet, is taken in."""
-    world = faults.world
-    asked = False
-    for group in world.watch.books:
-        found = world.leader(group)
-        if found is None:
-            continue
-        nodes = [node_of(one) for one in members_of(found[1].core._s.membership)]
-        free = [
-            site
-            for site in world.sites.values()
-            if site.number not in nodes and site.process is not None and not world.is_leaving(site, group)
-        ]
-        if not free:
-            continue
-        site = random.choice(free)
-        if group not in site.groups and not site.stopped:
-            site.groups[group] = True
-            site.run(site.life, world.create_missing, (site,))
-        driver = world.driver(site, group)
-        if driver is not None:
-            asked = _change(faults, group, AddLearner(driver.me, promote=fault.kind == "add member")) or asked
-    return asked
-
-
-@kind("promote")
-def _promote(faults: Faults, fault: Fault, random: Random) -> bool:
-    asked = False
-    for group in faults.world.watch.books:
-        found = faults.world.leader(group)
-        learners = found[1].core._s.membership.learners if found else ()
-        if learners:
-            asked = _change(faults, group, Promote(random.choice(learners))) or asked
-    return asked
-
-
-@kind("remove member")
-def _remove(faults: Faults, fault: Fault, random: Random) -> bool:
-    """Never so many that are not frail that these are no majority any more."""
-    world = faults.world
-    site = faults.site(fault)
-    asked = False
-    for group in world.watch.books:
-        found = world.leader(group)
-        if found is None or site is None:
-            continue
-        membership: Membership = found[1].core._s.membership
-        gone = [one for one in members_of(membership) if node_of(one) == site.number]
-        left = [one for one in membership.voters if one not in gone]
-        sound = [one for one in left if not world.is_frail(node_of(one))]
-        if gone and len(sound) * 2 > len(left) and len(sound) * 2 > len(membership.voters):
-            asked = _change(faults, group, RemoveMember(gone[0]), partial(_delete_later, faults, site, group)) or asked
-    return asked
-
-
-def _delete_later(faults: Faults, site: Site, group: int, error: RaftError | None) -> None:
-    """What operators do when a member is out of its group: its log goes, too. Until then it is not taken in again."""
-    if error is None:
-        site.leaving[group] = True
-        faults.later(0.5, _delete_log, faults, site, group)
-
-
-def _delete_log(faults: Faults, site: Site, group: int) -> None:
-    """Not before somebody else leads: until then others may believe in the removed member, and only it can tell them."""
-    found = faults.world.leader(group)
-    if (found is None or found[0] is site) and not faults.world.is_healed:
-        faults.later(0.5, _delete_log, faults, site, group)
-        return
-    site.leaving.pop(group, None)
-    if found is None or found[0] is site or site.process is None or site.stopped:
-        return
-    is_member = site.number in [node_of(one) for one in members_of(found[1].core._s.membership)]
-    if faults.world.driver(site, group) is not None and not is_member:
-        site.groups.pop(group, None)
-        site.run(site.life, site.process.leave, (group,))
 
 
 @kind("snapshot now")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from raft.majority import majority_of
 from raft.membership import decode
@@ -27,7 +27,7 @@ from raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from raft.register import Register
+from tests.sim.references import Reference
 from tests.sim.twin import LogModel, Row, Twin
 
 NOBODY = Membership(())
@@ -47,6 +47,7 @@ class Book:
 
     group: int
     checked: dict[str, int]
+    reference: Reference
     leaders: dict[int, MemberId] = field(default_factory=dict)  # by term
     votes: dict[tuple[MemberId, int], MemberId] = field(default_factory=dict)
     seen: dict[tuple[int, int], tuple[int, bytes, int]] = field(
@@ -58,13 +59,18 @@ class Book:
         default_factory=list
     )  # the term in which it was known first, which rises with the index
     places: dict[bytes, int] = field(default_factory=dict)  # of committed commands
-    digests: list[str] = field(default_factory=list)  # of the machine at each index
+    digests: dict[int, str | None] = field(default_factory=dict)  # of the machine behind each committed command
+    last_commands: list[int] = field(default_factory=lambda: [0])  # by index: the last command up to there
     twins: dict[MemberId, Twin] = field(default_factory=dict)
     forgiven: dict[MemberId, int] = field(default_factory=dict)  # acknowledged, then lost, as the atlas allows
+    is_over: bool = False  # what the group was for is deleted: members go, and nobody misses them
 
     def __post_init__(self) -> None:
-        self.machine = Register(lambda index: self.committed[index - 1][2])
-        self.digests.append(self.machine.digest())
+        self.digests[0] = self.reference.digest()
+
+    @property
+    def label(self) -> str:
+        return f"group {self.group}"
 
     def commit(self, row: Row, in_term: int) -> None:
         """The next entry that everybody will ever have."""
@@ -74,11 +80,20 @@ class Book:
         if kind == EntryKind.MEMBERSHIP:
             self.membership = decode(data)
         if kind == EntryKind.COMMAND:
-            self.places[data] = len(self.committed)
-            self.machine.apply([Entry(len(self.committed), term, kind, data)])
-            self.digests.append(self.machine.digest())
+            index = len(self.committed)
+            self.places[data] = index
+            self.last_commands.append(index)
+            self.digests[index] = self.reference.apply(Entry(index, term, kind, data))
         else:
-            self.digests.append(self.digests[-1])
+            self.last_commands.append(self.last_commands[-1])
+
+    def digest_at(self, index: int, found: str) -> str:
+        """Of everybody's machine; where nobody has said so yet, it is as it was found now."""
+        command = self.last_commands[index]
+        known = self.digests[command]
+        if known is None:
+            known = self.digests[command] = found
+        return known
 
     def is_beyond(self, member: MemberId, term: int) -> bool:
         """Whether a member takes part in a later term, whose leader may have had it truncate what it acknowledged."""
@@ -91,24 +106,42 @@ class Book:
         return twin is not None and (twin.durable.has(index, term) or index <= self.forgiven.get(member, 0))
 
 
+class Subject(Protocol):
+    """What an invariant is about: a book, for those of groups."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def checked(self) -> dict[str, int]: ...
+
+
 Check = TypeVar("Check", bound=Callable[..., None])
+
+
+def registered_in(registry: dict[str, Callable[..., None]]) -> Callable[[Check], Check]:
+    """Invariants of one layer."""
+
+    def invariant(check: Check) -> Check:
+        """Count it, and tell its name when it does not hold."""
+        name = check.__name__
+
+        @functools.wraps(check)
+        def checked(subject: Subject, *args: Any, **kwargs: Any) -> None:
+            subject.checked[name] = subject.checked.get(name, 0) + 1
+            try:
+                check(subject, *args, **kwargs)
+            except AssertionError as error:
+                raise Violation(name, f"{subject.label}: {error}") from None
+
+        registry[name] = checked
+        return cast(Check, checked)
+
+    return invariant
+
+
 INVARIANTS: dict[str, Callable[..., None]] = {}
-
-
-def invariant(check: Check) -> Check:
-    """Count it, and tell its name when it does not hold."""
-    name = check.__name__
-
-    @functools.wraps(check)
-    def checked(book: Book, *args: Any, **kwargs: Any) -> None:
-        book.checked[name] = book.checked.get(name, 0) + 1
-        try:
-            check(book, *args, **kwargs)
-        except AssertionError as error:
-            raise Violation(name, f"group {book.group}: {error}") from None
-
-    INVARIANTS[name] = checked
-    return cast(Check, checked)
+invariant = registered_in(INVARIANTS)
 
 
 # Raft
@@ -186,7 +219,8 @@ def machines_agree(book: Book, member: MemberId, entries: Sequence[Entry], diges
         known = book.committed[entry.index - 1]
         assert found == known, f"{member} applies {found} at {entry.index}, others {known}"
     index = entries[-1].index
-    assert digest == book.digests[index], f"the machine of {member} is another one than that of others at {index}"
+    known = book.digest_at(index, digest)
+    assert digest == known, f"the machine of {member} is another one than that of others at {index}"
 
 
 @invariant
@@ -342,14 +376,18 @@ def snapshot_is_committed_state(book: Book, member: MemberId, index: int, term: 
     assert index <= len(book.committed), f"{member} takes a snapshot of {index}, which is not committed"
     known = book.committed[index - 1][0]
     assert term == known, f"{member} takes a snapshot of {index} and term {term}; its term is {known}"
-    assert digest == book.digests[index], f"the snapshot of {member} at {index} is another state than everybody's"
+    assert digest == book.digest_at(index, digest), (
+        f"the snapshot of {member} at {index} is another state than everybody's"
+    )
 
 
 @invariant
 def snapshot_and_suffix_are_the_log(book: Book, state: LogModel, digest: str, commit: int) -> None:
     """`digest`: of the machine restored from the snapshot, with everything behind it applied up to `commit`."""
     assert state.snapshot <= commit <= state.last, f"{_show(state)}, and {commit} is committed"
-    assert digest == book.digests[commit], f"snapshot {state.snapshot} of {state.member} and its log miss {commit}"
+    assert digest == book.digest_at(commit, digest), (
+        f"snapshot {state.snapshot} of {state.member} and its log miss {commit}"
+    )
 
 
 @invariant

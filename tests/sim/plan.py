@@ -2,10 +2,11 @@
 
 A seed first draws *which* kinds of fault exist in its world, then when they happen; so most worlds have few kinds that meet
 often, instead of all kinds that drown each other. All limits are tiny, so that files roll, segments are flushed, snapshots
-taken and sent, and logs compacted all the time. A plan can be written as text and read again: that is how a failure is kept
-after it was made smaller (tests/scenarios/found).
+taken and sent, and logs compacted all the time. A plan can be written as text and read again (tests/sim/kept.py): that is how
+a failure is kept after it was made smaller.
 
     # why this is kept
+    layer engine
     seed 17
     shape voters=3 spare=1 ...
     fault 12.250 halves node=0 other=0 span=3.1 value=0.0
@@ -118,9 +119,10 @@ class Plan:
     shape: Shape
     faults: tuple[Fault, ...]
     asks: tuple[Ask, ...]
+    layer: str = "engine"
 
     def text(self, why: str) -> str:
-        lines = [*(f"# {line}" for line in why.splitlines()), f"seed {self.seed}"]
+        lines = [*(f"# {line}" for line in why.splitlines()), f"layer {self.layer}", f"seed {self.seed}"]
         lines.append(f"shape {_pairs(asdict(self.shape))}")
         for fault in self.faults:
             lines.append(
@@ -139,48 +141,6 @@ def _pairs(values: dict[str, object]) -> str:
     return " ".join(
         f"{name}={value!r}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     )
-
-
-def read(text: str) -> Plan:
-    """Raises ValueError with the line that makes no sense."""
-    seed, shape = 0, Shape()
-    faults: list[Fault] = []
-    asks: list[Ask] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        try:
-            given = dict(word.split("=", 1) for word in words if "=" in word)
-            match words[0]:
-                case "seed":
-                    seed = int(words[1])
-                case "shape":
-                    shape = Shape(**_typed(Shape, given))
-                case "fault":
-                    faults.append(
-                        Fault(at=float(words[1]), kind=_known(words[2].replace("_", " ")), **_typed(Fault, given))
-                    )
-                case "ask":
-                    asks.append(Ask(at=float(words[1]), **_typed(Ask, given)))
-                case word:
-                    raise ValueError(f"'{word}' is none of seed, shape, fault, ask")
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"line {number}, '{line}': {error}") from error
-    return Plan(seed, shape, tuple(faults), tuple(asks))
-
-
-def _known(kind: str) -> str:
-    if kind not in KINDS:
-        raise ValueError(f"'{kind}' is no kind of fault")
-    return kind
-
-
-def _typed(kind: type, given: dict[str, str]) -> dict[str, Any]:
-    """What the fields of a dataclass are given, each as what it is."""
-    types = {"int": int, "float": float, "str": str}
-    wanted = {field.name: types[str(field.type)] for field in fields(kind)}
-    return {name: wanted[name](value) for name, value in given.items()}
 
 
 # Drawing

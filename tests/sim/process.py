@@ -1,8 +1,9 @@
 """A node of the simulated cluster: a *site*, with a disk, a clock and its share of bad luck, and on it one *process* after
 another.
 
-A process is what raft/ and storage/ are on a real node: the log, the store, the groups, and the machine to test with. What is
-simulated is only what lies below their ports: the loop, the clock, the disk, the network, the thread for slow work.
+A process is what raft/ and storage/ are on a real node: the log, the store, the groups, and what stands on them: the machine to
+test with (tests/sim/engine.py), or a whole broker (tests/sim/brokers/). What is simulated is only what lies below their ports:
+the loop, the clock, the disk, the network, the thread for slow work.
 
 Whatever a process asks to be called for goes through its site, which holds it back while the process is stopped (SIGSTOP) and
 drops it when the process has died; after each such call the watch looks at what has changed.
@@ -11,25 +12,24 @@ drops it when the process has died; after each such call the watch looks at what
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raft.driver import SnapshotRules
+from raft.driver import Driver
 from raft.errors import Damaged
 from raft.failure_detector import DetectorSettings
-from raft.group_records import Identity
 from raft.groups import Groups
-from raft.messages import Entry, Membership, Message, SnapshotMeta, member_id, node_of
+from raft.messages import Entry, Message, SnapshotMeta, node_of
 from raft.node_log import RaftStore
 from raft.ready import Facts
-from raft.register import Register
 from raft.replicas import replica_at
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
 from storage.log_users import LogUsers
 from storage.wal import Commit, LogCore
 from storage.wal_facts import load_or_create
+from storage.wal_file_reader import Chunk
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 from tests.sim import marks
@@ -162,7 +162,7 @@ class WatchedStore:
         return ticket
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Sequence[int] | None, done: Done
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Done
     ) -> None:
         watch = self._process.site.world.watch
         watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
@@ -179,20 +179,6 @@ class WatchedStore:
         self.store.install(meta, done)
 
 
-class WatchedRegister(Register):
-    """The machine to test with; the watch is told what it has become."""
-
-    def __init__(self, process: Process, store: WalLogStore) -> None:
-        super().__init__(store.read_entry)
-        self._process = process
-        self._group = store.identity.group
-
-    def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
-        results = super().apply(entries)
-        self._process.site.world.watch.applied(self._process, self._group, entries, self.digest())
-        return results
-
-
 class WatchedGroups(Groups):
     """Tells the watch what is about to leave, before anybody else sees it."""
 
@@ -204,7 +190,11 @@ class WatchedGroups(Groups):
 
 
 class Process:
-    """One life of a node, from its start to its end. Raises what a start may raise, and Crash."""
+    """One life of a node, from its start to its end. Raises what a start may raise, and Crash.
+
+    It is made in two steps: the first reads the disk, and `begin` takes part in what was found there."""
+
+    groups_type: type[WatchedGroups] = WatchedGroups
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -215,23 +205,25 @@ class Process:
         world, disk = site.world, site.disk
         shape = world.shape
         self.loop = NodeLoop(site)
+        self.prepare()
         facts = load_or_create(disk, site.random.randbytes(16))
         replay = Replay(disk, facts, salvage=True)
         work = SlowWork(self.loop, site.job_delay_s)
-        self.store = RaftStore(disk, shape.store_limits(), work, site.new_replica, self.found.append)
-        for _ in self.store.recover(replay, facts.first_file):
-            pass
+        self.store = self.new_store(work)
+        self.recover(self.store.recover(replay, facts.first_file))
         end = replay.finish()
         self.store.finish(end)
+        self.recovered(replay)
         core = LogCore(facts.log_id, end, shape.file_bytes_max)
         self.log = SlowLog(core, disk, self.loop, facts, on_failed=self._fail, commit_inline_bytes_max=None)
         self.log.loop, self.log.delay_s = self.loop, lambda: 0.0  # time stands still in a start
         self.log.when_durable(lambda ticket: world.watch.fsynced(self, ticket))  # before anybody is told
-        self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self.users = LogUsers(self.log)
+        self.join_log()
         self.log.delay_s = site.fsync_delay_s
-        self.groups = WatchedGroups(
-            site.number,
-            site.life,
+        self.groups = self.groups_type(
+            self.number,
+            self.incarnation,
             loop=self.loop,
             clock=site.clock,
             net=self,
@@ -239,46 +231,59 @@ class Process:
             random=site.random.random,
             on_failed=self._fail,
             detector=DetectorSettings(shape.ping_interval_s, shape.ping_interval_s * shape.pings_missed),
-            on_damaged=lambda driver, damage: self._repair(driver.group, damage),
+            on_leading=self.leading_changed,
+            on_damaged=self.member_damaged,
             on_repaired=lambda driver: world.watch.count("repaired member votes again"),
         )
         self.store.on_damaged = self.groups.damaged
         self.groups.process = self
 
+    # What stands on the groups
+
+    def prepare(self) -> None:
+        """Before the log is read."""
+
+    def new_store(self, work: SlowWork) -> RaftStore:
+        site = self.site
+        return RaftStore(site.disk, site.world.shape.store_limits(), work, site.new_replica, self.found.append)
+
+    def recover(self, chunks: Iterable[Chunk]) -> None:
+        """Read the log to its end."""
+        for _ in chunks:
+            pass
+
+    def recovered(self, replay: Replay) -> None:
+        """What was found is known."""
+
+    def join_log(self) -> None:
+        """Everybody who keeps something in the log has a share in it."""
+        self.store.attach(self.log, self.users.join("raft"))
+
+    @property
+    def number(self) -> int:
+        """Of the node in its cluster."""
+        return self.site.number
+
+    @property
+    def incarnation(self) -> int:
+        return self.site.life
+
     def begin(self) -> None:
         """Take part in the groups that are known here."""
-        for group in sorted(self.store.stores):
-            self.take_part(group)
         self._tick()
 
-    def create(self, group: int, replica: int, membership: Membership) -> None:
-        me = member_id(self.site.number, replica)
-        self.store.create_group(Identity(group, me, f"g{group}", "register", membership))
-        self.site.world.watch.created(self, group, me, membership)
-        self.take_part(group)
+    def leading_changed(self, driver: Driver) -> None:
+        """A leadership has come to this node, or has left it."""
 
-    def take_part(self, group: int) -> None:
-        shape = self.site.world.shape
-        store = self.store.group(group)
-        rules = SnapshotRules(shape.snapshot_entries_max, shape.snapshot_bytes_max)
-        watched = WatchedStore(self, store)
-        try:
-            self.groups.add(group, store.member, watched, WatchedRegister(self, store), shape.settings(), rules)
-        except Damaged as damage:  # its snapshot
-            self._repair(group, damage)
+    def member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        """It takes part no more, and is to become another one."""
+        raise NotImplementedError
 
-    def _repair(self, group: int, damage: Damaged) -> None:
-        """What a member reads is not what was written: it becomes another one."""
+    def excuse(self, damage: Damaged) -> None:
+        """Raises AssertionError when nothing can have changed what is on the disk."""
         if not (self.site.damaged or self.site.was_rolled_back):
             raise AssertionError(f"nothing damaged the disk of node {self.site.number}: {damage}") from damage
         self.site.world.watch.count("damage found while running")
-        self.store.repair(group, damage, lambda member: self.take_part(group))
-
-    def leave(self, group: int) -> None:
-        """The group has taken this node out, for ever."""
-        if any(driver.group == group for driver in self.groups.drivers()):  # else it is being repaired
-            self.groups.remove(group)
-        self.site.world.watch.removed(self, group, self.store.remove_group(group))
 
     @property
     def may_close(self) -> bool:
@@ -296,10 +301,14 @@ class Process:
         self.failed = self.failed or reason
 
     def _tick(self) -> None:
-        self.store.tick(self.site.clock.wall_ms())
+        self.tick(self.site.clock.wall_ms())
         if self.log.failed is None:
             self.log.flush_lazy()
         self.loop.call_after(self.site.world.shape.tick_s, self._tick)
+
+    def tick(self, now: int) -> None:
+        """Now and then, at milliseconds by the node's clock."""
+        self.store.tick(now)
 
     # The port Net
 
@@ -337,6 +346,9 @@ class Site:
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
         self._replicas: set[int] = set()  # that members here have had
         self.equip()
+
+    def new_process(self) -> Process:
+        raise NotImplementedError
 
     def equip(self) -> None:
         """The disk is another one."""

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.sim.invariants import Violation
+from tests.sim.layers import layer_of
 from tests.sim.plan import Plan
-from tests.sim.world import World
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(plan: Plan) -> Outcome:
 def run_with_log(plan: Plan, log: list[str] | None) -> Outcome:
     """`log` is filled with what happened, an event a line."""
     began = time.process_time()
-    world = World(plan)
+    world = layer_of(plan.layer).world(plan)
     world.trace.log = log
     invariant = message = ""
     was_enabled = gc.isenabled()
@@ -73,7 +73,7 @@ def run_with_log(plan: Plan, log: list[str] | None) -> Outcome:
         world.faults.happened,
         world.watch.counted,
         world.watch.checked,
-        sum(client.answered for client in world.clients),
-        sum(client.open for client in world.clients),
+        world.answered,
+        world.unknown,
         sum(len(book.committed) for book in world.watch.books.values()),
     )

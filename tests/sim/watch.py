@@ -7,8 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft.driver import Driver
@@ -31,7 +30,6 @@ from raft.messages import (
     VoteRequest,
 )
 from raft.ready import Facts, Role
-from raft.register import Register
 from raft.state import State
 from raft.wal_log_store import WalLogStore
 from storage import names
@@ -39,6 +37,7 @@ from storage.disk import Buffer
 from tests.sim import invariants
 from tests.sim.disk import no_faults
 from tests.sim.invariants import Book, Violation
+from tests.sim.references import Reference
 from tests.sim.twin import BecomeAnother, InstallSnapshot, LogModel, Row, TakeSnapshot, Twin
 
 if TYPE_CHECKING:
@@ -63,7 +62,9 @@ class View(NamedTuple):
 class Watch:
     """One run."""
 
-    def __init__(self) -> None:
+    def __init__(self, reference_of: Callable[[int], Reference]) -> None:
+        """`reference_of` a group: what its machines must be."""
+        self._reference_of = reference_of
         self.books: dict[int, Book] = {}
         self.checked: dict[str, int] = {}
         self.counted: dict[str, int] = {}
@@ -93,7 +94,7 @@ class Watch:
     def book(self, group: int) -> Book:
         book = self.books.get(group)
         if book is None:
-            book = self.books[group] = Book(group, self.checked)
+            book = self.books[group] = Book(group, self.checked, self._reference_of(group))
         return book
 
     def twin(self, node: int, group: int) -> Twin | None:
@@ -189,6 +190,8 @@ class Watch:
             case AppendReply(accepted=True) | SnapshotReply(installed=True):
                 index = message.index
                 term = twin.now.term(index)
+                if term is not None and term > message.term:
+                    return  # it waited for the disk while a later leader replaced the entry: the one it tells of is gone
                 invariants.match_is_durable(book, message.to, message.sender, index, term)
                 if term is not None:
                     self._raise_acknowledged(group, message.sender, index, term)
@@ -216,7 +219,7 @@ class Watch:
         s = _state(process, group)
         self._look_at(process, process.groups.driver(group))
         self.count("snapshot taken")
-        digest = hashlib.blake2b(b"".join([bytes([meta.machine_version]), *state]), digest_size=8).hexdigest()
+        digest = book.reference.of_snapshot(meta.machine_version, state)
         invariants.snapshot_is_committed_state(book, s.me, meta.index, meta.term, digest)
         invariants.applied_within_durable(book, s.me, meta.index, twin.durable.last)
 
@@ -255,6 +258,10 @@ class Watch:
             self.count("segment deleted")
 
     # After each event
+
+    def look_at(self, process: Process, group: int) -> None:
+        """In the middle of one: before entries are applied that may be news."""
+        self._look_at(process, process.groups.driver(group))
 
     def look(self, process: Process) -> None:
         for driver in process.groups.drivers():
@@ -480,17 +487,15 @@ class Watch:
         named = list(names.RAFT_GROUPS)
         for group, store in process.store.stores.items():
             book, s = self.book(group), _state(process, group)
-            machine = Register(store.read_entry)
             model = model_of(store, book, may_be_damaged=False)
-            if model.snapshot:
-                machine.restore(store.load_state(), store.snapshot().machine_version)
+            snapshot = (store.load_state(), store.snapshot().machine_version) if model.snapshot else None
             behind = [
                 Entry(index, *row)
                 for index, row in model.rows.items()
                 if model.snapshot < index <= s.commit and row[1] == EntryKind.COMMAND
             ]
-            machine.apply(behind)
-            invariants.snapshot_and_suffix_are_the_log(book, model, machine.digest(), s.commit)
+            digest = book.reference.replayed(snapshot, behind, store.read_entry)
+            invariants.snapshot_and_suffix_are_the_log(book, model, digest, s.commit)
             named += files_of(store.log)
         if process.store.failed is None:
             waits = [names.group_incoming(group) for group in self.books]  # the next start deletes what is left of them

@@ -1,4 +1,5 @@
-"""A whole cluster in one thread: the sites of its nodes, the network between them, clients, and what a plan does to them.
+"""A whole cluster in one thread: the sites of its nodes, the network between them, and what a plan does to them. What the nodes
+are for is a layer's matter: registers (tests/sim/engine.py) or a broker (tests/sim/brokers/world.py).
 
 A run has two phases. First anything may happen, and nobody may ever see a promise broken. Then everything is healed, or a
 majority and the rest is left dead: what is healed must agree, answer, and come to rest within bounded time.
@@ -6,26 +7,25 @@ majority and the rest is left dead: what is healed must agree, answer, and come 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
 from raft.driver import Driver
 from raft.errors import Damaged
 from raft.membership import members_of
-from raft.messages import Membership, member_id, node_of
+from raft.messages import Membership, node_of
 from raft.ready import Role
 from storage.errors import Corrupt, StorageError
 from tests.sim import atlas
-from tests.sim.clients import Client
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
-from tests.sim.faults import Faults
+from tests.sim.faults import HAPPENINGS, Faults, Happen
 from tests.sim.invariants import Violation
-from tests.sim.linearizability import Call, Inconclusive, explain
 from tests.sim.network import Network
-from tests.sim.plan import HEALED_BEFORE_END_S, Plan
+from tests.sim.plan import HEALED_BEFORE_END_S, Ask, Plan
 from tests.sim.process import Crash, Process, Site
+from tests.sim.references import Reference
 from tests.sim.trace import Trace
 from tests.sim.watch import Watch, model_of
 
@@ -36,7 +36,9 @@ STORM_S = 1.0
 
 
 class World:
-    """One run of a plan."""
+    """One run of a plan. A layer says what the sites are, who asks them, and what must be so in the end."""
+
+    happenings: Mapping[str, Happen] = HAPPENINGS
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -44,44 +46,79 @@ class World:
         self.loop = SimLoop()
         self.random = Random(f"{plan.seed} world")
         self.trace = Trace()
-        self.watch = Watch()
-        self.sites: dict[int, Site] = {number: Site(self, number) for number in range(1, self.shape.nodes + 1)}
-        self.network = Network(
-            self.loop, Random(f"{plan.seed} network"), self.shape.net_delay_s, dict(self.sites.items())
-        )
-        self.history: dict[tuple[int, str], list[Call]] = {}
-        self.clients = [Client(self, number, self.history) for number in range(1, self.shape.clients + 1)]
+        self.watch = Watch(self.reference_of)
+        self.sites: dict[int, Site] = {number: self.new_site(number) for number in range(1, self.shape.nodes + 1)}
+        self.network = self.new_network(Random(f"{plan.seed} network"))
         self.is_healed = False
         self._is_in_event = False
         self._storm_since, self._storm_at = 0.0, STORM_EVENTS
         self.away: list[int] = []  # sites that are left dead at the end
-        self.faults = Faults(self)
+        self.faults = Faults(self, self.happenings)
+
+    # The layer
+
+    def reference_of(self, group: int) -> Reference:
+        raise NotImplementedError
+
+    def new_site(self, number: int) -> Site:
+        raise NotImplementedError
+
+    def new_network(self, random: Random) -> Network:
+        return Network(self.loop, random, self.shape.net_delay_s, dict(self.sites.items()))
+
+    def form(self) -> None:
+        """The cluster, before anything happens to it."""
+        raise NotImplementedError
+
+    def ask(self, ask: Ask) -> None:
+        """A client asks for this now."""
+        raise NotImplementedError
+
+    def process_begins(self, site: Site, process: Process) -> None:
+        """It has read its disk."""
+        raise NotImplementedError
+
+    def may_change_groups(self, callback: Callable[..., object]) -> bool:
+        """Whether the watch is to look after this event of a process."""
+        return True
+
+    def is_excused(self, process: Process, error: Exception) -> bool:
+        """Whether what ended the process is its disk's fault."""
+        return process.failed is not None and isinstance(error, StorageError)
+
+    def unsettled(self) -> str:
+        """Why those who ask are not done yet."""
+        raise NotImplementedError
+
+    def judge(self) -> None:
+        """The histories of those who asked. Raises Violation."""
+        raise NotImplementedError
+
+    @property
+    def answered(self) -> int:
+        """Calls of clients that were told their result."""
+        raise NotImplementedError
+
+    @property
+    def unknown(self) -> int:
+        """Calls of which nobody told."""
+        raise NotImplementedError
 
     # The run
 
     def run(self) -> None:
         """Raises Violation."""
-        self._form()
+        self.form()
+        began = self.loop.time()
         for fault in self.plan.faults:
-            self.loop.call_at(fault.at, self.faults.happen, fault)
+            self.loop.call_at(began + fault.at, self.faults.happen, fault)
         for ask in self.plan.asks:
-            self.loop.call_at(ask.at, self.clients[(ask.client - 1) % len(self.clients)].ask, ask)
+            self.loop.call_at(began + ask.at, self.ask, ask)
         self.loop.run_for(self.shape.seconds - HEALED_BEFORE_END_S)
         self.heal()
         self.loop.run_for(HEALED_BEFORE_END_S)
         self._converge()
-        self._judge_histories()
-
-    def _form(self) -> None:
-        first = Membership(tuple(member_id(number, 0) for number in range(1, self.shape.voters + 1)))
-        for site in self.sites.values():
-            self.start(site)
-        for number in range(1, self.shape.voters + 1):
-            site = self.sites[number]
-            for group in range(1, self.shape.groups + 1):
-                site.groups[group] = True
-                assert site.process is not None, f"node {number} did not start"
-                site.process.create(group, 0, first)
+        self.judge()
 
     # Events of nodes
 
@@ -105,11 +142,12 @@ class World:
         except (Damaged, Corrupt) as error:
             self._damaged(site, error)
         except Exception as error:
-            if process.failed is None or not isinstance(error, StorageError):
+            if not self.is_excused(process, error):
                 raise Violation("no_fault_of_its_own", f"node {site.number}: {error!r}") from error
             self._failed(site)
         else:
-            self._look(site, process)
+            if process.failed is not None or self.may_change_groups(callback):
+                self._look(site, process)
         finally:
             self._is_in_event = False
 
@@ -174,7 +212,7 @@ class World:
         site.life += 1
         self.trace.event(self.loop.time(), site.number, "start")
         try:
-            process = Process(site)
+            process = site.new_process()
             self.watch.recovered(process)
             if self.random.random() < 0.15:
                 process = self._start_again(site, process)
@@ -182,10 +220,7 @@ class World:
             site.was_rolled_back |= site.rolled_back
             site.rolled_back = False
             site.logs_at_rest = None
-            process.begin()
-            for group in [group for group in process.store.stores if group not in site.groups]:
-                process.leave(group)  # its deletion was not durable
-            self.create_missing(site)
+            self.process_begins(site, process)
         except Crash as crash:
             self.watch.count("crash within a start")
             self._end(site, power=crash.power)
@@ -201,6 +236,10 @@ class World:
             else:
                 self.start_later(site, max(site.down_s, 0.5))
             return
+        self.connect(site)
+
+    def connect(self, site: Site) -> None:
+        """A node that has just been started, with all that run."""
         for other in self.sites.values():
             if other.process is not None and other is not site:
                 self.network.connect(site.number, other.number)
@@ -213,19 +252,10 @@ class World:
             first[group] = model_of(store, self.watch.book(group), may_be_damaged=site.unsure)
         site.disk.kill()
         site.life += 1
-        process = Process(site)
+        process = site.new_process()
         self.watch.must_be_equal(process, first)
         site.disk.faults = faults
         return process
-
-    def create_missing(self, site: Site) -> None:
-        """What lived here was lost, or is to be from now on: an empty member begins, to be taken in by the others."""
-        process = site.process
-        assert process is not None, f"node {site.number} is down"
-        for group in site.groups:
-            if group not in process.store.stores:
-                self.watch.count("empty member begins")
-                process.create(group, site.new_replica(), Membership(()))
 
     def cut_power(self, site: Site) -> None:
         if site.lied:
@@ -244,8 +274,6 @@ class World:
                 self.network.forget(site.number, other.number)
                 if not power:
                     self.loop.call_later(self.shape.net_delay_s, other.disconnected, site.number)
-        for client in self.clients:
-            client.process_ended(process)
 
     # Questions
 
@@ -255,6 +283,15 @@ class World:
 
     def is_frail(self, node: int) -> bool:
         return node <= self.shape.frail
+
+    def living(self) -> list[int]:
+        """Groups that are to be there."""
+        return [group for group, book in self.watch.books.items() if not book.is_over]
+
+    def main_leader(self) -> Site | None:
+        """Who is hit by faults that are about whoever leads."""
+        found = self.leader(1)
+        return found[0] if found else None
 
     def leader(self, group: int) -> tuple[Site, Driver] | None:
         """The site that leads in the highest term."""
@@ -286,8 +323,9 @@ class World:
         self.is_healed = True
         self.faults.end_all()
         if not self.shape.all_must_heal:
-            self.away = self._who_stays_away()
-            for number in self.away:
+            away = self._who_stays_away()
+            self.away += away
+            for number in away:
                 self.watch.count("node left dead")
                 if self.sites[number].process is not None:
                     self.sites[number].end(power=True)
@@ -310,12 +348,14 @@ class World:
         """Some of those without which every group has a majority that never lost anything."""
         away: list[int] = []
         for site in self.sites.values():
-            if self.random.random() < 0.5 and self._can_spare([*away, site.number]):
+            if site.number in self.away:
+                continue
+            if self.random.random() < 0.5 and self.can_spare([*self.away, *away, site.number]):
                 away.append(site.number)
         return away
 
-    def _can_spare(self, away: list[int]) -> bool:
-        for group in self.watch.books:
+    def can_spare(self, away: list[int]) -> bool:
+        for group in self.living():
             for membership in [*self.memberships(group), *self._stored_memberships(group)]:
                 sound = [
                     voter for voter in membership.voters if node_of(voter) not in away and self._is_alive(group, voter)
@@ -359,10 +399,10 @@ class World:
 
     def _unsettled(self) -> str:
         """Why the cluster is not at rest yet."""
-        for client in self.clients:
-            if not client.is_idle:
-                return f"client {client.number} waits for an answer"
-        for group in self.watch.books:
+        why = self.unsettled()
+        if why:
+            return why
+        for group in self.living():
             found = self.leader(group)
             if found is None:
                 return f"group {group} has no leader"
@@ -394,25 +434,11 @@ class World:
         return None
 
     def _judge_agreement(self) -> None:
-        for group, book in self.watch.books.items():
-            found = self.leader(group)
+        for group in self.living():
+            book, found = self.watch.book(group), self.leader(group)
             if found is None or found[1].core.status().role is not Role.LEADER:
                 raise Violation("healed_cluster_converges", f"group {group} has lost its leader while at rest")
             if found[1].applied != len(book.committed):
                 raise Violation(
                     "healed_cluster_converges", f"group {group}: {found[1].applied} of {len(book.committed)}"
                 )
-
-    def _judge_histories(self) -> None:
-        for (group, key), calls in self.history.items():
-            places = self.watch.book(group).places
-            for call in calls:
-                if call.command in places:
-                    call.place = 2 * places[call.command]
-            try:
-                order = explain(calls)
-            except Inconclusive as error:
-                raise Violation("histories_are_linearizable", f"group {group}, {key}: {error}") from None
-            if order is None:
-                told = "\n".join(map(str, calls))
-                raise Violation("histories_are_linearizable", f"group {group}, {key}: nothing explains\n{told}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.plan import read
+from tests.sim.kept import read
 from tests.sim.run import run
 
 KEPT = sorted(Path(__file__).parent.glob("*.txt"))

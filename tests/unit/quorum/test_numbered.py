@@ -39,6 +39,12 @@ def test_only_a_name_and_a_number_make_a_producer(headers: dict[str, Any], found
     assert producer_of(properties(**headers)) == found
 
 
+def test_a_dead_letter_has_no_number_any_more() -> None:
+    """The queue where it died has stored it once; where it goes, a later number may have died before it."""
+    deaths = [{"queue": "q", "reason": "expired", "count": 1}]
+    assert producer_of(properties(x_producer="p", x_seq=7, x_death=deaths)) is None
+
+
 def test_properties_that_cannot_be_read_name_nobody() -> None:
     assert producer_of(b"\x20\x00\x00\x00\x00\x09\x0ax-producer") is None
 

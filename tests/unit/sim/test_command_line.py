@@ -9,7 +9,8 @@ import pytest
 
 from raft import moving
 from tests.sim.__main__ import BROKEN, GOOD, NOT_REACHED, main
-from tests.sim.campaign import BIG, Totals, campaign
+from tests.sim.campaign import Totals, campaign
+from tests.sim.engine_layer import LAYER
 from tests.sim.plan import KINDS
 from tests.sim.run import Outcome
 
@@ -51,22 +52,22 @@ def outcome(seed: int, trace: str = "same") -> Outcome:
 
 
 def test_a_big_campaign_must_have_reached_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    totals = Totals()
-    for seed in range(BIG - 1):
+    totals = Totals(LAYER)
+    for seed in range(LAYER.big - 1):
         totals.add(outcome(seed))
     assert totals.never_reached() == []
-    totals.add(outcome(BIG))
+    totals.add(outcome(LAYER.big))
     missing = totals.never_reached()
     assert "fault: halves" in missing
     assert "path: snapshot installed" in missing
     assert "invariant: logs_match" in missing
     monkeypatch.setattr("tests.sim.__main__.campaign", lambda *_, **__: totals)
-    assert main(["--seeds", str(BIG)]) == NOT_REACHED
+    assert main(["--seeds", str(LAYER.big)]) == NOT_REACHED
 
 
 def test_two_runs_of_a_seed_that_differ_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     for first, second in ((Totals.add, Totals.add_second), (Totals.add_second, Totals.add)):
-        totals = Totals()
+        totals = Totals(LAYER)
         first(totals, outcome(100))
         second(totals, outcome(100, "another"))
         assert totals.unequal == [100]
@@ -76,4 +77,4 @@ def test_two_runs_of_a_seed_that_differ_are_a_failure(monkeypatch: pytest.Monkey
 
 def test_a_campaign_stops_when_its_time_is_over() -> None:
     said: list[str] = []
-    assert campaign(range(1000), seconds=20.0, jobs=1, wall_s=0.0, say=said.append).seeds == 1
+    assert campaign(LAYER, range(1000), seconds=20.0, jobs=1, wall_s=0.0, say=said.append).seeds == 1

@@ -12,7 +12,8 @@ import pytest
 from raft import election, follower, moving
 from raft.messages import Append, AppendReply, VoteReply, VoteRequest
 from raft.state import State
-from tests.sim.plan import Plan, draw, read
+from tests.sim.kept import read
+from tests.sim.plan import Plan, draw
 from tests.sim.run import Outcome, run, run_with_log
 from tests.sim.shrink import Shrinker
 

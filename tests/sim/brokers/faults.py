@@ -1,0 +1,126 @@
+"""What happens to brokers besides what happens to any node (tests/sim/faults.py): to clients, and by operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+from raft.messages import node_of
+from tests.sim.faults import HAPPENINGS, Faults, Happen
+from tests.sim.plan import Ask, Fault
+
+if TYPE_CHECKING:
+    from tests.sim.brokers.process import BrokerSite
+    from tests.sim.brokers.world import BrokerWorld
+
+BROKER_HAPPENINGS: dict[str, Happen] = dict(HAPPENINGS)
+
+
+def kind(name: str) -> Callable[[Happen], Happen]:
+    def register(happen: Happen) -> Happen:
+        BROKER_HAPPENINGS[name] = happen
+        return happen
+
+    return register
+
+
+def world_of(faults: Faults) -> BrokerWorld:
+    return cast("BrokerWorld", faults.world)
+
+
+def site_of(faults: Faults, fault: Fault) -> BrokerSite | None:
+    return cast("BrokerSite | None", faults.site(fault))
+
+
+# Clients
+
+
+@kind("connection dies")
+def _connection_dies(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Of a consumer, with what it holds."""
+    return random.choice(world_of(faults).takers).lose_connection()
+
+
+@kind("publisher moves")
+def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Its connection dies with answers on their way; it sends again, to another node."""
+    return random.choice(world_of(faults).publishers).lose_connection()
+
+
+@kind("consumer stalls")
+def _consumer_stalls(faults: Faults, fault: Fault, random: Random) -> bool:
+    return random.choice(world_of(faults).takers).stall(fault.span)
+
+
+# Operators
+
+
+@kind("drain")
+def _drain(faults: Faults, fault: Fault, random: Random) -> bool:
+    """And revive, unless another process runs by then."""
+    site = site_of(faults, fault)
+    if site is None or site.process is None or site.stopped or site.process.is_drained:
+        return False
+    process = site.process
+    site.run(site.life, process.drain, ())
+
+    def revive() -> None:
+        if site.process is process and process.is_drained:
+            site.run(site.life, process.revive, ())
+
+    faults.later(fault.span, revive)
+    return True
+
+
+@kind("grow queue")
+@kind("shrink queue")
+def _change_members(faults: Faults, fault: Fault, random: Random) -> bool:
+    """Never so few that are not frail that these are no majority any more."""
+    world = world_of(faults)
+    found = world.a_queue(random)
+    if found is None:
+        return False
+    process, queue = found
+    led = world.leader(queue.group)
+    if led is None:
+        return False
+    membership = led[1].core._s.membership
+    members = [node_of(one) for one in (*membership.voters, *membership.learners)]
+    grows = fault.kind == "grow queue"
+    others = [number for number in world.sites if number not in world.away]
+    fit = [number for number in others if (number in members) != grows]
+    if not fit:
+        return False
+    node = random.choice(fit)
+    left = [node_of(one) for one in membership.voters if node_of(one) != node]
+    sound = [one for one in left if not world.is_frail(one)]
+    if not grows and (len(sound) * 2 <= len(left) or len(sound) * 2 <= len(membership.voters)):
+        return False
+    site = process.site
+    site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows), ())
+    return True
+
+
+@kind("forget node")
+def _forget_node(faults: Faults, fault: Fault, random: Random) -> bool:
+    """A node dies for good and is forgotten; another machine joins in its place. At most two in a run, never where the others
+    are no majority of any group, and in a cluster with frail nodes only one of these: its loss must not add to theirs."""
+    world, site = world_of(faults), site_of(faults, fault)
+    if site is None or site.process is None or len(world.away) > 1 or len(world.present()) < 3:
+        return False
+    if world.shape.frail and not world.is_frail(site.number):
+        return False
+    if not world.can_spare([*world.away, site.number]):
+        return False
+    world.away.append(site.number)
+    site.end(power=True)
+    faults.later(fault.span, world.forget, site)
+    return True
+
+
+@kind("policy")
+def _policy(faults: Faults, fault: Fault, random: Random) -> bool:
+    world = world_of(faults)
+    world.operator.ask(Ask(fault.at, 1, 0, "policy", "", 0))
+    return True

@@ -1,0 +1,171 @@
+"""The promises of quorum queues and of the catalog, each a function that raises Violation with its own name.
+
+Who looks after them: ledger.py for what the log of a queue says, machines.py for what each member makes of it, world.py and
+operator.py for what clients are told. A promise about clients is checked against what is committed at that moment, and not
+against what any node believes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.sim.invariants import registered_in
+
+BROKER_INVARIANTS: dict[str, Callable[..., None]] = {}
+invariant = registered_in(BROKER_INVARIANTS)
+
+
+@dataclass
+class About:
+    """A queue, a client, the catalog."""
+
+    label: str
+    checked: dict[str, int]
+
+
+# What the log of a queue says
+
+
+@invariant
+def every_message_is_somewhere(about: About, enqueued: int, present: int, gone: dict[str, int]) -> None:
+    """Enqueued is what is ready, delayed, checked out and dead, and what was settled, dropped, purged, dead-lettered."""
+    assert enqueued == present + sum(gone.values()), f"{enqueued} enqueued, {present} are there, and went: {gone}"
+
+
+@invariant
+def first_deliveries_are_in_order(about: About, lane: object, before: int, now: int) -> None:
+    assert before < now, f"{lane}: message {now} is handed out for the first time after {before}"
+
+
+@invariant
+def limit_of_deliveries_holds(about: About, failures: int, limit: int) -> None:
+    assert failures <= limit + 1, f"a message has failed {failures} times, and {limit} is the limit"
+
+
+@invariant
+def nothing_expires_early(about: About, expires_at: float, now: int) -> None:
+    assert expires_at <= now, f"a message that lives until {expires_at} expires at {now}"
+
+
+@invariant
+def limit_of_length_holds(about: About, ready: int, limit: int) -> None:
+    assert ready <= limit, f"{ready} messages are ready, and {limit} is the limit"
+
+
+@invariant
+def producers_numbers_are_stored_once(about: About, name: bytes, number: int, known: Collection[int]) -> None:
+    assert number not in known, f"message {number} of producer {name!r} is stored twice"
+
+
+@invariant
+def one_consumer_is_active(about: About, active: Any, given: Any) -> None:
+    assert given == active, f"{given} is given messages, and {active} is the single active consumer"
+
+
+@invariant
+def dead_letters_leave_when_they_have_arrived(about: About, body: bytes, is_there: bool) -> None:
+    assert is_there, f"dead letter {body[:40]!r} is given up by its source, and its target does not have it"
+
+
+@invariant
+def only_what_was_acknowledged_is_gone(about: About, body: bytes, was_said: bool) -> None:
+    assert was_said, f"message {body[:40]!r} is settled, and no client has acknowledged it"
+
+
+# What each member makes of it
+
+
+@invariant
+def results_are_the_twins(about: About, index: int, found: Sequence[Any], known: Sequence[Any]) -> None:
+    assert list(found) == list(known), f"entry {index} has results {list(found)}; its twin says {list(known)}"
+
+
+@invariant
+def effects_are_the_twins(about: About, index: int, found: Sequence[Any], known: Sequence[Any]) -> None:
+    assert list(found) == list(known), f"entry {index} has effects {list(found)}; its twin says {list(known)}"
+
+
+@invariant
+def figures_are_the_twins(about: About, index: int, found: tuple[int, ...], known: tuple[int, ...]) -> None:
+    """Ready, checked out, delayed, dead; and who is active."""
+    assert found == known, f"after entry {index} there are {found}; its twin says {known}"
+
+
+# What clients are told
+
+
+@invariant
+def confirmed_is_committed(about: About, body: bytes, queues: Sequence[str]) -> None:
+    assert not queues, f"{body[:40]!r} is confirmed, and not committed in {list(queues)}"
+
+
+@invariant
+def refused_is_not_stored(about: About, body: bytes, is_stored: bool) -> None:
+    assert not is_stored, f"{body[:40]!r} is refused, and was stored"
+
+
+@invariant
+def delivered_is_checked_out(about: About, who: str, body: bytes, is_held: bool) -> None:
+    """As far as the member knows that reads it."""
+    assert is_held, f"{who} is given {body[:40]!r}, which is not checked out to it"
+
+
+@invariant
+def delivered_is_what_was_published(about: About, who: str, body: bytes, known: bytes) -> None:
+    assert body == known, f"{who} is given {body[:40]!r} as what was published as {known[:40]!r}"
+
+
+@invariant
+def delivered_once_to_a_consumer(about: About, who: str, number: int, last: int) -> None:
+    """Message ids of a consumer ascend: nothing is given to it twice unless it came back between."""
+    assert number > last, f"{who} is given its message {number} after {last}"
+
+
+@invariant
+def redeliveries_say_so(about: About, who: str, found: tuple[bool, int, int], known: tuple[bool, int, int]) -> None:
+    """The flag, x-delivery-count, x-acquired-count."""
+    assert found == known, f"{who} is told {found} of a delivery that is {known}"
+
+
+@invariant
+def prefetch_is_kept(about: About, who: str, outstanding: int, prefetch: int) -> None:
+    assert outstanding <= prefetch, f"{who} holds {outstanding} messages, and takes {prefetch}"
+
+
+@invariant
+def purges_are_counted(about: About, told: int, purged: Collection[int]) -> None:
+    assert told in purged, f"{told} messages were purged, it is said; by the log {sorted(purged)}"
+
+
+# The catalog
+
+
+@invariant
+def catalog_is_linearizable(about: About, what: str, index: int, floor: int) -> None:
+    """Whoever asks after somebody was answered is answered by a later entry."""
+    assert index > floor, f"{what} is entry {index}, and began after one was answered that is entry {floor}"
+
+
+@invariant
+def catalog_answers_are_the_logs(about: About, what: str, found: str, known: str) -> None:
+    assert found == known, f"{what} is answered {found!r}; by the log it is {known!r}"
+
+
+# In the end
+
+
+@invariant
+def everybody_is_answered(about: About, waiting: Sequence[str]) -> None:
+    assert not waiting, f"nobody answers {list(waiting)}"
+
+
+@invariant
+def queues_drain(about: About, left: int) -> None:
+    assert not left, f"{left} messages do not come out"
+
+
+@invariant
+def histories_are_right(about: About, wrong: Sequence[str]) -> None:
+    assert not wrong, "; ".join(wrong)

@@ -1,0 +1,41 @@
+"""Clusters of brokers as a layer of the simulator."""
+
+from __future__ import annotations
+
+from tests.sim.brokers.invariants import BROKER_INVARIANTS
+from tests.sim.brokers.plan import BROKER_KINDS, BrokerShape, draw
+from tests.sim.brokers.world import BrokerWorld
+from tests.sim.invariants import INVARIANTS
+from tests.sim.layers import Layer
+
+RARE_PATHS = (
+    "snapshot installed",
+    "conflict truncation",
+    "learner promotion",
+    "damaged member replaced",
+    "member found damaged",
+    "removed member deletes its log",
+    "transfer",
+    "crash within a call of the disk",
+    "crash within a start",
+    "node left dead",
+    "node joined",
+    "disk replaced",
+    "publisher sends again",
+    "message refused",
+    "consumer cancelled by its node",
+    "member added",
+    "member removed",
+)
+ENGINE_ONLY = ("read_asked_a_majority",)  # brokers ask for no reads but a catalog that is fetched
+
+LAYER = Layer(
+    name="brokers",
+    world=BrokerWorld,
+    draw=draw,
+    shape=BrokerShape,
+    kinds=BROKER_KINDS,
+    invariants=[name for name in (*INVARIANTS, *BROKER_INVARIANTS) if name not in ENGINE_ONLY],
+    rare_paths=RARE_PATHS,
+    big=500,
+)

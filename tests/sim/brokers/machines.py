@@ -1,0 +1,170 @@
+"""What the machines of a broker are compared with: queues with their ledgers, catalogs with the catalog that the log gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from broker.catalog import Catalog
+from broker.catalog_commands import encode_record
+from node.catalog_state import decode_state
+from node.catalog_store import Position, encode_head, key_of
+from node.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
+from quorum.commands import Result
+from quorum.effects import Effect
+from quorum.machine import QueueMachine
+from quorum.member import Member
+from raft.machine import Machine, ReadEntry
+from raft.messages import Entry
+from storage.disk import Buffer
+from tests.sim.brokers import invariants
+from tests.sim.brokers.ledger import Ledger
+from tests.unit.quorum.dumb_queue import events
+
+if TYPE_CHECKING:
+    from tests.sim.brokers.process import BrokerProcess
+
+
+def watched_machine(process: BrokerProcess, group: int, machine: Machine) -> Machine:
+    if isinstance(machine, Member):
+        ledger = process.site.world.watch.book(group).reference
+        assert isinstance(ledger, Ledger), f"group {group} is compared with {ledger}"
+        machine.machine = ComparedMachine(ledger)
+        return WatchedMember(process, group, machine)
+    assert isinstance(machine, CatalogMachine), f"group {group} has {machine}"
+    return WatchedCatalog(process, group, machine)
+
+
+class ComparedMachine(QueueMachine):
+    """Compares what each entry results in with what the twin says."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[list[Result]]:
+        results = super().apply(entries)
+        for entry, result in zip(entries, results, strict=True):
+            invariants.results_are_the_twins(self._ledger.about, entry.index, result, self._ledger.results[entry.index])
+        return results
+
+    def take_effects(self) -> list[Effect]:
+        effects = super().take_effects()
+        ledger, index = self._ledger, self.state.applied
+        invariants.effects_are_the_twins(ledger.about, index, events(effects), ledger.events[index])
+        figures = self.figures()
+        found = (figures.ready, figures.unacknowledged, figures.delayed, figures.dead, self._active())
+        invariants.figures_are_the_twins(ledger.about, index, found, ledger.figures[index])
+        return effects
+
+    def _active(self) -> Any:
+        active = self.state.consumers.active
+        return active.key if active is not None and self.state.rules.single_active else None
+
+
+class Watched:
+    """A machine whose member is looked at before it applies something, so that everybody knows what is committed."""
+
+    def __init__(self, process: BrokerProcess, group: int, inner: Any) -> None:
+        self.inner = inner
+        self._process = process
+        self._group = group
+
+    @property
+    def version(self) -> int:
+        return int(self.inner.version)
+
+    @version.setter
+    def version(self, version: int) -> None:
+        self.inner.version = version
+
+    def snapshot(self) -> Sequence[Buffer]:
+        state: Sequence[Buffer] = self.inner.snapshot()
+        return state
+
+    def restore(self, state: bytes, version: int) -> None:
+        self.inner.restore(state, version)
+
+    def live_entries(self) -> Iterable[int] | None:
+        live: Iterable[int] | None = self.inner.live_entries()
+        return live
+
+
+class WatchedMember(Watched):
+    """Of a queue."""
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
+        watch = self._process.site.world.watch
+        watch.look_at(self._process, self._group)
+        results: Sequence[Any] = self.inner.apply(entries)
+        watch.applied(self._process, self._group, entries, self.inner.machine.state_digest())
+        return results
+
+
+class WatchedCatalog(Watched):
+    """Of the metadata group."""
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
+        watch = self._process.site.world.watch
+        watch.look_at(self._process, self._group)
+        results: Sequence[Any] = self.inner.apply(entries)
+        if self.inner.position.applied == entries[-1].index:  # else it stands on later ones, from its store
+            watch.applied(self._process, self._group, entries, digest_of(self.inner.catalog, self.inner.position))
+        return results
+
+
+def digest_of(catalog: Catalog, position: Position) -> str:
+    """The order of records is nobody's business."""
+    return _digest(encode_head(_in_order(position), catalog.head), catalog.records())
+
+
+def _in_order(position: Position) -> Position:
+    return Position(0, dict(sorted(position.sessions.items())))
+
+
+def _digest(head: bytes, records: Iterable[Any]) -> str:
+    digest = hashlib.blake2b(head, digest_size=16)
+    for row in sorted(key_of(record) + encode_record(record) for record in records):
+        digest.update(row)
+    return digest.hexdigest()
+
+
+class CatalogReference(Watcher):
+    """What the log of the metadata group gives. Fulfils tests.sim.references.Reference. It is told `outcomes`, too."""
+
+    def __init__(self, followers: Sequence[Any] = ()) -> None:
+        self.machine = CatalogMachine(Catalog(), Position(), self)
+        self.outcomes: dict[
+            tuple[int, int, int], tuple[int, Outcome]
+        ] = {}  # by who submitted it: entry, and what became of it
+        self._followers = followers
+
+    def applied(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            origin = outcome.origin
+            if outcome.verdict is Verdict.DONE:
+                self.outcomes[origin.node, origin.incarnation, origin.number] = (self.machine.position.applied, outcome)
+                for follow in self._followers:
+                    follow(outcome)
+
+    def apply(self, entry: Entry) -> str | None:
+        self.machine.apply([entry])
+        return self.digest()
+
+    def digest(self) -> str | None:
+        return digest_of(self.machine.catalog, self.machine.position)
+
+    def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
+        return self._of_state(b"".join(map(bytes, state)))
+
+    def _of_state(self, state: bytes) -> str:
+        position, head, records = decode_state(state)
+        return _digest(encode_head(_in_order(position), head), records)
+
+    def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:
+        machine = CatalogMachine(Catalog(), Position())
+        if snapshot is not None:
+            machine.restore(*snapshot)
+        machine.apply(entries)
+        return digest_of(machine.catalog, machine.position)

@@ -1,0 +1,115 @@
+"""Operators: whoever declares, deletes, binds and sets policies, on any node, and whether the answers make sense together.
+
+The order of the metadata group's log is the witness: an answer must be what the log gives at its entry, and who asks after
+somebody was answered must be answered by a later entry.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker.broker import ignore
+from broker.catalog_commands import Command
+from broker.errors import BrokerError
+from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
+from tests.sim.brokers import invariants
+from tests.sim.brokers.channel import WAY_S
+from tests.sim.plan import Ask
+
+if TYPE_CHECKING:
+    from tests.sim.brokers.process import BrokerProcess, BrokerSite
+    from tests.sim.brokers.world import BrokerWorld
+
+EXCHANGES = ("x1", "x2")
+KINDS = ("direct", "fanout", "topic")
+DEFINITIONS: tuple[dict[str, Any], ...] = (
+    {"delivery-limit": 5},
+    {"delivery-limit": 9},
+    {"max-length": 1000},
+    {"message-ttl": 3_600_000},
+    {"consumer-timeout": 60_000},
+)
+
+
+class Operator:
+    """One at a time, whoever it is."""
+
+    def __init__(self, world: BrokerWorld) -> None:
+        self.world = world
+        self.answered = 0
+        self.unknown = 0
+        self._random = Random(f"{world.plan.seed} operator")
+        self._newest = 0  # entry of the metadata log that anybody was answered from
+        self._made = 0
+
+    def ask(self, ask: Ask) -> None:
+        site = self.world.a_node(self._random)
+        if site is not None:
+            command = self._command(ask.kind)
+            floor = self._newest
+            self.world.loop.call_later(WAY_S, site.run, site.life, self._submit, (site, command, floor))
+
+    def _command(self, kind: str) -> Command:
+        random = self._random
+        exchange = random.choice(EXCHANGES)
+        self._made += 1
+        match kind:
+            case "exchange" if random.random() < 0.6:
+                return commands.DeclareExchange(ExchangeRecord("/", exchange, random.choice(KINDS)))
+            case "exchange":
+                return commands.DeleteExchange("/", exchange)
+            case "bind":
+                queue = random.choice(self.world.queue_names)
+                record = BindingRecord("/", exchange, queue, "queue", f"k{random.randint(1, 3)}")
+                return commands.Bind(record) if random.random() < 0.7 else commands.Unbind(record)
+            case _:
+                name = random.choice(("one", "other"))
+                if random.random() < 0.3:
+                    return commands.DeletePolicy("/", name)
+                definition = dict(random.choice(DEFINITIONS))
+                record_of = PolicyRecord("/", name, "^plain", "queues", random.randint(0, 2), definition)
+                return commands.PutPolicy(record_of)
+
+    def _submit(self, site: BrokerSite, command: Command, floor: int) -> None:
+        process = site.process
+        assert process is not None, f"node {site.number} is down"
+        pending = process.broker.submit(command, site.clock.wall_ms())
+        what = type(command).__name__
+        pending.then(
+            lambda _: self._told(process, what, floor, ""), lambda error: self._told(process, what, floor, error.text)
+        )
+
+    def _told(self, process: BrokerProcess, what: str, floor: int, error: str) -> None:
+        origin = process.metadata.telling
+        if origin is None:  # nobody knows what became of it, or nothing did
+            self.unknown += 1
+            self.world.watch.count("operator told nothing")
+            return
+        self.answered += 1
+        index, outcome = self.world.catalog.outcomes[origin]
+        about = self.world.about_catalog
+        known = outcome.error.text if outcome.error is not None else ""
+        invariants.catalog_answers_are_the_logs(about, what, error, known)
+        invariants.catalog_is_linearizable(about, what, index, floor)
+        self._newest = max(self._newest, index)
+
+    # What faults ask for
+
+    def change_members(self, process: BrokerProcess, queue: Any, node: int, *, grows: bool) -> None:
+        administration = process.quorum.administration
+        change = administration.add_member if grows else administration.remove_member
+        change(queue, node).then(
+            lambda _: self.world.watch.count(f"member {'added' if grows else 'removed'}"),
+            lambda error: self.world.watch.count(f"members not changed: {told(error)}"),
+        )
+
+    def remove_node(self, process: BrokerProcess, name: str) -> None:
+        process.metadata.submit(commands.RemoveNode(name)).then(
+            lambda _: self.world.watch.count("node forgotten"), ignore
+        )
+
+
+def told(error: BrokerError) -> str:
+    return type(error).__name__

@@ -1,0 +1,160 @@
+"""What a seed stands for in a cluster of brokers: the shape and all limits, the queues, the faults, what clients ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from tests.sim.plan import FAULTS_BEFORE_END_S, RECIPES, SECONDS, Ask, Fault, Plan, Recipe, Shape
+
+QUORUM = {"x-queue-type": "quorum", "x-consumer-disconnected-timeout": 3000}
+DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+AT_LEAST_ONCE = {**DEAD, "x-overflow": "reject-publish", "x-dead-letter-strategy": "at-least-once"}
+PROFILES: dict[str, dict[str, Any]] = {
+    "plain": {"x-delivery-limit": -1},
+    "limited": {**DEAD, "x-delivery-limit": 2},
+    "careful": {**AT_LEAST_ONCE, "x-delivery-limit": 1},
+    "short": {"x-max-length": 5, "x-delivery-limit": -1},
+    "full": {"x-max-length": 5, "x-overflow": "reject-publish"},
+    "fleeting": {"x-message-ttl": 700},
+    "mourned": {**AT_LEAST_ONCE, "x-message-ttl": 700},
+    "single": {"x-single-active-consumer": True, "x-delivery-limit": -1},
+    "late": {"x-consumer-timeout": 1500, "x-delivery-limit": -1},
+    "again": {"x-delayed-retry-type": "all", "x-delayed-retry-min": 300, "x-delayed-retry-max": 900},
+    "orderly": {"x-requeue-order": "in-place", "x-delivery-limit": -1},
+}
+TARGET = "dead"
+
+
+@dataclass(frozen=True)
+class BrokerShape(Shape):
+    """The cluster, its queues (names of PROFILES, joined by +), and how clients are."""
+
+    queues: str = "plain"
+    publishers: int = 2
+    takers: int = 3
+    no_ack: int = 0  # whether some consumers acknowledge nothing
+    priorities: int = 0
+    expiring: float = 0.0  # share of messages that have a time to live of their own
+    silence_s: float = 4.0  # until a link on which nothing is heard is ended
+    classic_embed_below: int = 64
+    classic_sequences_per_segment: int = 16
+
+    @property
+    def queue_names(self) -> list[str]:
+        return self.queues.split("+")
+
+
+OWN_RECIPES: tuple[Recipe, ...] = (
+    # clients
+    Recipe("connection dies", weight=2.0),
+    Recipe("publisher moves", weight=2.0),
+    Recipe("consumer stalls", (0.5, 6), weight=1.5),
+    # operators
+    Recipe("drain", (1, 6)),
+    Recipe("grow queue", weight=1.5, leader=0.0),
+    Recipe("shrink queue", weight=1.5),
+    Recipe("forget node", (0.5, 4), leader=0.2),
+    Recipe("policy", weight=1.5),
+)
+NOT_OURS = ("add member", "add learner", "promote", "remove member")
+BROKER_RECIPES = (*(recipe for recipe in RECIPES if recipe.kind not in NOT_OURS), *OWN_RECIPES)
+BROKER_KINDS = tuple(recipe.kind for recipe in BROKER_RECIPES)
+
+
+def draw(seed: int, seconds: float = SECONDS) -> Plan:
+    """The world of a seed."""
+    random = Random(f"brokers of {seed}")
+    shape = replace(_draw_shape(random), seconds=seconds)
+    return Plan(seed, shape, tuple(_draw_faults(random, shape)), tuple(_draw_asks(random, shape)), "brokers")
+
+
+def _draw_shape(random: Random) -> BrokerShape:
+    voters = random.choices((1, 3, 5), (8, 72, 20))[0]
+    election_min_s = random.choice((0.1, 0.15, 0.3))
+    names = random.sample(list(PROFILES), random.choice((1, 2, 3)))
+    shape = BrokerShape(
+        voters=voters,
+        spare=0,
+        groups=0,
+        frail=random.randint(0, (voters - 1) // 2),
+        queues="+".join(names),
+        publishers=random.randint(1, 3),
+        takers=random.randint(2, 4),
+        no_ack=random.choice((0, 0, 1)),
+        priorities=random.choice((0, 0, 1)),
+        expiring=random.choice((0.0, 0.0, 0.2)),
+        silence_s=random.choice((1.0, 3.0, 8.0)),
+        net_delay_s=random.choice((0.0003, 0.001, 0.005)),
+        fsync_s=random.choice((0.0, 0.001, 0.004)),
+        job_s=random.choice((0.0, 0.005, 0.05)),
+        tick_s=random.choice((0.1, 0.2)),
+        ping_interval_s=random.choice((0.3, 0.5)),
+        pings_missed=random.choice((2, 3, 4)),
+        election_min_s=election_min_s,
+        election_max_s=election_min_s * random.choice((2, 4)),
+        resend_s=random.choice((0.2, 0.5)),
+        all_must_heal=random.choice((0, 1)),
+    )
+    return replace(shape, **_draw_limits(random))
+
+
+def _draw_limits(random: Random) -> dict[str, Any]:
+    return {
+        "file_bytes_max": random.choice((1 << 12, 1 << 13, 1 << 14, 1 << 16)),
+        "segment_entries_max": random.choice((8, 16, 64)),
+        "log_files_kept": random.choice((0, 0, 1, 2)),
+        "entries_kept": random.choice((0, 2, 10, 30)),
+        "memory_bytes_max": random.choice((200, 1000, 10_000)),
+        "open_segments_max": random.choice((1, 2, 8)),
+        "small_segments_max": random.choice((1, 3, 8)),
+        "compaction_interval_ms": random.choice((500, 3000)),
+        "snapshot_entries_max": random.choice((10, 20, 50, 200)),
+        "append_bytes_max": random.choice((400, 2000, 20_000)),
+        "window_bytes_max": random.choice((2000, 20_000)),
+        "window_messages_max": random.choice((2, 8)),
+        "catch_up_bytes_max": random.choice((400, 2000)),
+        "catch_up_messages_max": random.choice((1, 4)),
+        "commit_news_s": random.choice((0.0, 0.01)),
+        "uncommitted_bytes_max": random.choice((4000, 50_000)),
+        "apply_bytes_max": random.choice((500, 5000)),
+        "snapshot_chunk_bytes": random.choice((200, 1000)),
+        "snapshot_window_chunks": random.choice((1, 2, 4)),
+        "promote_lag_entries": random.choice((0, 2, 10)),
+    }
+
+
+def _draw_faults(random: Random, shape: BrokerShape) -> Iterator[Fault]:
+    share = random.choice((0.1, 0.2, 0.35, 0.6))
+    recipes = [recipe for recipe in BROKER_RECIPES if random.random() < share and (shape.frail or not recipe.frail)]
+    weights = [recipe.weight for recipe in recipes]
+    gap_s = random.choice((0.5, 1.0, 1.0, 2.0))
+    at = 1.0 + random.random()
+    while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
+        recipe = random.choices(recipes, weights)[0]
+        most = shape.frail if recipe.frail else shape.nodes
+        node = 0 if not recipe.frail and random.random() < recipe.leader else random.randint(1, most)
+        other = random.randint(1, shape.nodes)
+        span, value = random.uniform(*recipe.span), random.uniform(*recipe.value)
+        yield Fault(round(at, 3), recipe.kind, node, other, round(span, 3), round(value, 3))
+        at += random.expovariate(1 / gap_s)
+
+
+ASKS = ("publish", "burst", "consume", "get", "leave", "purge", "exchange", "bind")
+CHANCES = (50, 4, 14, 8, 5, 0.4, 3, 3)
+
+
+def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
+    """A client is a publisher, a taker or the operator, by what is asked for."""
+    gap_s = random.choice((0.05, 0.1, 0.2))
+    for taker in range(1, shape.takers + 1):
+        yield Ask(0.1, taker, 0, "consume", random.choice(shape.queue_names), 0)
+    at = 0.2
+    while at < shape.seconds - 4:
+        kind = random.choices(ASKS, CHANCES)[0]
+        most = shape.publishers if kind in ("publish", "burst") else shape.takers
+        key = random.choice(shape.queue_names)
+        yield Ask(round(at, 3), random.randint(1, most), 0, kind, key, random.choice((20, 40, 200)))
+        at += random.expovariate(1 / gap_s)

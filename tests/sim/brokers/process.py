@@ -1,0 +1,547 @@
+"""One life of a whole broker: what node/assemble.py puts together, over simulated ports.
+
+Left out is what needs sockets and asyncio: fronts, links, discovery, and node/cluster.py. What the last one does now and then
+is done here in the same way: the metadata group's members follow the catalog, a drained node hands over what it leads, a node
+that was removed ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from broker.broker import Broker, ignore
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import (
+    AddNode,
+    Command,
+    NodeStarted,
+    PutNode,
+    PutUser,
+    RemoveNode,
+    SetClusterId,
+    SetQueueMembers,
+)
+from broker.pending import Pending
+from broker.records import NodeRecord, QueueRecord
+from classic.driver import ClassicQueues
+from classic.shelf import ClassicLimits
+from node.catalog_store import CatalogDamaged
+from node.cluster_metadata import ClusterMetadata
+from node.identity import DISK, KnownNode, NodeIdentity
+from node.metadata_group import METADATA_GROUP, MetadataGroup
+from node.metadata_member import MetadataMember
+from node.metadata_members import wanted_change
+from node.peer_calls import CallEars, PeerCalls
+from node.queue_places import PlacingMetadata, QueuePlaces
+from node.queue_types import classic_anywhere
+from quorum.bodies import EntryCache
+from quorum.commands import SessionKey
+from quorum.driver import QuorumQueues
+from raft.driver import Driver, GroupStore, SnapshotRules
+from raft.errors import Damaged, RaftError
+from raft.group_records import Identity
+from raft.machine import Machine
+from raft.messages import MemberId, node_of
+from raft.node_log import RaftStore
+from raft.settings import Settings
+from raft.wal_log_store import WalLogStore
+from storage.errors import Corrupt
+from storage.wal_file_reader import Chunk
+from storage.wal_replay import Replay
+from tests.sim.brokers.catalog_file import CatalogFile
+from tests.sim.brokers.machines import watched_machine
+from tests.sim.clock import Timer
+from tests.sim.disk import SimDisk
+from tests.sim.process import NodeLoop, Process, Site, SlowWork, WatchedGroups, WatchedStore
+
+if TYPE_CHECKING:
+    from tests.sim.brokers.world import BrokerWorld
+
+LOGGER = logging.getLogger("sim.brokers")
+CLUSTER_TICK_S = 0.25  # node/cluster.py, TICK_S
+ENTER_S = 5.0  # node/assemble.py
+HAND_OVER_TICKS = 8  # of these until a drained node looks again what it leads: GO_AROUND_S
+
+
+class BrokerLoop(NodeLoop):
+    """What quorum queues need besides."""
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return self.call_at(self._site.clock.monotonic() + delay, callback, *args)
+
+
+class BrokerGroups(WatchedGroups):
+    """Watches what others add."""
+
+    def add(
+        self,
+        group: int,
+        me: MemberId,
+        store: GroupStore,
+        machine: Machine,
+        settings: Settings,
+        rules: SnapshotRules | None = None,
+    ) -> Driver:
+        process = self.process
+        assert isinstance(store, WalLogStore), f"group {group} is stored in {store}"
+        shape = process.site.world.shape
+        settings = replace(shape.settings(), eagerness=settings.eagerness, commit_news_s=settings.commit_news_s)
+        watched = watched_machine(process, group, machine)
+        rules = SnapshotRules(shape.snapshot_entries_max, shape.snapshot_bytes_max)
+        return super().add(group, me, WatchedStore(process, store), watched, settings, rules)
+
+
+class BrokerStore(RaftStore):
+    """Tells the watch which members come and go."""
+
+    process: BrokerProcess
+
+    def create_group(self, identity: Identity) -> int:
+        ticket = super().create_group(identity)
+        self.process.site.world.watch.created(self.process, identity.group, identity.member, identity.membership)
+        return ticket
+
+    def remove_group(self, group: int) -> int:
+        ticket = super().remove_group(group)
+        self.process.site.world.watch.removed(self.process, group, ticket)
+        return ticket
+
+
+class Wire:
+    """The links of one process. Fulfils node.peer_calls.Wire."""
+
+    ears: CallEars
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self._process = process
+
+    def hear_calls(self, ears: CallEars) -> None:
+        self.ears = ears
+
+    def send_call(self, node: int, letter: bytes) -> None:
+        site = self._process.site
+        site.world.network.send_call(site.number, node, letter)
+
+    def calls_waiting(self, node: int) -> int:
+        site = self._process.site
+        return site.world.network.calls_waiting(site.number, node)
+
+
+class SimMetadata(ClusterMetadata):
+    """Says which entry of the log the answer comes of that is told at the moment."""
+
+    telling: tuple[int, int, int] | None = None  # node, incarnation, number
+
+    def _tell(self, outcome: Any, mine: bool) -> None:
+        origin = outcome.origin
+        self.telling = (origin.node, origin.incarnation, origin.number)
+        try:
+            super()._tell(outcome, mine)
+        finally:
+            self.telling = None
+
+
+class NoPasswords:
+    """Nobody logs in by a password here. Fulfils broker.broker.Authenticator."""
+
+    def verify(self, user: Any, password: bytes) -> Pending[bool]:
+        return Pending.of(True)
+
+
+class BrokerProcess(Process):
+    """See the module."""
+
+    site: BrokerSite
+    groups_type = BrokerGroups
+
+    # What is there before the log is read
+
+    def prepare(self) -> None:
+        site = self.site
+        self.loop: BrokerLoop = BrokerLoop(site)
+        self.identity = NodeIdentity.begin(site.disk, site.name, DISK, site.rising_wall_ms(), site.random.randbytes)
+        if self.identity.blank:
+            raise Corrupt("node.facts", 0, 0, "this node has forgotten which cluster it belongs to")
+        self.place = self.identity.place
+        self._work = SlowWork(self.loop, site.job_delay_s)
+        try:
+            self.metadata = SimMetadata(Catalog(), CatalogFile(site.disk), self._work)  # type: ignore[arg-type]
+        except CatalogDamaged as error:
+            raise Corrupt("catalog", 0, 0, str(error)) from error
+        self.metadata.on_failed = self._fail
+
+    def new_store(self, work: SlowWork) -> RaftStore:
+        site = self.site
+        store = BrokerStore(site.disk, site.world.shape.store_limits(), work, site.new_replica, self.found.append)
+        store.process = self
+        return store
+
+    def recover(self, chunks: Iterable[Chunk]) -> None:
+        shape = self.site.world.shape
+        limits = ClassicLimits(
+            embed_below=shape.classic_embed_below,
+            sequences_per_segment=shape.classic_sequences_per_segment,
+            store_file_bytes_max=shape.file_bytes_max,
+            runs_max=8,
+            ram_count_max=16,
+            log_files_kept=shape.log_files_kept,
+            loaded_runs_max=8,
+            compaction_interval_ms=shape.compaction_interval_ms,
+        )
+        self.classic = ClassicQueues(self.site.disk, limits, SlowWork(self.loop, self.site.job_delay_s))
+        mine = [record for record in self._records() if record.kind == "classic" and record.home == self.site.name]
+        self.classic.recover(chunks, mine)
+
+    def recovered(self, replay: Replay) -> None:
+        if replay.damage or self.store.renumbered:
+            self.identity.renew_disk(self.site.rising_wall_ms())
+        self.place = self.identity.place
+
+    def join_log(self) -> None:
+        raft_share, self._classic_share = self.users.join("raft"), self.users.join("classic")
+        self.store.attach(self.log, raft_share)
+
+    @property
+    def number(self) -> int:
+        return self.place.number
+
+    @property
+    def incarnation(self) -> int:
+        return self.place.incarnation
+
+    # What stands on the groups
+
+    def begin(self) -> None:
+        site, place = self.site, self.place
+        now = self._wall_ms()
+        self.wire = Wire(self)
+        self.calls = PeerCalls(self.wire, self.loop, LOGGER)
+        self.member = MetadataMember(place, self.store, self.metadata.machine)
+        group = MetadataGroup(self.groups, self._disk_nodes)
+        self.metadata.attach(place.number, place.incarnation, group, self.calls, site.clock.monotonic)
+        self.member.begin()
+        self.member.take_part(self.groups)
+        places = QueuePlaces(place.number, self.metadata.catalog, self.metadata, self.groups.trusts)
+        self._turn_asked = False
+        self._broker_timer: Timer | None = None
+        self.broker = Broker(
+            node=place.name,
+            catalog=self.metadata.catalog,
+            metadata=PlacingMetadata(self.metadata, places),
+            authenticator=NoPasswords(),
+            request_turn=self.request_turn,
+            tick_at=self._tick_broker_at,
+            random_bytes=site.random.randbytes,
+            owner_prefix=f"{place.number}.{place.incarnation}.",
+        )
+        self.classic.attach(self.broker, self.log, self._classic_share)
+        self.anywhere = classic_anywhere(place.name, self.classic, self.broker, self.calls, self.loop, self._wall_ms)
+        self.broker.add_kind(self.anywhere)
+        self.quorum = self._quorum_queues()
+        self.quorum.attach(self.broker)
+        self.broker.add_kind(self.quorum)
+        self.broker.recover(now)
+        self.classic.opened()
+        self._drained = False
+        self._changing = False
+        self._has_entered = False
+        self._began = site.clock.monotonic()
+        self._cluster_ticks = 0
+        self.metadata.subscribe(self._applied)
+        self._enter_cluster()
+        super().begin()
+        self._cluster_tick()
+
+    def _quorum_queues(self) -> QuorumQueues:
+        metadata, catalog, shape = self.metadata, self.metadata.catalog, self.site.world.shape
+
+        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool) -> None:
+            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed, anew)
+            metadata.submit(command).then(ignore, ignore)
+
+        def incarnation_of(number: int) -> int | None:
+            record = catalog.node_of_number(number)
+            return record.incarnation if record is not None else None
+
+        def applied(command: Command, result: Any) -> None:
+            if isinstance(command, SetQueueMembers) and result is not None:
+                quorum.members_changed(result)
+
+        quorum = QuorumQueues(
+            SessionKey(self.place.number, self.place.incarnation),
+            self.place.disk_id,
+            groups=self.groups,
+            store=self.store,
+            calls=self.calls,
+            loop=self.loop,
+            wall_ms=self._wall_ms,
+            new_replica=self.site.new_replica,
+            set_members=set_members,
+            incarnation_of=incarnation_of,
+            node_name=self.place.name,
+            on_damaged=self._repair_queue,
+            alone=lambda: self.member.alone,
+        )
+        quorum._cache = EntryCache(shape.memory_bytes_max)  # so that bodies are read from files all the time
+        metadata.subscribe(applied)
+        return quorum
+
+    def _enter_cluster(self) -> None:
+        metadata, place = self.metadata, self.place
+        catalog = metadata.catalog
+        if self.member.alone and not catalog.cluster_id:
+            record = NodeRecord(place.name, 0, place.disk_id, self.site.address, DISK, place.name)
+            for command in (*default_commands("hash"), AddNode(record), SetClusterId(place.cluster_id)):
+                metadata.insist(command).then(ignore, ignore)
+        metadata.insist(NodeStarted(place.name, place.disk_id, place.incarnation, {})).then(self._entered, ignore)
+
+    def _entered(self, _: Any) -> None:
+        self._has_entered = True
+
+    @property
+    def serves_clients(self) -> bool:
+        waited = self.site.clock.monotonic() - self._began > ENTER_S
+        return (self._has_entered or (waited and bool(self.metadata.catalog.vhosts))) and not self._drained
+
+    def _records(self) -> list[QueueRecord]:
+        catalog = self.metadata.catalog
+        return [record for vhost in catalog.vhosts for record in catalog.queues(vhost)]
+
+    def _disk_nodes(self) -> Sequence[int]:
+        return [record.number for record in self.metadata.catalog.nodes.values() if record.kind == DISK]
+
+    def _wall_ms(self) -> int:
+        return self.site.clock.wall_ms()
+
+    # Leaderships and damage
+
+    def leading_changed(self, driver: Driver) -> None:
+        if driver.group == METADATA_GROUP:
+            self.metadata.leading_changed()
+        else:
+            self.quorum.leading_changed(driver.group)
+
+    def member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        if driver.group == METADATA_GROUP:
+            self.excuse(damage)
+            self.member.damaged(damage)
+        else:
+            self.quorum.damaged(driver.group)
+            self._repair_queue(driver.group, damage)
+
+    def _repair_queue(self, group: int, damage: Damaged) -> None:
+        self.excuse(damage)
+        self.store.repair(group, damage, lambda _: self.quorum.lives_again(group))
+
+    # Turns and ticks
+
+    def request_turn(self) -> None:
+        if not self._turn_asked:
+            self._turn_asked = True
+            self.loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn_asked = False
+        self.broker.turn_ended(self._wall_ms())
+
+    def _tick_broker_at(self, when: int) -> None:
+        if self._broker_timer is not None:
+            self._broker_timer.cancel()
+        delay_s = max(0, when - self._wall_ms()) / 1000
+        self._broker_timer = self.loop.call_later(delay_s, self._tick_broker)
+
+    def _tick_broker(self) -> None:
+        self.broker.tick(self._wall_ms())
+        self.request_turn()
+
+    def tick(self, now: int) -> None:
+        self.broker.tick(now)
+        self.classic.tick(now)
+        self.anywhere.tick(now)
+        self.quorum.tick(now)
+        super().tick(now)
+        self.metadata.tick()
+        self.request_turn()
+
+    def close(self) -> None:
+        now = self._wall_ms()
+        self.anywhere.close(now)
+        self.log.delay_s = lambda: 0.0
+        self.classic.stop(now)
+        self.groups.close()
+        self.log.close()
+        self.store.close()
+        self.metadata.close()
+
+    # The cluster
+
+    def _applied(self, command: Command, result: Any) -> None:
+        if isinstance(command, AddNode | PutNode | RemoveNode | NodeStarted | PutUser):
+            self._follow()
+
+    def _follow(self) -> None:
+        """The nodes are those of the catalog, once that knows this one."""
+        catalog, me = self.metadata.catalog, self.place.number
+        known = [KnownNode(one.number, one.name, one.address, one.kind) for one in catalog.nodes.values()]
+        if any(one.number == me for one in known):
+            self.identity.know(known)
+        elif 0 < me < catalog.next_node_number and catalog.nodes:
+            self.site.removed = True
+
+    def _cluster_tick(self) -> None:
+        self._change_members()
+        self._cluster_ticks += 1
+        if self._cluster_ticks % HAND_OVER_TICKS == 0:
+            if self._drained:
+                self.hand_over()
+            self._announce()
+        self.loop.call_after(CLUSTER_TICK_S, self._cluster_tick)
+
+    def _change_members(self) -> None:
+        driver = self.metadata_driver()
+        if driver is None or not driver.leads or self._changing or not self.metadata.catalog.nodes:
+            return
+        status = driver.core.status()
+        if status.change_pending:
+            return
+        change = wanted_change(status.membership, self.metadata.catalog.nodes.values(), self.place.number)
+        if change is not None:
+            self._changing = True
+            self.groups.change(METADATA_GROUP, change, self._changed)
+
+    def _changed(self, results: Any, error: RaftError | None) -> None:
+        self._changing = False
+
+    def metadata_driver(self) -> Driver | None:
+        return next((one for one in self.groups.drivers() if one.group == METADATA_GROUP), None)
+
+    def _announce(self) -> None:
+        """A process that has just been started is drained no more."""
+        record = self.metadata.catalog.nodes.get(self.place.name)
+        if record is not None and record.number == self.place.number and record.draining != self._drained:
+            self.metadata.submit(PutNode(replace(record, draining=self._drained))).then(ignore, ignore)
+
+    def drain(self) -> None:
+        """As an operator does before a maintenance: others lead, and clients go elsewhere."""
+        self._drained = True
+        self._announce()
+        self.hand_over()
+        self.broker.send_clients_away("this node is drained")
+
+    def revive(self) -> None:
+        self._drained = False
+        self._announce()
+        self.broker.let_clients_in()
+
+    @property
+    def is_drained(self) -> bool:
+        return self._drained
+
+    def hand_over(self) -> None:
+        for driver in list(self.groups.drivers()):
+            heir = self._heir(driver) if driver.leads else 0
+            if heir:
+                try:
+                    driver.transfer(heir, self.site.clock.monotonic())
+                except RaftError:
+                    self.site.world.watch.count("transfer refused")
+
+    def _heir(self, driver: Driver) -> MemberId:
+        status = driver.core.status()
+        draining = [record.number for record in self.metadata.catalog.nodes.values() if record.draining]
+        fit = [
+            one
+            for one in status.followers
+            if one.member in status.membership.voters and not one.suspected and node_of(one.member) not in draining
+        ]
+        return max(fit, key=lambda one: one.match).member if fit else 0
+
+
+class BrokerSite(Site):
+    """Where the processes of one broker run."""
+
+    process: BrokerProcess | None
+    world: BrokerWorld
+
+    def __init__(self, world: BrokerWorld, number: int) -> None:
+        super().__init__(world, number)
+        self.name = f"n{number}"
+        self.address = f"n{number}:5681"
+        self.removed = False  # the catalog does not know it any more
+        self.is_joining = False
+        self._risen_ms = 0
+
+    def new_process(self) -> BrokerProcess:
+        return BrokerProcess(self)
+
+    def rising_wall_ms(self) -> int:
+        """The wall clock at a start. Whoever starts a node on another disk sees to it that its clock is not set back."""
+        self._risen_ms = max(self._risen_ms + 1000, self.clock.wall_ms())
+        return self._risen_ms
+
+    def found_cluster(self, cluster_id: str) -> None:
+        """It is a node alone from now on."""
+        identity = self._blank_identity()
+        identity.found(cluster_id)
+
+    def wish(self) -> NodeRecord:
+        """What a blank node asks others for, when it wants to belong to them."""
+        return NodeRecord(self.name, 0, self._blank_identity().disk_id, self.address, DISK, self.name)
+
+    def join_cluster(self, cluster_id: str, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
+        assert record.number == self.number, (
+            f"{self.name} is node {record.number} in the catalog, and {self.number} here"
+        )
+        known = [KnownNode(one.number, one.name, one.address, one.kind) for one in nodes]
+        self._blank_identity().join(cluster_id, record.number, known)
+
+    def _blank_identity(self) -> NodeIdentity:
+        return NodeIdentity.begin(self.disk, self.name, DISK, self.rising_wall_ms(), self.random.randbytes)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether its disk is a new one."""
+        return not self.disk.exists("node.facts") or self._blank_identity().blank
+
+    def replace_disk(self, disk: SimDisk) -> None:
+        self.disk = disk
+        self.equip()
+
+    @property
+    def serves_clients(self) -> bool:
+        """Once it has entered the cluster; or it knows the catalog, and has waited for the others long enough."""
+        process = self.process
+        return process is not None and not self.stopped and process.serves_clients
+
+    # Its events
+
+    def receive_call(self, sender: int, letter: bytes) -> None:
+        self.run(self.life, self._receive_call, (sender, letter))
+
+    def call_left(self, receiver: int) -> None:
+        self.run(self.life, self._call_left, (receiver,))
+
+    def _receive_call(self, sender: int, letter: bytes) -> None:
+        assert self.process is not None, f"node {self.number} is down"
+        self.world.trace.letter(letter)
+        if self.process.calls.connected(sender):
+            self.process.wire.ears.receive(sender, letter)
+
+    def _call_left(self, receiver: int) -> None:
+        assert self.process is not None, f"node {self.number} is down"
+        self.process.wire.ears.drained(receiver)
+
+    def _connected(self, node: int) -> None:
+        assert self.process is not None, f"node {self.number} is down"
+        self._disconnected(node)  # a new connection takes the place of the one before
+        super()._connected(node)
+        self.process.wire.ears.link_came(node)
+
+    def _disconnected(self, node: int) -> None:
+        assert self.process is not None, f"node {self.number} is down"
+        if self.process.calls.connected(node):
+            super()._disconnected(node)
+            self.process.wire.ears.link_went(node)

@@ -1,0 +1,460 @@
+"""A cluster of brokers in one thread, with its clients.
+
+A run: the first node founds the cluster, the others join it, queues are declared. Then clients and faults do what the plan
+says. In the end everything is healed, as in tests/sim/world.py; besides, every publisher must have its answers, and clients
+that take whatever comes must find each queue empty at last. What they saw is judged by tests/histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker.broker import ignore
+from broker.catalog_commands import AddNode
+from broker.consumer import Consumer
+from broker.errors import BrokerError
+from broker.queue_type import Slice
+from broker.records import NodeRecord, QueueRecord
+from broker.tables import decode_properties
+from node.metadata_group import METADATA_GROUP
+from node.metadata_machine import Outcome
+from quorum.driver import QUEUE_GROUPS
+from quorum.queue import QuorumQueue
+from raft.messages import node_of
+from storage.errors import Corrupt, StorageError
+from tests.histories.judge import judge
+from tests.histories.records import Drained, History, Record, Settled
+from tests.histories.rules import QueueRules, Rules
+from tests.sim.brokers import invariants
+from tests.sim.brokers.channel import WAY_S, Channel, Given
+from tests.sim.brokers.faults import BROKER_HAPPENINGS
+from tests.sim.brokers.invariants import About
+from tests.sim.brokers.ledger import Ledger
+from tests.sim.brokers.machines import CatalogReference
+from tests.sim.brokers.network import LOOK_S, LinkNetwork
+from tests.sim.brokers.operator import Operator
+from tests.sim.brokers.plan import PROFILES, QUORUM, TARGET, BrokerShape
+from tests.sim.brokers.process import BrokerProcess, BrokerSite
+from tests.sim.brokers.publisher import Publisher
+from tests.sim.brokers.taker import Taker
+from tests.sim.disk import SimDisk, no_faults
+from tests.sim.invariants import Violation
+from tests.sim.plan import Ask, Plan
+from tests.sim.process import Process, Site
+from tests.sim.references import Reference
+from tests.sim.world import CONVERGE_WITHIN_S, STEP_S, World
+
+if TYPE_CHECKING:
+    from raft.driver import Driver
+
+FORMED_WITHIN_S = 30.0
+JOIN_AGAIN_S = 0.3
+DRAINED_WITHIN_S = 40.0
+CLUSTER_ID = "5eed" * 8
+QUIET = frozenset(("_do", "_end_turn", "_look", "_receive_call", "_call_left", "_tick_broker"))
+UNTOUCHED_BY_CLOCKS = ("wall clock jump", "clock rate")
+
+
+class BrokerWorld(World):
+    """See the module."""
+
+    shape: BrokerShape
+    sites: dict[int, BrokerSite]  # type: ignore[assignment]  # all of one kind
+    network: LinkNetwork
+    happenings = BROKER_HAPPENINGS
+
+    def __init__(self, plan: Plan) -> None:
+        self.catalog = CatalogReference((self._declared,))
+        super().__init__(plan)
+        self.about_catalog = About("the catalog", self.watch.checked)
+        self.queue_names = [*self.shape.queue_names, TARGET]
+        self.channels: list[Channel] = []
+        self.ledgers: dict[str, Ledger] = {}  # by the queue's name
+        self.history: History = []
+        self.publishers = [Publisher(self, number) for number in range(1, self.shape.publishers + 1)]
+        self.takers = [Taker(self, number) for number in range(1, self.shape.takers + 1)]
+        self.drainers: list[Taker] = []
+        self.operator = Operator(self)
+        self._numbers = 0
+        self._last_given: dict[tuple[str, object], int] = {}
+        self._purged: list[str] = []
+        self._random = Random(f"{plan.seed} brokers")
+
+    # The layer
+
+    def reference_of(self, group: int) -> Reference:
+        if group == METADATA_GROUP:
+            return self.catalog
+        record = self._record_of(group)
+        about = About(f"queue {record.name}", self.watch.checked)
+        ledger = self.ledgers[record.name] = Ledger(about, self._has_arrived, self._acknowledged)
+        ledger.is_target = record.name == TARGET
+        return ledger
+
+    def _record_of(self, group: int) -> QueueRecord:
+        catalog = self.catalog.machine.catalog
+        return next(record for record in catalog.queues("/") if record.id == group - QUEUE_GROUPS)
+
+    def new_site(self, number: int) -> BrokerSite:
+        return BrokerSite(self, number)
+
+    def new_network(self, random: Random) -> LinkNetwork:
+        return LinkNetwork(self.loop, random, self.shape.net_delay_s, self.sites, self.shape.silence_s)  # type: ignore[arg-type]
+
+    def ask(self, ask: Ask) -> None:
+        match ask.kind:
+            case "publish" | "burst":
+                self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
+            case "exchange" | "bind" | "policy":
+                self.operator.ask(ask)
+            case _:
+                self.takers[(ask.client - 1) % len(self.takers)].ask(ask)
+
+    def process_begins(self, site: Site, process: Process) -> None:
+        assert isinstance(process, BrokerProcess), f"{process}"
+        process.begin()
+
+    def may_change_groups(self, callback: Any) -> bool:
+        """What clients and other brokers say waits for the next round of the groups."""
+        return getattr(callback, "__name__", "") not in QUIET
+
+    def is_excused(self, process: Process, error: Exception) -> bool:
+        return super().is_excused(process, error) or isinstance(error, StorageError)
+
+    # Forming
+
+    def form(self) -> None:
+        first = self.sites[1]
+        first.found_cluster(CLUSTER_ID)
+        self.start(first)
+        self.loop.call_later(LOOK_S, self._look_at_links)
+        for number in self.sites:
+            if number > 1:
+                self._until(f"node {number} joins", lambda: bool(self.catalog.machine.catalog.nodes))
+                self.start(self.sites[number])
+                self._until(f"node {number} serves", lambda number=number: self._is_voter(number))  # type: ignore[misc]
+        for name in self.queue_names:
+            arguments = {**QUORUM, **PROFILES.get(name, {})}
+            home = f"n{1 + self.random.randrange(len(self.sites))}"
+            first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
+        self._until("all know the queues", self._all_know_the_queues)
+
+    def _declare(self, command: commands.DeclareQueue) -> None:
+        process = self.sites[1].process
+        assert process is not None, "node 1 is down"
+        process.broker.submit(command, 0).then(ignore, raise_it)
+
+    def _until(self, what: str, holds: Any) -> None:
+        until = self.loop.time() + FORMED_WITHIN_S
+        while not holds():
+            assert self.loop.time() < until, f"{what}: not within {FORMED_WITHIN_S} s"
+            self.loop.run_for(0.05)
+
+    def _is_voter(self, number: int) -> bool:
+        found = self.leader(METADATA_GROUP)
+        return found is not None and number in map(node_of, found[1].core._s.membership.voters)
+
+    def _all_know_the_queues(self) -> bool:
+        for site in self.sites.values():
+            process = site.process
+            if process is None or any(process.broker.find_queue("/", name) is None for name in self.queue_names):
+                return False
+        return all(self.leader(group) is not None for group in self.watch.books)
+
+    def start(self, site: Site) -> None:
+        """A node with an empty disk asks to be taken in first, as long as nobody answers."""
+        assert isinstance(site, BrokerSite), f"{site}"
+        if site.process is not None or site.number in self.away or self.loop.time() < site.down_until:
+            return
+        faults, site.disk.faults = site.disk.faults, no_faults  # who installs a node tries until it is done
+        try:
+            is_blank = site.is_blank
+            if is_blank:
+                self._ask_to_join(site)
+        except Corrupt as error:
+            self._damaged(site, error)
+            return
+        finally:
+            site.disk.faults = faults
+        if not is_blank:
+            super().start(site)
+
+    def _ask_to_join(self, site: BrokerSite) -> None:
+        others = [one for one in self.sites.values() if one.process is not None and not one.stopped]
+        if others:
+            door = self.random.choice(others)
+            if not self.network.is_cut(site.number, door.number) and not self.network.is_cut(door.number, site.number):
+                wish, disk = site.wish(), site.disk
+                self.loop.call_later(WAY_S, door.run, door.life, self._take_in, (site, disk, door, wish))
+        if not site.is_joining:
+            site.is_joining = True
+            self.loop.call_later(JOIN_AGAIN_S, self._ask_again, site)
+
+    def _ask_again(self, site: BrokerSite) -> None:
+        site.is_joining = False
+        self.start(site)
+
+    def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: NodeRecord) -> None:
+        """Node `door` is asked to let a node in, as node/cluster.py does."""
+        process = door.process
+        assert process is not None, f"node {door.number} is down"
+
+        def joined(record: NodeRecord) -> None:
+            nodes = list(process.metadata.catalog.nodes.values())
+            self.loop.call_later(WAY_S, self._joined, site, disk, record, nodes)
+
+        process.metadata.submit(AddNode(wish)).then(joined, ignore)
+
+    def _joined(self, site: BrokerSite, disk: SimDisk, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
+        if site.disk is disk and site.process is None and site.is_blank:
+            site.disk.faults = no_faults
+            site.join_cluster(CLUSTER_ID, record, nodes)
+            site.disk.settle()
+            self.watch.count("node joined")
+        self.start(site)
+
+    def present(self) -> list[BrokerSite]:
+        """Nodes that are to be there."""
+        return [site for site in self.sites.values() if site.number not in self.away]
+
+    def forget(self, site: BrokerSite) -> None:
+        """Have somebody remove a node that died, and another one take its place once it is removed."""
+        catalog = self.catalog.machine.catalog
+        if site.name not in catalog.nodes:
+            self.watch.count("node forgotten")
+            number = catalog.next_node_number
+            if number not in self.sites:
+                self.sites[number] = self.new_site(number)
+                self.start(self.sites[number])
+            return
+        door = self.a_node(self.random)
+        if door is not None:
+            self.loop.call_later(WAY_S, door.run, door.life, self._remove, (door, site.name))
+        self.loop.call_later(JOIN_AGAIN_S, self.forget, site)
+
+    def _remove(self, door: BrokerSite, name: str) -> None:
+        assert door.process is not None, f"node {door.number} is down"
+        door.process.metadata.submit(commands.RemoveNode(name)).then(ignore, ignore)
+
+    def connect(self, site: Site) -> None:
+        """Links are made by `look`."""
+
+    def _look_at_links(self) -> None:
+        self.network.look()
+        self.loop.call_later(LOOK_S, self._look_at_links)
+
+    def process_ended(self, site: Site, process: Process, *, power: bool) -> None:
+        """Of a machine without power nobody hears that its connections are gone."""
+        self.watch.ended(site.number)
+        after_s = self.shape.silence_s if power else self.shape.net_delay_s
+        for other in self.sites.values():
+            if other is not site and self.network.is_connected(site.number, other.number):
+                self.network.forget(site.number, other.number)
+                self.loop.call_later(after_s, self._disconnect, other, other.life, site.number)
+        for channel in [one for one in self.channels if one.site is site]:
+            self.loop.call_later(0.0 if power else WAY_S, channel.lose, "its node is down")
+
+    def _disconnect(self, site: BrokerSite, life: int, node: int) -> None:
+        if site.life == life and not self.network.is_connected(site.number, node):
+            site.disconnected(node)
+
+    # What everybody is
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def next_name(self, of: str) -> str:
+        return f"{of}#{self.next_number()}"
+
+    def record(self, record: Record) -> None:
+        self.history.append(record)
+
+    def a_node(self, random: Random) -> BrokerSite | None:
+        """That lets clients in."""
+        fit = [site for site in self.sites.values() if site.serves_clients]
+        return random.choice(fit) if fit else None
+
+    def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue] | None:
+        """One of the queues, as some node that runs sees it."""
+        sites = [site for site in self.sites.values() if site.process is not None and not site.stopped]
+        if not sites:
+            return None
+        process = random.choice(sites).process
+        assert process is not None, "it has just been found to run"
+        found = process.broker.find_queue("/", random.choice(self.queue_names))
+        return (process, found.queue) if found is not None and isinstance(found.queue, QuorumQueue) else None
+
+    def main_leader(self) -> BrokerSite | None:
+        """Of one of the groups, by chance."""
+        found = self.leader(self.random.choice(self.living()))
+        return found[0] if found else None  # type: ignore[return-value]
+
+    def driver(self, site: Site, group: int) -> Driver | None:
+        return super().driver(site, group)
+
+    # What the log and the nodes tell
+
+    def _declared(self, outcome: Outcome) -> None:
+        """The catalog's log says so."""
+        if outcome.error is None and isinstance(outcome.command, commands.DeleteQueue) and outcome.result is not None:
+            book = self.watch.books.get(QUEUE_GROUPS + outcome.result.id)
+            if book is not None:
+                book.is_over = True
+
+    def _has_arrived(self, source: Ledger, body: bytes) -> bool:
+        return body in self.ledgers[TARGET].bodies
+
+    def _acknowledged(self, delivery: int) -> None:
+        """What a client said of it is committed."""
+        self.record(Settled(self.loop.time(), delivery))
+
+    def look_at_deliveries(self, process: BrokerProcess, consumer: Consumer, piece: Slice, found: list[Given]) -> None:
+        queue = piece.queue
+        if not isinstance(queue, QuorumQueue):
+            return
+        ledger, who = self.ledgers[queue.record.name], f"{consumer.tag} on node {process.number}"
+        about = ledger.about
+        for given in found:
+            if consumer.no_ack:
+                assert given.key is not None, f"{who} has no key"
+                ledger.asked.unwatched[given.key] = True
+            self._look_at_given(process, queue, ledger, who, given)
+            invariants.delivered_once_to_a_consumer(
+                about, who, given.message_id, self._last_given.get((queue.record.name, given.key), 0)
+            )
+            self._last_given[queue.record.name, given.key] = given.message_id
+        if consumer.prefetch and not consumer.no_ack:
+            invariants.prefetch_is_kept(about, who, consumer.outstanding, consumer.prefetch)
+
+    def _look_at_given(
+        self, process: BrokerProcess, queue: QuorumQueue, ledger: Ledger, who: str, given: Given
+    ) -> None:
+        assert given.key is not None, f"{who} has no key"
+        about, said = ledger.about, (given.key, given.message_id)
+        member = queue.member
+        applied = member.machine.state.applied if member is not None else None
+        is_held = ledger.holds_at(said, applied) if applied is not None else said in ledger.holds
+        invariants.delivered_is_checked_out(about, who, given.body, is_held)
+        hold = ledger.holds[said]
+        invariants.delivered_is_what_was_published(about, who, given.body, hold.known.body)
+        if not ledger.is_target:
+            found = (given.redelivered, given.failures, given.acquired)
+            invariants.redeliveries_say_so(about, who, found, (hold.acquired > 0, hold.failures, hold.acquired))
+
+    def asking_for(self, process: BrokerProcess, queue: str) -> None:
+        """A get that acknowledges nothing: its node does so for it, whoever hears the answer."""
+        self.ledgers[queue].asked.careless[process.number, process.incarnation] = True
+
+    def acknowledging(self, given: Given, delivery: int) -> None:
+        """A client says that it is done with it."""
+        assert given.key is not None, f"{given.queue} is no quorum queue"
+        self.ledgers[given.queue].asked.acknowledged[given.key, given.message_id] = delivery
+
+    def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
+        """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
+        ledger = self.ledgers[queue]
+        stored = body if body in ledger.bodies else ledger.numbered(producer.encode(), number) if number else None
+        invariants.confirmed_is_committed(ledger.about, body, [] if stored else [queue])
+        assert stored is not None, "it was found to be there"
+        return stored
+
+    def look_at_refusal(self, queue: str, body: bytes) -> None:
+        ledger = self.ledgers[queue]
+        self.watch.count("message refused")
+        invariants.refused_is_not_stored(ledger.about, body, body in ledger.bodies)
+
+    def purging(self, queue: str) -> None:
+        self._purged.append(queue)
+
+    def look_at_purge(self, queue: str, count: int) -> None:
+        invariants.purges_are_counted(self.ledgers[queue].about, count, self.ledgers[queue].purged)
+
+    def deaths_of(self, given: Given) -> list[tuple[str, str]]:
+        headers = decode_properties(given.props).get("headers") or {}
+        return [(death["queue"], death["reason"]) for death in headers.get("x-death", ())]
+
+    # The end
+
+    @property
+    def answered(self) -> int:
+        return sum(one.answered for one in self.publishers) + self.operator.answered
+
+    @property
+    def unknown(self) -> int:
+        return sum(one.unknown for one in self.publishers) + self.operator.unknown
+
+    def heal(self) -> None:
+        super().heal()
+        for site in self.sites.values():
+            process = site.process
+            if process is not None and process.is_drained:
+                site.run(site.life, process.revive, ())
+        for taker in self.takers:
+            taker.is_stalled = False
+
+    def unsettled(self) -> str:
+        for site in self.sites.values():
+            if site.number not in self.away and site.process is None:
+                return f"node {site.number} is down"
+        for client in (*self.publishers, *self.takers):
+            if client.waits_for:
+                return client.waits_for
+        return ""
+
+    def judge(self) -> None:
+        """Everybody is answered, queues run empty, and what clients saw makes sense."""
+        self._drain()
+        waiting = [client.waits_for for client in (*self.publishers, *self.takers) if client.waits_for]
+        invariants.everybody_is_answered(About("clients", self.watch.checked), waiting)
+        names = self.queue_names
+        wrong = judge(self.history, Rules(tuple(map(self._rules_of, names))))
+        invariants.histories_are_right(About("clients", self.watch.checked), wrong)
+
+    def _drain(self) -> None:
+        for taker in self.takers:
+            taker.go()
+        for number, name in enumerate(self.queue_names, len(self.takers) + 1):
+            drainer = Taker(self, number)
+            self.drainers.append(drainer)
+            drainer.drain(name)
+        until = self.loop.time() + DRAINED_WITHIN_S
+        while self.loop.time() < until and any(self._left_in(name) for name in self.queue_names):
+            self.loop.run_for(STEP_S)
+        for name in self.queue_names:
+            left = self._left_in(name)
+            invariants.queues_drain(self.ledgers[name].about, left)
+            self.record(Drained(self.loop.time(), name, "every node", left))
+
+    def _left_in(self, name: str) -> int:
+        twin = self.ledgers[name].twin
+        out = sum(len(client.out) for client in twin.clients.values())
+        return len(twin.ready) + len(twin.delayed) + len(twin.dead) + out
+
+    def _rules_of(self, name: str) -> QueueRules:
+        arguments = PROFILES.get(name, {})
+        if name == TARGET:
+            return QueueRules(name, may_hold_twice=True, keeps_order=False)
+        moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
+        ttl = arguments.get("x-message-ttl")
+        limit = arguments.get("x-delivery-limit", 20)
+        drops = "x-max-length" in arguments and "x-overflow" not in arguments
+        return QueueRules(
+            name,
+            fed_by=frozenset(f"{publisher.name}.{name}" for publisher in self.publishers),
+            dead_letters_to=TARGET if "x-dead-letter-exchange" in arguments else None,
+            at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
+            delivery_limit=None if limit < 0 else limit,
+            expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
+            keeps_confirmed=not drops and name not in self._purged,
+        )
+
+
+def raise_it(error: BrokerError) -> None:
+    raise Violation("cluster_forms", f"nothing can be declared: {error.text}")
+
+
+__all__ = ["CONVERGE_WITHIN_S", "BrokerWorld"]
