@@ -240,9 +240,16 @@ def check_exchange(vhost: str, name: str, arguments: Arguments) -> None:
     _check_exchange_name("alternate-exchange", "exchange", name, vhost, arguments)
 
 
+_OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+
+
 def check_consumer(vhost: str, queue: str, kind: str, arguments: Arguments) -> None:
-    """The arguments of a consumer of this queue. What a stream asks for (x-stream-offset) it checks itself."""
+    """The arguments of a consumer of this queue. What a stream is asked for (x-stream-offset) it checks itself."""
     check_size("queue", queue, vhost, arguments)
+    if kind != "stream":
+        for argument in _OF_STREAM_CONSUMERS:
+            if argument in arguments:
+                raise _not_for_kind(argument, queue, vhost, kind)
     if "x-priority" in arguments:
         _run(_any_integer, "x-priority", arguments["x-priority"], "queue", queue, vhost, arguments)
     if "x-consumer-timeout" in arguments:

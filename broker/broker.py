@@ -35,7 +35,7 @@ from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.publish import Publishing
-from broker.queue_type import DeathReason, Queue, QueueType
+from broker.queue_type import Arrival, DeathReason, Queue, QueueType
 from broker.records import QueueRecord, UserRecord
 from broker.reply_to import Replies
 from broker.session import Session, SessionSink
@@ -170,21 +170,21 @@ class Broker:
                         found.kind.publish((found.queue,), run, None, now)
 
     def dead_letter_confirmed(
-        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[bool], None]
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
     ) -> None:
         record = queue.record
         effective = self.catalog.effective(record)
         exchange = effective.dead_letter_exchange
         if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
-            on_answer(False)
+            on_answer(Arrival.NOWHERE)
             return
         run, targets = dead_lettered(self.catalog, record, effective, reason, message, now)
         found = [self._queues[record.vhost, name] for name in targets if (record.vhost, name) in self._queues]
         if not found:
-            on_answer(False)
+            on_answer(Arrival.NOWHERE)
             return
         self._dead_lettered[reason] += 1
-        receipt = Receipt(Arrival(on_answer), 1, 1, len(found))
+        receipt = Receipt(DeadLetterReceipt(on_answer), 1, 1, len(found))
         for open_queue in found:
             try:
                 open_queue.kind.publish((open_queue.queue,), run, receipt, now)
@@ -554,19 +554,19 @@ class Broker:
         return {REASON_WORDS[reason]: count for reason, count in self._dead_lettered.items()}
 
 
-class Arrival:
-    """Tells once whether a message has arrived everywhere. Fulfils AnswersTo."""
+class DeadLetterReceipt:
+    """Tells once what became of a message. Fulfils AnswersTo."""
 
-    def __init__(self, on_answer: Callable[[bool], None]) -> None:
-        self._on_answer: Callable[[bool], None] | None = on_answer
+    def __init__(self, on_answer: Callable[[Arrival], None]) -> None:
+        self._on_answer: Callable[[Arrival], None] | None = on_answer
 
     def answered(self, receipt: Receipt) -> None:
-        self._tell(receipt.refusals == 0)
+        self._tell(Arrival.REFUSED if receipt.refusals else Arrival.ARRIVED)
 
     def given_up(self, receipt: Receipt) -> None:
-        self._tell(False)
+        self._tell(Arrival.REFUSED)
 
-    def _tell(self, arrived: bool) -> None:
+    def _tell(self, arrived: Arrival) -> None:
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             on_answer(arrived)

@@ -48,6 +48,14 @@ class DeathReason(IntEnum):
     DELIVERY_LIMIT = 3
 
 
+class Arrival(IntEnum):
+    """What became of a dead letter that its queue keeps until it has arrived."""
+
+    ARRIVED = 0  # every queue that it goes to has confirmed it
+    REFUSED = 1  # one would not take it
+    NOWHERE = 2  # there is no queue that it could go to, or only such as it has died in without being rejected
+
+
 # Position of a slice that was cut out of another one: nobody needs it to settle, and finding it takes a walk.
 POSITION_UNKNOWN = -1
 
@@ -167,10 +175,10 @@ class QueueHost(Protocol):
         reason: DeathReason,
         message: tuple[str, str, bytes, bool],
         now: int,
-        on_answer: Callable[[bool], None],
+        on_answer: Callable[[Arrival], None],
     ) -> None:
-        """Route one dead message onward, for a queue that keeps it until it has arrived: told True once every queue that it
-        goes to has confirmed it, False when one refused it or there is none."""
+        """Route one dead message onward, for a queue that keeps it until it has arrived. Told what became of it, now or
+        later."""
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """The queue is to go by its own rules (auto-delete, expires): delete it as a client would have."""

@@ -117,8 +117,10 @@ class Administration:
             found["machine"]["version"] = member.machine.version
             found["machine"]["applied"] = member.machine.state.applied
             found["machine"]["digest"] = member.machine.digest
-        if queue.leading is not None and (odd := queue.leading.comparison.diverged) is not None:
-            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
+        if queue.leading is not None:
+            found["dead_letters_nowhere"] = queue.leading.dead_letters_nowhere
+            if (odd := queue.leading.comparison.diverged) is not None:
+                found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
         return found
 
     def browse(self, queue: QuorumQueue, skip: int, limit: int) -> list[Browsed]:

@@ -1,8 +1,9 @@
 """Dead letters at least once: the leader's node publishes what the machine holds, and has it forgotten when it has arrived.
 
-At most IN_FLIGHT_MAX messages are on their way. One that its new queues refuse, or that has nowhere to go, stays and is tried
-again after RETRY_MS: nothing that died here is dropped, however long that takes. A new leader begins with the oldest again, so
-a message may arrive twice.
+At most IN_FLIGHT_MAX messages are on their way. One that its new queues refuse is tried again after RETRY_MS, and those behind
+it wait. One that has nowhere to go, because nothing is bound or all ways lead back to where it died unrejected, holds nobody
+up: it is tried again later and later, up to every NOWHERE_RETRY_MS_MAX, until somebody changes what is declared. Nothing that
+died here is dropped, however long that takes. A new leader begins with the oldest again, so a message may arrive twice.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.queue_type import Arrival
 from native.content import skip
 from quorum.bodies import counted
 from quorum.commands import DeadSettled, Op
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 IN_FLIGHT_MAX = 32
 RETRY_MS = 3_000
+NOWHERE_RETRY_MS_MAX = 60_000
+NOWHERE_MAX = 1_000  # messages that are gone past; when there are more, all wait
 
 Propose = Callable[[Sequence[Op], Callable[[bool], None]], None]
 
@@ -37,6 +41,9 @@ class DeadLetterWorker:
         self._member = member
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
+        self._nowhere: dict[
+            int, tuple[int, int]
+        ] = {}  # ids of those with nowhere to go: when to try again, after how long
         self._arrived: list[int] = []
         self._settling = False
         self._retry_at: int | None = None
@@ -44,6 +51,11 @@ class DeadLetterWorker:
 
     def end(self) -> None:
         self._ended = True
+
+    @property
+    def nowhere(self) -> int:
+        """Messages that have nowhere to go."""
+        return len(self._nowhere)
 
     def look(self) -> None:
         """There may be more than before."""
@@ -54,14 +66,20 @@ class DeadLetterWorker:
             return
         self._retry_at = None
         self._settle()
-        for dead in self._member.machine.dead_letters(limit=2 * IN_FLIGHT_MAX):
+        for dead in self._member.machine.dead_letters(limit=2 * IN_FLIGHT_MAX + len(self._nowhere)):
             for offset in range(dead.piece.length):
                 if len(self._in_flight) >= IN_FLIGHT_MAX:
                     return
-                if dead.first_id + offset not in self._in_flight:
-                    self._publish(dead, offset, now)
-                    if self._retry_at is not None:
-                        return
+                if not self._may_go(dead.first_id + offset, now):
+                    continue
+                if len(self._nowhere) >= NOWHERE_MAX and dead.first_id + offset not in self._nowhere:
+                    return
+                self._publish(dead, offset, now)
+                if self._retry_at is not None:
+                    return
+
+    def _may_go(self, number: int, now: int) -> bool:
+        return number not in self._in_flight and (number not in self._nowhere or self._nowhere[number][0] <= now)
 
     def _publish(self, dead: Dead, offset: int, now: int) -> None:
         try:
@@ -82,15 +100,23 @@ class DeadLetterWorker:
             partial(self._published, number),
         )
 
-    def _published(self, number: int, arrived: bool) -> None:
+    def _published(self, number: int, arrived: Arrival) -> None:
+        """What is to be tried again, the tick of the leader's node comes back to."""
         if self._ended:
             return
-        if arrived:
+        now = self._kind.wall_ms()
+        if arrived is Arrival.ARRIVED:
+            self._nowhere.pop(number, None)
             self._arrived.append(number)
             self._settle()
+        elif arrived is Arrival.REFUSED:
+            self._in_flight.discard(number)
+            self._retry_at = now + RETRY_MS
         else:
             self._in_flight.discard(number)
-            self._retry_at = self._kind.wall_ms() + RETRY_MS  # the tick of the leader's node comes back to it
+            _, waited = self._nowhere.get(number, (0, RETRY_MS // 2))
+            wait = min(2 * waited, NOWHERE_RETRY_MS_MAX)
+            self._nowhere[number] = (now + wait, wait)
 
     def _settle(self) -> None:
         if self._settling or not self._arrived or self._ended:

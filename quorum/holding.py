@@ -79,7 +79,9 @@ class Holding:
 
     def from_id(self, first: int) -> Iterator[Held]:
         """What is held of this id and those above."""
-        for held in self._rows[max(self._head, bisect_right(self._firsts, first, self._head) - 1) :]:
+        rows = self._rows
+        for at in range(max(self._head, bisect_right(self._firsts, first, self._head) - 1), len(rows)):
+            held = rows[at]
             before = first - held.first_id
             if before <= 0:
                 yield held

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 RECORD_MS = 2_000  # how often the record is compared with the membership
+EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
 
 
@@ -74,6 +75,8 @@ class Leading:
         self._used_at = kind.wall_ms()
         self._worker = DeadLetterWorker(queue, kind, member, self.propose)
         self._check_record_at = 0
+        self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
+        self._delete_at = 0
         self.comparison = Comparison(queue, kind, self)
         self.ended = False
 
@@ -144,6 +147,7 @@ class Leading:
             self._check_record()
         self._worker.look()
         self.comparison.look(now)
+        self._try_again_to_delete(now)
         for node in [node for node, one in self._attendants.items() if one.until <= now]:
             del self._attendants[node]
 
@@ -288,13 +292,29 @@ class Leading:
         elif isinstance(effect, DeadHeld):
             self._worker.look()
         elif isinstance(effect, Unused):
+            self._unused_since = self._machine.state.used_at
             self._unused(now)
+
+    @property
+    def dead_letters_nowhere(self) -> int:
+        """Those that are held and have nowhere to go."""
+        return self._worker.nowhere
 
     def used(self, now: int) -> None:
         """Somebody declared the queue again, here or elsewhere."""
         self._used_at = now
 
+    def _try_again_to_delete(self, now: int) -> None:
+        """It was refused: the catalog had no majority, say."""
+        if self._unused_since is None or now < self._delete_at:
+            return
+        if self._machine.state.used_at != self._unused_since or self._queue.consumer_count:
+            self._unused_since = None
+        elif now - self._used_at >= (self._queue.rules.expires_ms or 0):
+            self._unused(now)
+
     def _unused(self, now: int) -> None:
+        self._delete_at = now + EXPIRES_RETRY_MS
         expires = self._queue.rules.expires_ms
         if expires is None:
             return

@@ -10,8 +10,8 @@ What a client asks for is said to the group and answered when it was applied. No
 groups: effects gather until the host pumps.
 
 A queue without a leader takes what is published until WAITING_BYTES_MAX wait for an answer; then it refuses more: a publisher
-that wants confirms is told so (nack), any other one loses its channel (ResourceExhausted). Consumers and gets wait, declaring
-answers.
+that wants confirms is told so (nack), any other one loses its channel (ResourceExhausted). Consumers wait; gets and purges do
+for so long (quorum/patience.py); declaring answers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
 from quorum.numbered import may_be_numbered, parts, receipt_for_all
+from quorum.patience import WAIT_MS, Patience
 from quorum.ports import Driver
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
@@ -255,33 +256,49 @@ class QuorumQueue(Owner):
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         if self.rules.single_active:
-            raise ResourceLocked(f"cannot obtain access to {self._label}: it has a single active consumer")
-        answer: Pending[Got | None] = Pending()
+            raise self._not_active()
+        waiting: Patience[Got | None] = Patience(self._host, now, self._took_too_long)
         number = self.session.new_number()
         key = self.session.consumer_key(number)
         self.attend()
-        self.session.say(Get(key), partial(self._got, answer, number, no_ack))
+        self.session.say(Get(key), partial(self._got, waiting, number, no_ack))
         self.session.flush()
-        return answer
+        return waiting.answer
+
+    def _not_active(self) -> ResourceLocked:
+        return ResourceLocked(
+            f"cannot obtain access to locked {self._label}. basic.get operations are not supported by quorum queues with "
+            "single active consumer"
+        )
+
+    def _took_too_long(self) -> ResourceExhausted:
+        return ResourceExhausted(
+            f"{self._label} did not answer within {WAIT_MS // 1000} s: "
+            + ("too much waits for its leader" if self.way.leader() else "it has no leader")
+        )
 
     @property
     def _label(self) -> str:
         return labelled("queue", self.record.name, self.record.vhost)
 
-    def _got(self, answer: Pending[Got | None], number: int, no_ack: bool, result: Any) -> None:
+    def _got(self, waiting: Patience[Got | None], number: int, no_ack: bool, result: Any) -> None:
         if not isinstance(result, Fetched):
             if result is Answer.NOT_ACTIVE:
-                answer.fail(ResourceLocked(f"cannot obtain access to {self._label}: it has a single active consumer"))
+                waiting.fail(self._not_active())
             else:
-                answer.resolve(None)
+                waiting.resolve(None)
+            return
+        got, body = result.got, result.body
+        if waiting.answer.answered:  # its client was told that it takes too long
+            self.session.settle(number, got.message_id, 1, Outcome.RETURNED)
+            self._host.wake(self)
             return
         self._figures.got += 1
-        got, body = result.got, result.body
         if no_ack:  # held by the group until now: the message was not to be lost on the way
             self.session.settle(number, got.message_id, 1, Outcome.ACKNOWLEDGED)
             self.session.flush()
         piece = self._slice(number, Delivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body)
-        answer.resolve(Got(piece, body.content, got.remaining))
+        waiting.resolve(Got(piece, body.content, got.remaining))
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         if self.deleted:
@@ -336,14 +353,15 @@ class QuorumQueue(Owner):
                 answer.resolve(None)
 
     def purge(self, now: int) -> Pending[int]:
-        answer: Pending[int] = Pending()
+        """One that takes too long may still be done."""
+        waiting: Patience[int] = Patience(self._host, now, self._took_too_long)
 
         def purged(result: Any) -> None:
-            answer.resolve(result.messages if isinstance(result, Purged) else 0)
+            waiting.resolve(result.messages if isinstance(result, Purged) else 0)
 
         self.session.say(Purge(), purged)
         self.session.flush()
-        return answer
+        return waiting.answer
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

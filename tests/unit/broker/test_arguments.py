@@ -144,6 +144,11 @@ def test_a_streams_max_age() -> None:
 
 def test_arguments_of_consumers() -> None:
     check_consumer("/", "q", "classic", {"x-priority": -3, "anything": "else"})
+    check_consumer("/", "q", "stream", {"x-stream-offset": "first"})
+    for kind in ("classic", "quorum"):
+        text = f"^invalid arg 'x-stream-offset' for queue 'obs.q' in vhost '/' of queue type rabbit_{kind}_queue$"
+        with pytest.raises(PreconditionFailed, match=text):
+            check_consumer("/", "obs.q", kind, {"x-stream-offset": "first"})
     with pytest.raises(PreconditionFailed) as refused:
         check_consumer("/", "obs.q", "classic", {"x-priority": "high"})
     assert refused.value.text == (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.history import History
-from broker.queue_type import DeathReason
+from broker.queue_type import Arrival, DeathReason
 from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
@@ -361,9 +361,9 @@ def test_dead_letters_are_counted_by_reason(client: Client) -> None:
 # ------------------------------------------------------------------------- kept until they have arrived
 
 
-def kept(client: Client, body: bytes = b"a") -> list[bool]:
+def kept(client: Client, body: bytes = b"a") -> list[Arrival]:
     """What a queue is told that keeps its dead letter until it has arrived."""
-    told: list[bool] = []
+    told: list[Arrival] = []
     broker = client.world.broker
     message = "", "src", encode(b"\0\0", body), True
     broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.REJECTED, message, NOW, told.append)
@@ -372,17 +372,26 @@ def kept(client: Client, body: bytes = b"a") -> list[bool]:
 
 def test_a_dead_letter_has_arrived_when_its_queues_have_confirmed_it(client: Client) -> None:
     source(client)
-    assert kept(client) == [True]
+    assert kept(client) == [Arrival.ARRIVED]
     assert client.bodies_of("dead") == [b"a"]
 
 
 def test_a_dead_letter_that_is_refused_has_not_arrived(client: Client) -> None:
     client.declare("full", max_length=0, overflow="reject-publish")
     source(client, dead_letter_routing_key="full")
-    assert kept(client) == [False]
+    assert kept(client) == [Arrival.REFUSED]
 
 
 @pytest.mark.parametrize("arguments", [{"dead_letter_routing_key": "nowhere"}, {"dead_letter_exchange": "none"}])
 def test_a_dead_letter_with_nowhere_to_go_has_not_arrived(client: Client, arguments: dict[str, Any]) -> None:
     client.declare("src", **{"dead_letter_exchange": "", **arguments})
-    assert kept(client) == [False]
+    assert kept(client) == [Arrival.NOWHERE]
+
+
+def test_a_dead_letter_whose_only_way_leads_back_has_nowhere_to_go(client: Client) -> None:
+    client.declare("src", dead_letter_exchange="", dead_letter_routing_key="src")
+    broker, told = client.world.broker, []
+    message = "", "src", encode(b"\0\0", b"a"), True
+    broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.EXPIRED, message, NOW, told.append)
+    assert told == [Arrival.NOWHERE]
+    assert kept(client) == [Arrival.ARRIVED], "a rejection is a consumer's loop, and its to end"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.queue_type import DeathReason, Outcome, Queue
+from broker.queue_type import Arrival, DeathReason, Outcome, Queue
 from native.content import messages
-from quorum.dead_letters import IN_FLIGHT_MAX, RETRY_MS
+from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
 from raft.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
@@ -24,23 +24,26 @@ class Target:
     """Where dead letters go. Every node's host asks it."""
 
     def __init__(self) -> None:
-        self.accepts: bool | None = True  # None: it answers later
+        self.accepts: Arrival | None = Arrival.ARRIVED  # None: it answers later
+        self.nowhere: set[bytes] = set()  # messages that have no way
         self.arrived: list[tuple[DeathReason, bytes]] = []
         self.refused = 0
-        self.waiting: list[Callable[[bool], None]] = []
+        self.waiting: list[Callable[[Arrival], None]] = []
 
     def dead_letter_confirmed(
         self, queue: Queue, reason: DeathReason, message: tuple[str, str, bytes, bool], now: int,
-        on_answer: Callable[[bool], None],
+        on_answer: Callable[[Arrival], None],
     ) -> None:  # fmt: skip
         if self.accepts is None:
             self.waiting.append(on_answer)
             return
-        if self.accepts:
-            self.arrived.append((reason, messages(message[2], 0, 1)[0][1]))
+        body = messages(message[2], 0, 1)[0][1]
+        answer = Arrival.NOWHERE if body in self.nowhere else self.accepts
+        if answer is Arrival.ARRIVED:
+            self.arrived.append((reason, body))
         else:
             self.refused += 1
-        on_answer(self.accepts)
+        on_answer(answer)
 
 
 class World:
@@ -82,12 +85,12 @@ def test_what_has_arrived_is_forgotten_by_all_members(world: World) -> None:
 
 
 def test_what_is_refused_is_tried_again_until_it_arrives(world: World) -> None:
-    world.target.accepts = False
+    world.target.accepts = Arrival.REFUSED
     bodies = world.reject(3)
     world.cluster.run(2 * RETRY_MS / 1000)
     assert world.kept(2) == 3
     assert 2 <= world.target.refused <= 4, "one at a time, and not more often than is said"
-    world.target.accepts = True
+    world.target.accepts = Arrival.ARRIVED
     world.cluster.run(2 * RETRY_MS / 1000)
     assert [body for _, body in world.target.arrived] == bodies
     assert world.kept(2) == 0
@@ -98,7 +101,7 @@ def test_only_so_many_are_on_their_way(world: World) -> None:
     world.reject(100)
     assert len(world.target.waiting) == IN_FLIGHT_MAX
     for on_answer in world.target.waiting[:10]:
-        on_answer(True)
+        on_answer(Arrival.ARRIVED)
     world.cluster.run(0.5)
     assert len(world.target.waiting) == IN_FLIGHT_MAX + 10
 
@@ -107,7 +110,7 @@ def test_a_new_leader_goes_on_where_the_old_one_has_not_been_heard(world: World)
     world.target.accepts = None
     world.reject(3)
     world.cluster.nodes[1].kill()
-    world.target.accepts = True
+    world.target.accepts = Arrival.ARRIVED
     world.cluster.run(3)
     assert [body for _, body in world.target.arrived] == [b"0", b"1", b"2"]
     assert world.kept(2) == 0
@@ -118,3 +121,30 @@ def test_a_message_that_expires_is_kept_too() -> None:
     Publisher(world.clients, 3, world.record).publish(2)
     world.cluster.run(2)
     assert world.target.arrived == [(DeathReason.EXPIRED, b"0"), (DeathReason.EXPIRED, b"1")]
+
+
+def test_a_message_with_nowhere_to_go_holds_nobody_up_and_goes_when_there_is_a_way(world: World) -> None:
+    world.target.nowhere = {b"0", b"2"}
+    bodies = world.reject(40)
+    world.cluster.run(1)
+    assert [body for _, body in world.target.arrived] == [body for body in bodies if body not in world.target.nowhere]
+    assert world.kept(2) == 2
+    leading = world.cluster.nodes[1].queue(world.record).leading
+    assert leading is not None and leading.dead_letters_nowhere == 2
+    world.cluster.run(3 * NOWHERE_RETRY_MS_MAX / 1000)
+    assert world.target.refused <= 2 * 9, "later and later"
+    world.target.nowhere = set()
+    world.cluster.run(NOWHERE_RETRY_MS_MAX / 1000 + 1)
+    assert sorted(body for _, body in world.target.arrived) == sorted(bodies)
+    assert (world.kept(2), leading.dead_letters_nowhere) == (0, 0)
+
+
+def test_of_very_many_with_nowhere_to_go_only_some_are_gone_past(world: World) -> None:
+    world.target.nowhere = {b"%d" % number for number in range(NOWHERE_MAX + 100)}
+    world.reject(NOWHERE_MAX + 100)
+    world.cluster.run(60)
+    leading = world.cluster.nodes[1].queue(world.record).leading
+    assert leading is not None and leading.dead_letters_nowhere == NOWHERE_MAX
+    world.target.nowhere = set()
+    world.cluster.run(2 * NOWHERE_RETRY_MS_MAX / 1000)
+    assert world.kept(2) == 0

@@ -12,6 +12,8 @@ from broker.records import QueueRecord
 from quorum import queue as queues
 from quorum.bodies import Body
 from quorum.commands import Piece
+from quorum.leading import EXPIRES_RETRY_MS
+from quorum.patience import WAIT_MS
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import node_of
@@ -594,3 +596,47 @@ def test_a_member_that_is_removed_while_its_consumer_leaves_keeps_nothing_back()
     kind.administration.remove_member(queue, 3).then(lambda _: None, lambda _: None)
     cluster.run(6)
     assert clients.drain(2, record) == numbered(5)
+
+
+def test_a_get_and_a_purge_without_a_leader_are_refused_in_time_and_what_comes_late_is_given_back() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(1)
+    cluster.run(1)
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    cluster.run(3)
+    queue = cluster.nodes[1].queue(record)
+    told: list[str] = []
+    queue.get(False, clients.now).then(lambda got: told.append(f"got {got}"), lambda error: told.append(error.text))
+    cluster.run(WAIT_MS / 1000 - 1)
+    assert told == []
+    cluster.run(1.1)
+    assert told == ["queue 'q' in vhost '/' did not answer within 15 s: it has no leader"]
+    cluster.heal()
+    cluster.run(3)
+    other = cluster.nodes[2].queue(record)
+    assert (other.ready_count, other.statistics().unacknowledged) == (1, 0)
+    taker = Taker(clients, 2, record)
+    cluster.run(1)
+    assert taker.got == [(b"0", False)], "nobody has seen it before"
+
+
+def test_a_queue_that_could_not_be_deleted_when_it_expired_is_deleted_later_unless_it_is_used() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], **{"x-expires": 100_000})
+    leader = cluster.leader(record)
+    host = clients.hosts[leader.number]
+    cluster.run(101)
+    assert len(host.to_delete) == 1
+    cluster.run(2 * EXPIRES_RETRY_MS / 1000 + 2)
+    assert len(host.to_delete) == 3
+    taker = Taker(clients, 2, record)
+    cluster.run(60)
+    assert len(host.to_delete) == 3
+    taker.cancel()
+    cluster.run(60)
+    assert len(host.to_delete) == 3

@@ -41,6 +41,7 @@ def test_a_queue_without_arguments_has_the_defaults() -> None:
         ({"x-requeue-order": "in-place"}, EffectiveArguments(), Rules(requeue_in_place=True)),
         ({"x-requeue-order": "first"}, EffectiveArguments(), Rules()),
         ({"x-delayed-retry-type": "of no kind"}, EffectiveArguments(), Rules()),
+        ({"x-delayed-retry-type": ["of", "no", "kind"]}, EffectiveArguments(), Rules()),
         (
             {"x-delayed-retry-type": "all", "x-delayed-retry-min": 10, "x-delayed-retry-max": 30},
             EffectiveArguments(),
@@ -52,6 +53,18 @@ def test_a_queue_without_arguments_has_the_defaults() -> None:
                 definition={"delayed-retry-type": "returned", "delayed-retry-min": 5, "consumer-timeout": 7}
             ),
             Rules(retry=Retry.RETURNED, retry_min_ms=5, consumer_timeout_ms=7),
+        ),
+        (
+            {"x-delayed-retry-type": "all", "x-delayed-retry-min": 10, "x-delayed-retry-max": 30},
+            EffectiveArguments(
+                definition={"delayed-retry-type": "failed", "delayed-retry-min": 20, "delayed-retry-max": 20}
+            ),
+            Rules(retry=Retry.FAILED, retry_min_ms=10, retry_max_ms=20),
+        ),
+        (
+            {"x-consumer-disconnected-timeout": 8},
+            EffectiveArguments(definition={"consumer-disconnected-timeout": 7}),
+            Rules(disconnected_timeout_ms=7),
         ),
         (
             {"x-consumer-timeout": 8},
