@@ -47,9 +47,10 @@ from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
-from node.metadata_member import MetadataMember
+from node.metadata_member import MetadataMember, keeps_catalog_alone
 from node.metrics import Metrics
 from node.node_news import News, OthersNews, ToldAlarm, ToldListener
+from node.notices import Notices
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
@@ -96,6 +97,7 @@ class Node:
         self._random = random or SystemRandom()
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
         self.listeners: list[ListenerFacts] = []
+        self._notices = Notices()
         self._broker_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -157,6 +159,7 @@ class Node:
         members = self._queue_members(cluster, places)
         cluster.queue_members = members
         await self._enter_cluster(metadata, verifier, peers.address)
+        identity.survive(False)  # if it was to begin anew, it has
 
         self.watcher = Watcher(config.memory, config.disk, self._alarm_ports(broker, classic, disk))
         admin = NodeAdmin(
@@ -231,7 +234,10 @@ class Node:
         self.raft = raft = RaftStore(disk, StoreLimits(), raft_thread, self._new_replica, found=logger.error)
         classic_thread = Threads(loop, 1, "leveret-classic")
         classic = ClassicQueues(disk, classic_limits(config), classic_thread)
-        recovered = recover(disk, facts, raft, classic, queues_of(catalog, config.node_name))
+        records = queues_of(catalog, config.node_name)
+        recovered = recover(disk, facts, raft, classic, records, had_log=identity.belonged)
+        repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
+        self._notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
         if recovered.lost:
             identity.renew_disk(self._clock.wall_ms())
         core = LogCore(facts.log_id, recovered.end, config.log.file_bytes_max)
@@ -280,7 +286,7 @@ class Node:
 
         def news(alarms: Sequence[ToldAlarm]) -> News:
             listeners = tuple(ToldListener(one.protocol, one.address, one.tls) for one in self.listeners)
-            return News(VERSION, started_at, listeners, tuple(alarms))
+            return News(VERSION, started_at, listeners, tuple(alarms), self._notices.sentences())
 
         def name_of(number: NodeId) -> str:
             record = catalog.node_of_number(number)
@@ -328,8 +334,8 @@ class Node:
     def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
         metadata, catalog = self.metadata, self.metadata.catalog
 
-        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int) -> None:
-            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed)
+        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool) -> None:
+            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed, anew)
             metadata.submit(command).then(ignore, ignore)  # its leader asks again as long as the record is wrong
 
         def incarnation_of(number: NodeId) -> int | None:
@@ -353,6 +359,8 @@ class Node:
             incarnation_of=incarnation_of,
             node_name=place.name,
             on_damaged=self._repair_member,
+            alone=lambda: self.member.alone,
+            on_lost=self._queue_cut,
             on_diverged=_tell_diverged,
         )
         quorum.name_of = partial(name_of_node, catalog)
@@ -402,7 +410,16 @@ class Node:
     def _repair_member(self, group: int, damage: Damaged) -> None:
         """Of a quorum queue: it comes back as another one, which the others repair."""
         logger.error("group %d takes no part on this node for now: %s", group, damage)
-        self.raft.repair(group, damage, lambda _: self.quorum.lives_again(group))
+        self._notices.members += not self.member.alone
+
+        def repaired(_: MemberId) -> None:
+            if not self.quorum.lives_again(group):
+                self._process.restart(f"the only copy of group {group}, on this node, has lost a part")
+
+        self.raft.repair(group, damage, repaired)
+
+    def _queue_cut(self, record: QueueRecord, kept: int) -> None:
+        logger.error("%s", self._notices.queue_cut(record, kept))
 
     def _member_repaired(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -78,6 +78,8 @@ class QueueMembers(Protocol):
     """What is needed of node/queue_members.py."""
 
     async def evacuate(self, node: str) -> None: ...
+
+    def problems(self) -> Sequence[str]: ...
 
 
 class Cluster:
@@ -160,6 +162,7 @@ class Cluster:
 
     async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
         refusal = self._objection(request)
+        known = self._catalog.nodes.get(request.name)
         if refusal:
             logger.warning("node '%s' at %s is not taken in: %s", request.name, request.address, refusal)
             return peer_pb2.JoinResponse(refusal=refusal)
@@ -173,6 +176,12 @@ class Cluster:
         except BrokerError as error:
             return peer_pb2.JoinResponse(refusal=str(error))
         logger.info("node '%s' at %s is node %d of this cluster", record.name, record.address, record.number)
+        if known is not None and known.disk_id != record.disk_id:
+            logger.warning(
+                "node '%s' has come back without what it had on its disk: replicated data it is given by the others, classic "
+                "queues that lived there are empty",
+                record.name,
+            )
         nodes = map(_told, self._catalog.nodes.values())
         return peer_pb2.JoinResponse(number=record.number, cluster_id=self._identity.cluster_id, nodes=nodes)
 
@@ -211,7 +220,7 @@ class Cluster:
             metadata_term=status.term,
             metadata_voters=sorted(status.voters),
             missing=status.missing,
-            problems=problems_of(nodes, status),
+            problems=problems_of(nodes, status, self.queue_members.problems() if self.queue_members else ()),
         )
 
     def reaches(self, number: NodeId) -> bool:
@@ -239,6 +248,7 @@ class Cluster:
             version=news.version if news is not None else "",
             listeners=news.listener_facts() if news is not None else (),
             alarms=news.alarm_facts() if news is not None and up else (),
+            notices=news.notices if news is not None else (),
         )
 
     async def join_cluster(self, address: str) -> None:
@@ -502,7 +512,7 @@ def _told(record: NodeRecord) -> peer_pb2.KnownNode:
     return peer_pb2.KnownNode(number=record.number, name=record.name, address=record.address, kind=record.kind)
 
 
-def problems_of(nodes: list[NodeView], status: MetadataStatus) -> list[str]:
+def problems_of(nodes: list[NodeView], status: MetadataStatus, of_queues: Sequence[str] = ()) -> list[str]:
     """What an operator should look at, the worst first."""
     found = []
     if status.missing:
@@ -515,9 +525,15 @@ def problems_of(nodes: list[NodeView], status: MetadataStatus) -> list[str]:
     for node in nodes:
         if not node.up:
             found.append(f"node {node.name} is down: classic queues that live there cannot be reached")
+        elif node.kind == DISK and status.leader and node.name not in status.voters:
+            found.append(
+                f"node {node.name} does not vote on what is declared yet: it still learns that from the others"
+            )
+        found += [f"node {node.name} {notice}" for notice in node.notices]
         found += [f"node {node.name} has an alarm, publishers wait: {alarm.reason}" for alarm in node.alarms]
         if node.draining:
             found.append(f"node {node.name} is drained: revive it when the maintenance is over")
+    found += of_queues
     versions = sorted({node.version for node in nodes if node.version})
     if len(versions) > 1:
         found.append(f"nodes run different versions: {', '.join(versions)}")

@@ -71,6 +71,7 @@ class Place:
     incarnation: int
     founds: bool
     others: tuple[KnownNode, ...]
+    survives: bool = False  # an operator has said that it goes on as the only disk node: see node/survival.py
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,13 +85,15 @@ class _Facts:
     founder_disk: int = 0
     nodes: tuple[KnownNode, ...] = ()
     bound: Bound | None = None
+    survives: bool = False
 
 
 class NodeIdentity:
     """The facts of a data directory whose lock is held. Every change is durable when its call returns; such calls block."""
 
-    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool) -> None:
+    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool, belonged: bool) -> None:
         self.name = name
+        self.belonged = belonged  # an earlier process had its place in a cluster with this directory, and so a log
         self.inherits = inherits  # the directory holds what a node kept before there were clusters
         self._kind = kind
         self._disk = disk
@@ -111,7 +114,7 @@ class NodeIdentity:
                 raise Corrupt(names.NODE_FACTS, 0, 0, f"these are no facts of a node: {error}") from error
             facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
         inherits = not facts.cluster_id and fact_file.load(disk, names.LOG_FACTS) is not None
-        identity = cls(disk, facts, name, kind, inherits=inherits)
+        identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id))
         identity._save(facts)
         return identity
 
@@ -165,6 +168,7 @@ class NodeIdentity:
             incarnation=facts.incarnation,
             founds=facts.founder_disk == facts.disk_id,
             others=facts.nodes,
+            survives=facts.survives,
         )
 
     def bind(self, bound: Bound | None) -> None:
@@ -202,6 +206,11 @@ class NodeIdentity:
     def renew_disk(self, wall_ms: int) -> None:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
+
+    def survive(self, survives: bool) -> None:
+        """The next start begins the metadata group anew, with this node alone; or that is done."""
+        if survives != self._facts.survives:
+            self._save(replace(self._facts, survives=survives))
 
     def _save(self, facts: _Facts) -> None:
         plain: dict[str, Any] = asdict(facts)

@@ -158,6 +158,29 @@ def cluster(
 
 
 @app.command()
+def survive(
+    data_dir: Annotated[Path, typer.Option(help="Of the disk node that is left, which must be stopped.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be lost.")] = False,
+) -> None:
+    """Have a node go on as the only disk node, when a majority of them is lost for good. It says what is lost with them."""
+    from node.catalog_store import CatalogDamaged
+    from node.survival import CannotSurvive, survive
+    from storage.errors import DirectoryInUse, StorageError
+
+    try:
+        plan = survive(data_dir, do=yes)
+    except (CannotSurvive, DirectoryInUse) as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_UNAVAILABLE) from error
+    except (CatalogDamaged, StorageError) as error:
+        typer.echo(f"leveret: {error}; docs/operations.md says what to do", err=True)
+        raise typer.Exit(EXIT_DATA) from error
+    for sentence in plan.sentences():
+        typer.echo(escaped(sentence))
+    typer.echo("done: start the node" if yes else "nothing was changed yet: give --yes to do it")
+
+
+@app.command()
 def doctor(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files of a stopped node, or its data directory.")] = None,
     dump: Annotated[bool, typer.Option(help="Show what each file holds, not only what is wrong with it.")] = False,

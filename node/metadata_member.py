@@ -7,7 +7,7 @@ A RAM node's member is in memory, and another one with each process.
 
 A node that keeps the catalog alone has nobody to repair it. When its log has lost something, it founds the group anew, as
 another member, on the catalog that its store holds: nobody was told of an entry that is not in there. The same is done for a
-catalog that was kept before there were clusters.
+catalog that was kept before there were clusters, and where an operator has said that the others are lost (node/survival.py).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MetadataMember:
                 self._found_on_catalog(me, term=1)
             else:
                 self._create(me, Membership((me,)) if self.alone else Membership(()))
-        elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied):
+        elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
             self._found_on_catalog(successor(store.member, self._place.disk_id), store.facts().term + 1)
 
     def take_part(self, groups: Groups) -> None:

@@ -54,7 +54,7 @@ def group_view(
         return MemberView(
             node=name_of(node),
             member=shown(number),
-            state=_state(node, known, raft, reaches),
+            state=_state(known, figures, reached=reaches(node)),
             membership="voter" if number in voters else "promotable" if number in promotable else "learner",
             away_since_ms=0 if reaches(node) else away_since_ms(node),
             term=known.get("term", 0),
@@ -81,9 +81,11 @@ def group_view(
     )
 
 
-def _state(node: NodeId, known: Figures, raft: Figures, reaches: Callable[[NodeId], bool]) -> str:
+def _state(known: Figures, figures: Figures | None, *, reached: bool) -> str:
     if known:
         return str(known["role"])
-    if not reaches(node):
+    if not reached:
         return "down"
-    return "replaced" if raft else "starting"
+    if figures is None:
+        return "silent"
+    return "replaced" if "raft" in figures else "starting"

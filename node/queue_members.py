@@ -7,6 +7,7 @@ other. A change that meets another one of the same group, or an election, is tri
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -150,6 +151,34 @@ class QueueMembers:
                 f"{len(failed)} quorum queues cannot do without their member on node '{node}' now, such as queue "
                 f"'{failed[0].queue}' in vhost '{failed[0].vhost}': {failed[0].error}"
             )
+
+    def problems(self) -> Sequence[str]:
+        """Queues that cannot go on, and nodes that still catch up, as far as this node knows."""
+        stuck: list[QuorumQueue] = []
+        away: set[NodeId] = set()
+        learning: Counter[NodeId] = Counter()
+        for queue in self._quorum.queues.values():
+            nodes = queue.member_nodes()
+            lost = [node for node in nodes if not self._reaches(node)]
+            if 2 * len(lost) >= len(nodes):
+                stuck.append(queue)
+                away.update(lost)
+            elif queue.way.driver is not None:
+                learning.update(map(node_of, queue.way.driver.core.status().membership.learners))
+        found = []
+        if stuck:
+            names = ", ".join(sorted(map(self._name_of, away)))
+            found.append(
+                f"{len(stuck)} quorum queues have no majority of their members, such as {_label(stuck[0])}: what is published "
+                f"to them waits until enough of these nodes are back: {names}"
+            )
+        for node, count in sorted(learning.items()):
+            if self._reaches(node):
+                found.append(
+                    f"node {self._name_of(node)} has members of {count} quorum queues that do not vote yet: they still receive "
+                    f"what they lack"
+                )
+        return found
 
     # steps
 

@@ -19,17 +19,30 @@ logger = logging.getLogger("leveret")
 
 @dataclass(slots=True, frozen=True)
 class Recovered:
-    """Where the log goes on. `lost`: something that had been durable is missing, and this disk cannot vouch for what it had
-    promised."""
+    """Where the log goes on, and what that had been durable is missing."""
 
     end: LogEnd
-    lost: bool
+    places: int  # where the log is damaged
+    is_gone: bool  # there was a log, and nothing is left of it
+    groups: int  # whose replicated logs are broken
+
+    @property
+    def lost(self) -> bool:
+        """Whether this disk cannot vouch for what it had promised."""
+        return bool(self.places or self.groups or self.is_gone)
 
 
 def recover(
-    disk: Disk, facts: LogFacts, raft: RaftStore, classic: ClassicQueues, records: Iterable[QueueRecord]
+    disk: Disk,
+    facts: LogFacts,
+    raft: RaftStore,
+    classic: ClassicQueues,
+    records: Iterable[QueueRecord],
+    *,
+    had_log: bool,
 ) -> Recovered:
-    """Read the log once. Raises Corrupt and what the disk raises."""
+    """Read the log once. Raises Corrupt and what the disk raises. `had_log`: an earlier process wrote one here; all files of a
+    log that are gone leave no trace of their own."""
     replay = Replay(disk, facts, salvage=True)
     classic.recover(raft.recover(replay, facts.first_file), records)
     end = replay.finish()
@@ -39,4 +52,10 @@ def recover(
             "the log is damaged: file %d, %d bytes at %d: %s. What it held is lost on this node",
             damage.file_number, damage.length, damage.offset, damage.reason,
         )  # fmt: skip
-    return Recovered(end, bool(replay.damage or raft.renumbered))
+    is_gone = replay.nothing_is_left or (had_log and end.file_number == 0)
+    if is_gone:
+        logger.error(
+            "nothing is left of the log. What only this node had is lost, and what it had promised to other nodes is void: its "
+            "members of groups come back as new ones"
+        )
+    return Recovered(end, len(replay.damage), is_gone, len(raft.renumbered))

@@ -3,7 +3,8 @@
 Every node opens every queue; those that its record names as members' nodes take part in its group. A node *founds* its member,
 with the whole first membership, only if the record still names the founders, among them the very member that this node's disk
 would found, and the store has none. Otherwise the member that the record names was lost with an earlier disk, or was added
-later: then the node begins with an empty one of a new number, and the leader takes it in.
+later: then the node begins with an empty one of a new number, and the leader takes it in. Where there is no other node, and so
+no leader, see quorum/last_copy.py.
 
 Assembly: make it, hand `leading_changed` to Groups.on_leading and `lives_again` to whoever has a member repaired, `attach`
 it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
@@ -28,6 +29,7 @@ from quorum.administration import Administration
 from quorum.bodies import Bodies, EntryCache
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
+from quorum.last_copy import begin_alone, votes_alone
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
@@ -66,18 +68,22 @@ class QuorumQueues:
         loop: Loop,
         wall_ms: Callable[[], int],
         new_replica: NewReplica,
-        set_members: Callable[[QueueRecord, tuple[MemberId, ...], int], None],
+        set_members: Callable[[QueueRecord, tuple[MemberId, ...], int, bool], None],
         incarnation_of: Callable[[NodeId], int | None],
         node_name: str = "",
         settings: Settings | None = None,
         rules: SnapshotRules | None = None,
         on_damaged: Callable[[int, Damaged], None] | None = None,
+        alone: Callable[[], bool] = lambda: False,
+        on_lost: Callable[[QueueRecord, int], None] = lambda record, kept: None,
         on_diverged: Callable[[QuorumQueue, Odd], None] | None = None,
         machine_version: int = VERSION_NEWEST,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
-        command, with the members and where in the log the group got them; it may fail, and is called again.
-        `incarnation_of` a node of the cluster, None: there is no such node."""
+        command, with the members, where in the log the group got them, and whether it began anew; it may fail, and is called
+        again.
+        `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members. `on_lost`
+        is told of a queue that goes on with what is left here, and of the last entry of that."""
         self.key = key
         self.groups = groups
         self.calls = calls
@@ -95,6 +101,8 @@ class QuorumQueues:
         self._settings = settings or Settings()
         self._snapshot_rules = rules or SnapshotRules()
         self._on_damaged = on_damaged
+        self.alone = alone
+        self._on_lost = on_lost
         self._on_diverged = on_diverged
         self.divergences = 0  # times that members of a queue led from here were found in different states
         self.machine_version = (
@@ -181,6 +189,8 @@ class QuorumQueues:
 
     def _begin(self, queue: QuorumQueue) -> None:
         store = self._store.group(queue.group)
+        if self._is_last_copy(queue) and not votes_alone(store):
+            self._on_lost(queue.record, begin_alone(store))
         member = Member(QueueMachine(), Bodies(queue.group, self._cache, store.read_entry), queue)
         try:
             driver = self.groups.add(
@@ -248,11 +258,19 @@ class QuorumQueues:
             self._leading.pop(queue, None)
             queue.left()
 
-    def lives_again(self, group: int) -> None:
-        """The store has made another member of it."""
+    def lives_again(self, group: int) -> bool:
+        """The store has made another member of it. False: it was the last copy, and some of what sessions of this process were
+        told is not in it any more. Only another process can go on with it."""
         queue = self.queues.get(group)
+        if queue is not None and self._is_last_copy(queue):
+            return False
         if queue is not None:
             self._begin(queue)
+        return True
+
+    def _is_last_copy(self, queue: QuorumQueue) -> bool:
+        """Whether nobody else can repair it."""
+        return self.alone() and set(queue.member_nodes()) == {self.key.node}
 
     def leading_changed(self, group: int) -> None:
         """The leadership of a group has come to this node, or has left it (Groups.on_leading)."""

@@ -175,8 +175,11 @@ class Leading:
         """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
         status, record = self._driver.core.status(), self._queue.record
         members = tuple(sorted(members_of(status.membership)))
-        if not status.change_pending and status.formed >= record.formed and members != tuple(sorted(record.members)):
-            self._kind.set_members(record, members, status.formed)
+        anew = status.formed < record.formed and self._kind.alone()  # what is left of the last copy is what counts
+        if status.change_pending or members == tuple(sorted(record.members)):
+            return
+        if anew or status.formed >= record.formed:
+            self._kind.set_members(record, members, status.formed, anew)
 
     # nodes without a member
 

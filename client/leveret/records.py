@@ -63,8 +63,9 @@ class DeclaredQueue:
 
 @dataclass(slots=True, frozen=True)
 class QueueMember:
-    """One copy of a quorum queue. `state`: leader, follower, candidate, learner; down, if its node is not reached; starting,
-    if it is and has no member yet. `membership`: voter; promotable, which is a voter once it has caught up; learner."""
+    """One copy of a quorum queue. `state`: leader, follower, candidate, pre-candidate, learner, as it says; down, if its node
+    is not reached; silent, if that does not answer; starting, if that has none yet; replaced, if it has a later one.
+    `membership`: voter; promotable, which is a voter once it has caught up; learner."""
 
     node: str
     member: str

@@ -35,6 +35,7 @@ class NodeView:
     version: str = ""
     listeners: Sequence[ListenerFacts] = ()
     alarms: Sequence[AlarmFacts] = ()
+    notices: Sequence[str] = ()  # what its disk has lost, in words that go on behind its name
 
 
 @dataclass(slots=True, frozen=True)

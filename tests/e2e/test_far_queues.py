@@ -23,7 +23,12 @@ WITHIN_S = 60.0
 
 @contextmanager
 def channel_to(cluster: RunningCluster, number: int) -> Iterator[BlockingChannel]:
-    host, port = cluster.amqp(number)
+    with channel_at(*cluster.amqp(number)) as channel:
+        yield channel
+
+
+@contextmanager
+def channel_at(host: str, port: int) -> Iterator[BlockingChannel]:
     connection = pika.BlockingConnection(pika.ConnectionParameters(host, port, heartbeat=0))
     channel = connection.channel()
     try:

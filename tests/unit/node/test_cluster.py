@@ -269,6 +269,18 @@ def test_alarms_and_versions_that_differ_are_told() -> None:
     ]
 
 
+def test_what_a_disk_has_lost_and_who_still_learns_is_told() -> None:
+    nodes = list(World().cluster.status().nodes)
+    first = replace(nodes[0], notices=["found its log damaged when it started"])
+    second = replace(nodes[1], up=True)
+    status = MetadataStatus(None, "n1", 4, 0, 0, 0, ("n1",), (), 0)
+    assert problems_of([first, second], status, ["1 quorum queues have no majority"]) == [
+        "node n1 found its log damaged when it started",
+        "node n2 does not vote on what is declared yet: it still learns that from the others",
+        "1 quorum queues have no majority",
+    ]
+
+
 def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> None:
     world = World()
     world.metadata.catalog.nodes.pop("n1")

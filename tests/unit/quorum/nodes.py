@@ -119,6 +119,8 @@ class QuorumNode:
             settings=cluster.settings,
             rules=cluster.rules,
             on_damaged=self._repair,
+            alone=lambda: list(cluster.nodes) == [number],
+            on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),
             on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
         )
 
@@ -165,6 +167,7 @@ class Cluster:
         self.wall_ms = wall_ms or self.loop.clock.wall_ms
         self.host_of = host_of
         self.findings: list[str] = []
+        self.lost: list[tuple[str, int]] = []  # queues of which only a part is left, and its last entry
         self.diverged: list[tuple[NodeId, Odd]] = []  # what leaders' nodes have said
         self.records: dict[int, QueueRecord] = {}
         self.cuts: set[frozenset[NodeId]] = set()

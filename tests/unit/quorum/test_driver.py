@@ -528,6 +528,60 @@ def test_what_a_leader_of_old_says_of_the_members_is_not_believed() -> None:
     assert cluster.records[record.id] == now
 
 
+def test_the_last_copy_of_a_queue_goes_on_with_what_is_left_of_it_and_says_so() -> None:
+    clients = Clients(1)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1], home=1)
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    assert publisher.confirmed == numbered(20)
+    rotten = cluster.nodes[1].disk
+    cluster.nodes[1].kill()
+    cluster.restart(1, SimDisk())  # nothing is left
+    assert cluster.lost == [("q", 0)]
+    again = Publisher(clients, 1, record, name="again-")
+    again.publish(5)
+    cluster.run(3)
+    assert len(again.confirmed) == 5
+    assert clients.drain(1, record) == again.confirmed
+    changed = cluster.records[record.id]
+    assert [node_of(member) for member in changed.members] == [1] and changed.members > record.members
+    cluster.nodes[1].kill()
+    cluster.nodes[1] = cluster.start(1, cluster.nodes[1].disk)
+    cluster.run(2)
+    assert cluster.lost == [("q", 0)], "once is enough"
+    assert clients.of(1, cluster.records[record.id])[1].way.leads
+    assert rotten is not cluster.nodes[1].disk
+
+
+def test_what_a_member_alone_cannot_read_any_more_is_lost_and_the_rest_is_served() -> None:
+    clients = Clients(1)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1], home=1)
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    for _ in range(10):
+        publisher.publish(1)
+        cluster.run(0.1)
+    last = clients.of(1, record)[1].way.driver.core.status().last
+    cluster.nodes[1].groups.damaged((1 << 32) + record.id, Damaged("rot", last - 3))
+    cluster.run(1)
+    assert clients.of(1, record)[1].member is None
+    assert cluster.lost == [], "this process has told clients what is not there any more"
+    cluster.nodes[1].kill()
+    cluster.start(1, cluster.nodes[1].disk)
+    cluster.run(3)
+    assert cluster.lost == [("q", last - 4)]
+    left = clients.drain(1, record)
+    assert left == numbered(len(left)) and 0 < len(left) < 10
+    again = Publisher(clients, 1, record)
+    again.publish(1)
+    cluster.run(1)
+    assert again.confirmed == numbered(1)
+
+
 def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> None:
     clients = Clients()
     cluster = clients.cluster

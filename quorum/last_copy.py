@@ -1,0 +1,28 @@
+"""The only copy of a queue that is left, of which something is lost: nobody else can repair it.
+
+Its member would wait for ever for a leader that it would have to be itself. So it goes on with what it has: an
+entry behind its log makes it the only voter, in a term that nobody was elected in. What stood behind the damage is lost,
+confirmed messages with it; and messages whose acknowledgement stood there come again. That is told, and never done where
+another node may know more.
+"""
+
+from __future__ import annotations
+
+from quorum.ports import MemberStore
+from raft.membership import encode
+from raft.messages import Entry, EntryKind, Membership
+from raft.ready import Facts
+
+
+def votes_alone(store: MemberStore) -> bool:
+    """Whether the member needs nobody else, as its log says."""
+    return store.memberships()[-1][1].voters == (store.member,)
+
+
+def begin_alone(store: MemberStore) -> int:
+    """Has the member be the only voter from its next start on. Returns the last entry of what it goes on with."""
+    kept, term = store.last_index(), store.facts().term + 1
+    alone = Membership((store.member,))
+    assert not votes_alone(store), f"member {store.member} votes alone already"
+    store.append(Facts(term, 0), [Entry(kept + 1, term, EntryKind.MEMBERSHIP, encode(alone))])
+    return kept

@@ -1,0 +1,97 @@
+"""node/queue_members.py: what an operator is told of queues that cannot go on, and of members that still learn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import AddNode
+from broker.errors import NotFound, PreconditionFailed
+from broker.records import NodeRecord
+from front.grpc.members_service import Chosen
+from node.placement import Candidate
+from node.queue_members import QueueMembers
+from raft.messages import NodeId
+from tests.sim.disk import SimDisk
+from tests.unit.quorum.clients import Clients, Publisher
+
+
+class World:
+    """Three nodes with one queue, asked through node 1."""
+
+    def __init__(self, members: tuple[int, ...] = (1, 2, 3)) -> None:
+        self.away: set[NodeId] = set()
+        self.clients = Clients()
+        self.record = self.clients.cluster.declare("q", list(members), home=1)
+        self.clients.cluster.leader(self.record)
+        self.catalog = Catalog()
+        for command in default_commands("hash"):
+            self.catalog.apply(command)
+        for number in (1, 2, 3):
+            self.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 7, f"n{number}:1")))
+        self.catalog.apply(AddNode(NodeRecord("ram", 0, 7, "ram:1", "ram")))
+        self.catalog.load(self.record)
+
+    @property
+    def members(self) -> QueueMembers:
+        return QueueMembers(
+            self.catalog,
+            self.clients.cluster.nodes[1].kind,
+            candidates=lambda: [Candidate(number, f"z{number}", up=number not in self.away) for number in (1, 2, 3)],
+            reaches=lambda node: node not in self.away,
+            away_since_ms=lambda node: 5_000,
+        )
+
+
+def test_with_everybody_there_is_nothing_to_tell() -> None:
+    assert World().members.problems() == []
+
+
+def test_queues_without_a_majority_are_counted_and_the_nodes_that_are_away_are_named() -> None:
+    world = World()
+    world.away = {2, 3}
+    (told,) = world.members.problems()
+    assert "1 quorum queues have no majority of their members, such as queue 'q' in vhost '/'" in told
+    assert told.endswith("until enough of these nodes are back: n2, n3")
+
+
+def test_a_node_whose_members_are_new_is_told_of_until_they_vote() -> None:
+    world = World()
+    cluster = world.clients.cluster
+    Publisher(world.clients, 1, world.record).publish(20)
+    cluster.run(0.5)
+    cluster.nodes[3].kill()
+    cluster.restart(3, SimDisk())
+    told: list[str] = []
+    for _ in range(1_000):
+        cluster.run(0.001)  # it does not take long
+        told += [one for one in world.members.problems() if one not in told]
+    assert told == ["node n3 has members of 1 quorum queues that do not vote yet: they still receive what they lack"]
+    assert world.members.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "text"),
+    [
+        (lambda one: one.add("/", "q", "ram"), PreconditionFailed, "'ram' is a RAM node"),
+        (lambda one: one.add("/", "q", "n3"), PreconditionFailed, "'n3' is down: no member can begin there"),
+        (lambda one: one.add("/", "q", "n1"), PreconditionFailed, "has a member on node 'n1' already"),
+        (lambda one: one.add("/", "missing", "n1"), NotFound, "no queue 'missing' in vhost '/'"),
+        (lambda one: one.add("/", "q", "n9"), NotFound, "there are n1, n2, n3, ram"),
+        (lambda one: one.transfer("/", "q", "n3"), NotFound, "has no member on node 'n3'"),
+        (
+            lambda one: one.grow("n2", Chosen("(", ""), even_only=False),
+            PreconditionFailed,
+            "invalid regular expression",
+        ),
+        (lambda one: one.evacuate("n1"), PreconditionFailed, "has its only member on node 'n1'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(ask: Any, error: type[Exception], text: str) -> None:
+    world = World((1,))
+    world.away = {2, 3}
+    with pytest.raises(error, match=text.replace("(", r"\(")):
+        asyncio.run(ask(world.members))

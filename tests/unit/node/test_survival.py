@@ -1,0 +1,67 @@
+"""node/survival.py: who goes on alone, with what, and what is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import AddNode, DeclareQueue, SetClusterId, SetQueueMembers
+from broker.records import NodeRecord
+from node.survival import SHOWN_MAX, CannotSurvive, Plan, carry_out, plan_of, survive
+from raft.messages import member_id
+
+
+def catalog_of_three() -> Catalog:
+    catalog = Catalog()
+    for command in (*default_commands("hash"), SetClusterId("c1")):
+        catalog.apply(command)
+    for number, kind in enumerate(("disk", "disk", "disk", "ram"), 1):
+        catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 100, f"n{number}:1", kind)))
+    quorum = {"x-queue-type": "quorum"}
+    members = tuple(member_id(node, 100) for node in (1, 2, 3))
+    catalog.apply(DeclareQueue("/", "orders", arguments=quorum, home="n2", members=members))
+    catalog.apply(DeclareQueue("/", "elsewhere", arguments=quorum, home="n2", members=members[1:]))
+    for node in (1, 2, 4):
+        catalog.apply(DeclareQueue("/", f"classic.{node}", home=f"n{node}"))
+    moved = catalog.queue("/", "orders")
+    assert moved is not None
+    catalog.apply(SetQueueMembers("/", "orders", moved.id, (*members[:2], member_id(3, 107)), formed=40))
+    return catalog
+
+
+def test_the_node_goes_on_with_what_it_has_and_the_rest_is_named_and_removed() -> None:
+    catalog = catalog_of_three()
+    plan = plan_of(catalog, 1)
+    said = "\n".join(plan.sentences())
+    assert "Removed for good: n2, n3" in said
+    assert "1 quorum queues go on" in said
+    assert "queue 'classic.2' in vhost '/'" in said and "queue 'elsewhere' in vhost '/'" in said
+    assert plan_of(catalog, 1) == plan, "nothing was changed by looking"
+    carry_out(catalog, plan)
+    assert set(catalog.nodes) == {"n1", "n4"}
+    assert {record.name for record in catalog.queues("/")} == {"orders", "classic.1", "classic.4"}
+    orders = catalog.queue("/", "orders")
+    assert orders is not None
+    assert (orders.members, orders.formed) == ((member_id(1, 100),), 40)
+
+
+def test_who_cannot_go_on_alone_is_told_why(tmp_path: Path) -> None:
+    catalog = catalog_of_three()
+    with pytest.raises(CannotSurvive, match="is no disk node of its cluster"):
+        plan_of(catalog, 4)
+    carry_out(catalog, plan_of(catalog, 1))
+    with pytest.raises(CannotSurvive, match="is the only disk node already"):
+        plan_of(catalog, 1)
+    with pytest.raises(CannotSurvive, match="is no data directory of a node"):
+        survive(tmp_path, do=True)
+
+
+def test_many_lost_queues_are_counted_and_some_are_named() -> None:
+    catalog = catalog_of_three()
+    for number in range(2 * SHOWN_MAX):
+        catalog.apply(DeclareQueue("/", f"q{number}", home="n3"))
+    plan: Plan = plan_of(catalog, 1)
+    assert f"{2 * SHOWN_MAX + 2} queues were only on removed nodes" in plan.sentences()[-1]
+    assert plan.sentences()[-1].count("vhost") == SHOWN_MAX
