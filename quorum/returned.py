@@ -47,8 +47,10 @@ class Returned:
         if stored.length <= limit:
             heappop(self._heap)
             return stored
-        # What is left stays the first: nobody else's rank lies between the two parts.
-        self._heap[0] = (rank, stored.part(limit, stored.length - limit))
+        # What is left stays the first: nobody else's rank lies between the two parts. But the part that goes may come back, and
+        # then stands before it.
+        left = stored.part(limit, stored.length - limit)
+        self._heap[0] = (self._rank(left) if self.in_place else rank, left)
         return stored.part(0, limit)
 
     def expire(self, now: int, rows_max: int) -> list[Stored]:

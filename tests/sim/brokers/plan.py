@@ -130,7 +130,7 @@ def _draw_faults(random: Random, shape: BrokerShape) -> Iterator[Fault]:
     share = random.choice((0.1, 0.2, 0.35, 0.6))
     recipes = [recipe for recipe in BROKER_RECIPES if random.random() < share and (shape.frail or not recipe.frail)]
     weights = [recipe.weight for recipe in recipes]
-    gap_s = random.choice((0.5, 1.0, 1.0, 2.0))
+    gap_s = random.choice((0.3, 0.5, 0.8))
     at = 1.0 + random.random()
     while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
         recipe = random.choices(recipes, weights)[0]
@@ -148,7 +148,7 @@ CHANCES = (50, 4, 14, 8, 5, 0.4, 3, 3)
 
 def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
     """A client is a publisher, a taker or the operator, by what is asked for."""
-    gap_s = random.choice((0.05, 0.1, 0.2))
+    gap_s = random.choice((0.1, 0.2, 0.4))
     for taker in range(1, shape.takers + 1):
         yield Ask(0.1, taker, 0, "consume", random.choice(shape.queue_names), 0)
     at = 0.2
