@@ -81,6 +81,8 @@ class QueueMembers(Protocol):
 
     def problems(self) -> Sequence[str]: ...
 
+    def lost_without(self, node: NodeId) -> str: ...
+
 
 class Cluster:
     """`start` it when the catalog is there, `stop` it before the links go. Fulfils ClusterPort and Doorman."""
@@ -291,13 +293,19 @@ class Cluster:
             raise
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
-    async def forget(self, name: str) -> None:
+    async def forget(self, name: str, *, anyway: bool = False) -> None:
         record = self._catalog.nodes.get(name)
         if record is None:
             known = ", ".join(sorted(self._catalog.nodes))
             raise NotFound(f"no node '{name}' belongs to this cluster: there are {known}")
         if self._neighbours.reached(record.number):
             raise PreconditionFailed(f"node '{name}' is up: let it leave, or stop it first")
+        lost = self.queue_members.lost_without(record.number) if self.queue_members is not None else ""
+        if lost and not anyway and not self._metadata.status().missing:  # without a majority it fails for that reason
+            raise PreconditionFailed(
+                f"without node '{name}' {lost}: start it again, or delete what is lost. Told to forget it anyway, the cluster "
+                f"does, and what is left of the queues waits for ever"
+            )
         await answered(self._metadata.submit(commands.RemoveNode(name)))
 
     async def change_kind(self, kind: str) -> None:
@@ -306,6 +314,8 @@ class Cluster:
             raise PreconditionFailed(f"node '{record.name}' is a {kind} node already")
         if kind == RAM:  # it must have no vote any more when it starts with empty memory
             await self.hand_over()
+            if self.queue_members is not None:
+                await self.queue_members.evacuate(record.name)
             await answered(self._metadata.submit(commands.PutNode(_with(record, kind=RAM))))
             await self._until_others_know("has no vote any more")
         self._identity.change_kind(kind, self._clock.wall_ms())

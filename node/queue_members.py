@@ -152,6 +152,18 @@ class QueueMembers:
                 f"'{failed[0].queue}' in vhost '{failed[0].vhost}': {failed[0].error}"
             )
 
+    def lost_without(self, node: NodeId) -> str:
+        """Which queues have no majority if this node, which is away, does not come back; empty: there is none."""
+        stuck = [
+            queue
+            for queue in self._quorum.queues.values()
+            if node in queue.member_nodes()
+            and 2 * sum(self._reaches(one) for one in queue.member_nodes()) <= len(queue.record.members)
+        ]
+        if not stuck:
+            return ""
+        return f"{len(stuck)} quorum queues have no majority, such as {_label(stuck[0])}"
+
     def problems(self) -> Sequence[str]:
         """Queues that cannot go on, and nodes that still catch up, as far as this node knows."""
         stuck: list[QuorumQueue] = []

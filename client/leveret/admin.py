@@ -130,9 +130,10 @@ class Admin:
         """Have the connected node leave its cluster, and stop."""
         await self._call("LeaveCluster", pb.LeaveClusterRequest())
 
-    async def forget_node(self, name: str) -> None:
-        """Take a node that is down out of the cluster. What only it had is lost."""
-        await self._call("ForgetNode", pb.ForgetNodeRequest(name=name))
+    async def forget_node(self, name: str, *, anyway: bool = False) -> None:
+        """Take a node that is down out of the cluster. What only it had is lost. `anyway`: also where quorum queues have no
+        majority without it, and are lost too."""
+        await self._call("ForgetNode", pb.ForgetNodeRequest(name=name, anyway=anyway))
 
     async def change_node_kind(self, kind: str) -> None:
         """Have the connected node start again as a disk or RAM node."""

@@ -64,8 +64,8 @@ class ClusterPort(Protocol):
     async def leave(self) -> None:
         """This node belongs to the cluster no more, and stops."""
 
-    async def forget(self, name: str) -> None:
-        """A node that is down belongs to the cluster no more."""
+    async def forget(self, name: str, *, anyway: bool = False) -> None:
+        """A node that is down belongs to the cluster no more. `anyway`: also where quorum queues are lost with it."""
 
     async def change_kind(self, kind: str) -> None:
         """This node starts again as a disk or RAM node."""
@@ -128,7 +128,7 @@ class ClusterMethods:
         if not request.name:
             raise InvalidRequest("the name of the node is missing")
         self._log(f"ForgetNode {request.name}")
-        await cluster.forget(request.name)
+        await cluster.forget(request.name, anyway=request.anyway)
         return pb.ForgetNodeResponse()
 
     @answers_errors

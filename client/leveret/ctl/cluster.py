@@ -74,9 +74,15 @@ def leave() -> None:
 
 
 @app.command()
-def forget(name: Annotated[str, typer.Argument(help="The node, which must be down.")]) -> None:
-    """Take a node that is down out of the cluster, for good. Classic queues that live there are lost."""
-    with_node(lambda node: node.admin.forget_node(name))
+def forget(
+    name: Annotated[str, typer.Argument(help="The node, which must be down.")],
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also where quorum queues have no majority without it, and are lost.")
+    ] = False,
+) -> None:
+    """Take a node that is down out of the cluster, for good. Classic queues that live there are lost; its members of quorum
+    queues are replaced."""
+    with_node(lambda node: node.admin.forget_node(name, anyway=anyway))
     render.done(f"node '{name}' belongs to the cluster no more", name=name)
 
 

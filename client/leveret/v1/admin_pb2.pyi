@@ -733,10 +733,12 @@ class LeaveClusterResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ForgetNodeRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "anyway")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    ANYWAY_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    anyway: bool
+    def __init__(self, name: _Optional[str] = ..., anyway: _Optional[bool] = ...) -> None: ...
 
 class ForgetNodeResponse(_message.Message):
     __slots__ = ()

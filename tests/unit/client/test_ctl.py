@@ -133,6 +133,12 @@ def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, nod
     leveretctl("queue", "delete", "q")
 
 
+def test_a_node_is_forgotten_anyway_only_when_that_is_said(leveretctl: Ctl, node: Running) -> None:
+    leveretctl("cluster", "forget", "n2")
+    leveretctl("cluster", "forget", "n2", "--anyway")
+    assert node.cluster.asked[-2:] == ["forget n2", "forget n2 anyway"]
+
+
 def test_users_and_permissions(leveretctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
     leveretctl("user", "add", "app", "--new-password", "secret", "--tag", "management")
     assert {user["name"]: user["tags"] for user in leveretctl.json("user", "list")}["app"] == ["management"]

@@ -281,6 +281,31 @@ def test_what_a_disk_has_lost_and_who_still_learns_is_told() -> None:
     ]
 
 
+class FakeQueueMembers:
+    def __init__(self, lost: str) -> None:
+        self.lost = lost
+        self.evacuated: list[str] = []
+
+    async def evacuate(self, node: str) -> None:
+        self.evacuated.append(node)
+
+    def problems(self) -> list[str]:
+        return []
+
+    def lost_without(self, node: int) -> str:
+        return self.lost
+
+
+def test_a_node_without_which_queues_are_lost_is_forgotten_only_when_that_is_said() -> None:
+    world = World()
+    world.cluster.queue_members = FakeQueueMembers("3 quorum queues have no majority, such as queue 'q' in vhost '/'")
+    with pytest.raises(PreconditionFailed, match="without node 'n2' 3 quorum queues have no majority"):
+        asyncio.run(world.cluster.forget("n2"))
+    assert "n2" in world.metadata.catalog.nodes
+    asyncio.run(world.cluster.forget("n2", anyway=True))
+    assert "n2" not in world.metadata.catalog.nodes
+
+
 def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> None:
     world = World()
     world.metadata.catalog.nodes.pop("n1")

@@ -47,12 +47,16 @@ class World:
 
 
 def test_with_everybody_there_is_nothing_to_tell() -> None:
-    assert World().members.problems() == []
+    world = World()
+    assert world.members.problems() == []
+    world.away = {2}
+    assert world.members.lost_without(2) == ""
 
 
 def test_queues_without_a_majority_are_counted_and_the_nodes_that_are_away_are_named() -> None:
     world = World()
     world.away = {2, 3}
+    assert world.members.lost_without(2) == ("1 quorum queues have no majority, such as queue 'q' in vhost '/'")
     (told,) = world.members.problems()
     assert "1 quorum queues have no majority of their members, such as queue 'q' in vhost '/'" in told
     assert told.endswith("until enough of these nodes are back: n2, n3")

@@ -310,8 +310,8 @@ class FakeCluster:
     async def leave(self) -> None:
         self.asked.append("leave")
 
-    async def forget(self, name: str) -> None:
-        self.asked.append(f"forget {name}")
+    async def forget(self, name: str, *, anyway: bool = False) -> None:
+        self.asked.append(f"forget {name}{' anyway' if anyway else ''}")
 
     async def change_kind(self, kind: str) -> None:
         self.asked.append(f"change {kind}")
