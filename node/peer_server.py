@@ -33,10 +33,12 @@ from node.peer_frames import (
 from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
 from node.peer_link import Outdated, PeerLinks
 from node.peer_socket import PeerSocket
+from node.rarely import Rarely
 from raft.errors import BadBytes
 
 HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
+HANDSHAKES_TOLD_S = 10.0  # a failed one is told of once in so long for each host
 STRANGERS_MAX = 128  # connections that have proven nothing yet
 BACKLOG = 128
 STOP_TIMEOUT_S = 1.0
@@ -75,6 +77,7 @@ class PeerServer:
         self.shaking_hands: set[PeerSocket] = set()  # accepted by the TLS listener, and without their transport yet
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | TlsListener[PeerSocket] | None = None
+        self._refused_handshakes = Rarely(HANDSHAKES_TOLD_S)
 
     async def listen(self, bind: str, tls: ssl.SSLContext | None = None) -> int:
         """The port. Raises CannotListen."""
@@ -95,6 +98,7 @@ class PeerServer:
                 protocol=self._guest,
                 shaking_hands=self.shaking_hands,
                 logger=self.logger,
+                on_failed=self._handshake_failed,
             )
             self._listener.serve()
             return self._listener.address[1]
@@ -121,6 +125,19 @@ class PeerServer:
         why = f"{STRANGERS_MAX} connections have not proven yet that they are nodes"
         self.logger.warning("a connection to the listener for nodes was refused: %s", why)
         return why
+
+    def _handshake_failed(self, address: str, error: OSError) -> None:
+        """Another node with a certificate that is not believed comes again and again; so does who knocks at every port."""
+        host = address.rpartition(":")[0]
+        unsaid = self._refused_handshakes.may_say(host, asyncio.get_running_loop().time())
+        if unsaid is not None:
+            again = f" ({unsaid} more from there were not told of)" if unsaid else ""
+            self.logger.warning(
+                "a TLS handshake with %s on the listener for nodes failed: %s%s",
+                address,
+                error or "it took too long",
+                again,
+            )
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -34,7 +34,9 @@ class TlsListener(Generic[P]):
         protocol: Callable[[], P],
         shaking_hands: set[P],
         logger: logging.Logger,
+        on_failed: Callable[[str, OSError], None] | None = None,
     ) -> None:
+        """`on_failed` is told of who did not come through the handshake, and why; None: it is noted for who looks for it."""
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         self._listening = socket.create_server((host, port), family=family, backlog=backlog)
         self._listening.setblocking(False)
@@ -44,6 +46,7 @@ class TlsListener(Generic[P]):
         self._protocol = protocol
         self._shaking_hands = shaking_hands  # protocols that wait for their transport, of all listeners
         self._logger = logger
+        self._on_failed = on_failed or self._note
         self._tasks: set[asyncio.Task[None]] = set()
         self.address: tuple[str, int] = self._listening.getsockname()[:2]
 
@@ -65,7 +68,7 @@ class TlsListener(Generic[P]):
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _ = await loop.sock_accept(self._listening)
+                accepted, address = await loop.sock_accept(self._listening)
             except OSError as error:
                 self._logger.error("a connection could not be accepted: %s", error)
                 await asyncio.sleep(ACCEPT_PAUSE_S)
@@ -73,17 +76,20 @@ class TlsListener(Generic[P]):
             if self._refusal() is None:
                 one = self._protocol()
                 self._shaking_hands.add(one)
-                self._start(self._shake_hands(accepted, one))
+                self._start(self._shake_hands(accepted, one, f"{address[0]}:{address[1]}"))
             else:
                 accepted.close()
 
-    async def _shake_hands(self, accepted: socket.socket, one: P) -> None:
+    async def _shake_hands(self, accepted: socket.socket, one: P, address: str) -> None:
         """As soon as keys are agreed on the protocol has its transport, and takes itself out of those that wait."""
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: one, accepted, ssl=self._context, ssl_handshake_timeout=self._handshake_timeout_s
             )
         except OSError as error:  # it hung up, was too slow, or does not speak TLS as we do
-            self._logger.debug("a TLS handshake failed: %s", error)
+            self._on_failed(address, error)
         finally:
             self._shaking_hands.discard(one)
+
+    def _note(self, address: str, error: OSError) -> None:
+        self._logger.debug("a TLS handshake with %s failed: %s", address, error)

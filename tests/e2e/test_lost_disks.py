@@ -88,7 +88,7 @@ def test_a_node_that_lost_its_disk_is_given_everything_by_the_others(tmp_path: P
         (tmp_path / "data" / "n3").rename(tmp_path / "lost")
         os.kill(victim, signal.SIGKILL)
         cluster.said(r"^n3 +\| ready: ", before)
-        cluster.said(r"WARNING.*node 'n3' has come back without what it had on its disk", before)
+        cluster.said(r"warning.*node 'n3' has come back without what it had on its disk", before)
         all_are_voters(cluster)
         has_caught_up(cluster, began)
         status_when(cluster.grpc(2), lambda found: found.problems == ())
@@ -104,7 +104,7 @@ def test_a_node_whose_log_is_gone_has_no_vote_of_before_and_is_given_everything_
             path.unlink()
         os.kill(victim, signal.SIGKILL)
         cluster.said(r"^n3 +\| ready: ", before)
-        cluster.said(r"^n3 +\|.*ERROR.*nothing is left of the log", before)
+        cluster.said(r"^n3 +\|.* error .*nothing is left of the log", before)
         all_are_voters(cluster)
         has_caught_up(cluster, began)
         said = "node n3 found nothing of its log when it started"
@@ -121,8 +121,8 @@ def test_bit_rot_in_one_nodes_log_is_repaired_by_the_others_and_told(tmp_path: P
         rot(log_files(tmp_path / "data" / "n3"))
         os.kill(victim, signal.SIGKILL)
         cluster.said(r"^n3 +\| ready: ", before)
-        cluster.said(r"^n3 +\|.*ERROR.*the log is damaged: file \d+, \d+ bytes at \d+", before)
-        cluster.said(r"^n3 +\|.*ERROR.*'//orders'.*will be repaired from the others", before)
+        cluster.said(r"^n3 +\|.* error .*the log is damaged: file \d+, \d+ bytes at \d+", before)
+        cluster.said(r"^n3 +\|.* error .*'//orders'.*will be repaired from the others", before)
         all_are_voters(cluster)
         has_caught_up(cluster, began)
 

@@ -509,3 +509,31 @@ async def unread(limits: LinkLimits) -> AsyncIterator[Node]:
     finally:
         raw.close()
         await called.server.stop()
+
+
+def test_a_tls_handshake_that_fails_is_told_with_address_and_reason_and_not_for_every_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours, theirs = trustme.CA(), trustme.CA()
+    called_has, stranger_has = ours.issue_cert("127.0.0.1"), theirs.issue_cert("127.0.0.1")
+
+    async def scenario() -> None:
+        called = Node(1, peer=2)
+        port = await called.listen(showing(called_has, ours, ssl.PROTOCOL_TLS_SERVER))
+        try:
+            for _ in range(4):
+                with suppress(OSError):
+                    reader, writer = await asyncio.open_connection(
+                        "127.0.0.1", port, ssl=showing(stranger_has, ours), server_hostname="127.0.0.1"
+                    )
+                    await reader.read()
+                    writer.close()
+            await warning_of(caplog, "a TLS handshake with")
+        finally:
+            await called.server.stop()
+
+    with caplog.at_level(logging.WARNING):
+        uvloop.run(scenario())
+    (told,) = [line for line in caplog.messages if "TLS handshake" in line]
+    assert told.startswith("a TLS handshake with 127.0.0.1:")
+    assert "on the listener for nodes failed: " in told and "CERTIFICATE_VERIFY_FAILED" in told
