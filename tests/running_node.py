@@ -63,7 +63,12 @@ class RunningNode:
         self.process.wait(STOP_TIMEOUT_S)
 
 
-def start_node(data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> RunningNode:
+def start_node(
+    data_dir: Path,
+    *options: str,
+    environment: dict[str, str] | None = None,
+    ready_within_s: float = START_TIMEOUT_S,
+) -> RunningNode:
     """Start a node on free ports and return when it says that it is ready. Raises RuntimeError with its log."""
     log = data_dir.parent / f"{data_dir.name}.log"
     ports = ["--amqp", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
@@ -78,7 +83,7 @@ def start_node(data_dir: Path, *options: str, environment: dict[str, str] | None
             env=os.environ | (environment or {}),
         )
     node = RunningNode(process, data_dir, log)
-    line = read_line(process, START_TIMEOUT_S)
+    line = read_line(process, ready_within_s)
     for name, host, port in ADDRESS.findall(line):
         node.addresses[name] = (host, int(port))
     if "amqp" not in node.addresses:
