@@ -283,6 +283,8 @@ class Cluster:
             raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
         self._leaving = True
         try:
+            # Nobody places anything here from now on; and without a majority nothing is begun that could not be finished.
+            await answered(self._metadata.submit(commands.PutNode(_with(self._my_record(), draining=True))))
             await self.hand_over()
             if self.queue_members is not None:
                 await self.queue_members.evacuate(name)

@@ -130,6 +130,8 @@ class Reconciler:
         numbers = {record.number for record in self._catalog.nodes.values()}
         if not numbers:
             return False  # the catalog is not here yet
+        if self._refused:
+            self._refused = {queue: text for queue, text in self._refused.items() if not queue.deleted}
         found = bool(self._changing)
         candidates: Sequence[Candidate] | None = None
         for queue in list(self._quorum.led):
@@ -153,7 +155,7 @@ class Reconciler:
         here = self._quorum.key.node
         step = next_step(status.membership, here, candidates, target, grows=self._growing)
         if step is None:
-            return False
+            return bool(status.membership.promotable)  # once it votes, another one may be added
         label = labelled("queue", queue.record.name, queue.record.vhost)
         administration = self._quorum.administration
         if isinstance(step, Add):

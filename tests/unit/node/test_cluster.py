@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.catalog import Catalog
-from broker.catalog_commands import AddNode, Command, NodeLost, PutNode, SetClusterId
+from broker.catalog_commands import AddNode, Command, NodeLost, PutNode, RemoveNode, SetClusterId
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -294,6 +294,25 @@ class FakeQueueMembers:
 
     def lost_without(self, node: int) -> str:
         return self.lost
+
+
+def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_it_is_removed() -> None:
+    world = World()
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    asyncio.run(world.cluster.leave())
+    assert members.evacuated == ["n1"]
+    assert [type(command) for command in world.metadata.submitted] == [PutNode, RemoveNode]
+    assert isinstance(marked := world.metadata.submitted[0], PutNode) and marked.record.draining
+    assert world.process.said[0].startswith("end: node 'n1' has left its cluster")
+
+
+def test_without_a_majority_a_node_that_is_to_leave_hands_nothing_over() -> None:
+    world = World()
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    world.metadata.missing = ("n2",)
+    with pytest.raises(ResourceExhausted, match="no majority"):
+        asyncio.run(world.cluster.leave())
+    assert members.evacuated == []
 
 
 def test_a_node_without_which_queues_are_lost_is_forgotten_only_when_that_is_said() -> None:

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.catalog import Catalog, default_commands
+from broker.catalog_commands import AddNode, RemoveNode
 from broker.policy import effective_arguments
-from broker.records import PolicyRecord, QueueRecord
+from broker.records import NodeRecord, PolicyRecord, QueueRecord
 from node.placement import Candidate
-from node.reconciliation import Add, Remove, next_step, target_size
+from node.reconciliation import Add, Reconciler, Remove, next_step, target_size
 from raft.membership import AddLearner, Promote, RemoveMember, changed, members_of
 from raft.messages import Membership, member_id, node_of
+from tests.unit.quorum.clients import Clients, Publisher
 
 
 def voters(*nodes: int) -> Membership:
@@ -108,3 +111,89 @@ def test_the_target_is_what_was_asked_for_as_far_as_there_are_nodes(
     record = QueueRecord("/", "q", "quorum", True, False, False, arguments, 1)
     policy = policies[0] if policies else None
     assert target_size(record, effective_arguments(record, policy, None), disks) == size
+
+
+class World:
+    """Four nodes, each of which looks after the queues that it leads."""
+
+    def __init__(self, *, grows: bool = False) -> None:
+        self.clients = Clients(4)
+        self.cluster = self.clients.cluster
+        self.catalog = Catalog()
+        for command in default_commands("hash"):
+            self.catalog.apply(command)
+        for number in range(1, 5):
+            self.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 7, f"n{number}:1")))
+        self.reconcilers = {
+            number: Reconciler(self.catalog, node.kind, self.candidates, lambda: 0.5, grows=grows, interval_ms=60_000)
+            for number, node in self.cluster.nodes.items()
+        }
+
+    def candidates(self) -> list[Candidate]:
+        alive = {node.number for node in self.cluster.alive()}
+        return [Candidate(node.number, node.name, up=node.number in alive) for node in self.catalog.nodes.values()]
+
+    def declare(self, members: list[int], **arguments: Any) -> QueueRecord:
+        record = self.cluster.declare("q", members, home=members[0], **arguments)
+        self.catalog.load(record)
+        self.cluster.leader(record)
+        return record
+
+    def run(self, seconds: float) -> None:
+        for _ in range(int(seconds * 2)):
+            self.cluster.run(0.5)
+            for number, reconciler in self.reconcilers.items():
+                if self.cluster.nodes[number].alive:
+                    reconciler.tick(self.clients.now)
+
+    def nodes_of(self, record: QueueRecord) -> list[int]:
+        return sorted(map(node_of, self.cluster.records[record.id].members))
+
+
+def test_a_forgotten_node_is_replaced_and_a_lost_one_only_waited_for() -> None:
+    world = World()
+    record = world.declare([1, 2, 3])
+    publisher = Publisher(world.clients, 1, record)
+    publisher.publish(20)
+    world.run(1)
+    world.cluster.nodes[3].kill()
+    world.run(30)
+    assert world.nodes_of(record) == [1, 2, 3]
+    world.catalog.apply(RemoveNode("n3"))
+    world.run(10)
+    assert world.nodes_of(record) == [1, 2, 4]
+    world.cluster.nodes[1].kill()
+    world.run(3)
+    assert world.clients.drain(4, record) == publisher.confirmed
+    assert len(publisher.confirmed) == 20
+
+
+def test_a_leader_on_a_node_that_is_removed_goes_last() -> None:
+    world = World()
+    record = world.declare([1, 2, 3])
+    assert world.cluster.leader(record).number == 1
+    world.catalog.apply(RemoveNode("n1"))
+    world.run(15)
+    assert world.nodes_of(record) == [2, 3, 4]
+
+
+def test_queues_grow_some_time_after_a_node_has_joined_if_they_are_to() -> None:
+    for grows, nodes in ((False, [1]), (True, [1, 2, 3])):
+        world = World(grows=grows)
+        record = world.declare([1])
+        world.run(5)
+        for reconciler in world.reconcilers.values():
+            reconciler.node_joined(world.clients.now)
+        world.run(5)
+        assert world.nodes_of(record) == [1]
+        world.run(20)
+        assert world.nodes_of(record) == nodes
+
+
+def test_queues_that_are_to_grow_do_so_now_and_then_without_anything_happening() -> None:
+    world = World(grows=True)
+    record = world.declare([1, 2], **{"x-quorum-initial-group-size": 2, "x-quorum-target-group-size": 3})
+    world.run(50)
+    assert world.nodes_of(record) == [1, 2]
+    world.run(30)
+    assert world.nodes_of(record) == [1, 2, 3]
