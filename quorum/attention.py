@@ -28,7 +28,7 @@ class Attention:
         self.answered = False  # the node that leads, as far as is known, serves us
         self._queue = queue
         self._kind = kind
-        self._asked = False
+        self._asking: NodeId = 0  # whose answer is waited for
         self._again = False  # ask once more when the answer is there: it may be too early for what is wanted now
         self._server: NodeId = 0
         self._wanted_until = 0
@@ -42,7 +42,7 @@ class Attention:
 
     def missed(self) -> None:
         """Something that was sent to us was lost."""
-        self._again = self._asked
+        self._again = bool(self._asking)
         self.ask()
 
     def lost(self, node: NodeId) -> None:
@@ -56,18 +56,27 @@ class Attention:
         """Called about once a second. False: nobody needs this any more."""
         if not self._queue.subscriptions and not self._queue.departed and now > self._wanted_until:
             return False
+        self._leave_who_is_silent()
         self.ask()
         return True
 
+    def _leave_who_is_silent(self) -> None:
+        """A node that stands still keeps its link, and answers when somebody else has long been leading."""
+        for node in {self._asking, self._server} - {0}:
+            if not self._kind.groups.trusts(node):
+                self._asking = 0
+                self._queue.way.forget(node)
+                self.lost(node)
+
     def ask(self) -> None:
         queue = self._queue
-        if self._asked or queue.member is not None:
+        if self._asking or queue.member is not None:
             return
         node = queue.way.look_for()
         if not node:
             self._refused()
             return
-        self._asked = True
+        self._asking = node
         consumers = [(one.number, one.next_id) for one in queue.subscriptions.values()]
         consumers += [(number, departed.next_id) for number, departed in queue.departed.items()]
         left = [number for number, departed in queue.departed.items() if departed.known_at is not None]
@@ -75,10 +84,10 @@ class Attention:
         self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node, left))
 
     def _told(self, node: NodeId, left: list[int], data: bytes | None) -> None:
-        self._asked = False
         queue = self._queue
-        if queue.deleted or queue.attention is not self:
+        if node != self._asking or queue.deleted or queue.attention is not self:
             return
+        self._asking = 0
         try:
             answer = letters.decode_answer(data) if data is not None else None
         except BadLetter:

@@ -112,6 +112,7 @@ class QuorumQueues:
         self._leading: dict[QuorumQueue, None] = {}
         self._looking: dict[QuorumQueue, None] = {}  # for a leader
         self._look_timer: Timer | None = None
+        self._asking: dict[QuorumQueue, None] = {}  # a leader, and its answer is not there
         self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
         self._leaving: dict[QuorumQueue, int] = {}  # whose member was removed while it led: how often others were asked
         self._check_at = 0
@@ -149,7 +150,7 @@ class QuorumQueues:
         queue.close()
         self._drop_member(queue)
         del self.queues[queue.group]
-        for some in (self._leading, self._looking, self._attending):
+        for some in (self._leading, self._looking, self._asking, self._attending):
             some.pop(queue, None)
         self._leaving.pop(queue, None)
         return ready
@@ -308,6 +309,10 @@ class QuorumQueues:
         else:
             self.calls.tell(queue.way.leader(), QUORUM_TOPIC, letters.head(LetterKind.USED, queue.group))
 
+    def asking(self, queue: QuorumQueue) -> None:
+        """It wants to be reminded, a tenth of a second later and on, until it says no (`still_asks`)."""
+        self._asking[queue] = None
+
     def attending(self, queue: QuorumQueue) -> None:
         """It wants to be asked for again, every CHECK_MS."""
         self._attending[queue] = None
@@ -329,6 +334,9 @@ class QuorumQueues:
         for queue in self._leading:
             if queue.leading is not None:
                 queue.leading.tell_news()
+        for queue in list(self._asking):
+            if not queue.still_asks():
+                del self._asking[queue]
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS

@@ -447,7 +447,14 @@ class QuorumQueue(Owner):
     # what the session asks (Owner)
 
     def send(self, portion: Portion, attempt: int) -> None:
+        self._kind.asking(self)
         self.way.propose(portion.ops, partial(self._proposed, portion, attempt))
+
+    def still_asks(self) -> bool:
+        """Whether what was said waits for answers. What was said to a leader of old is said again to the next one."""
+        if self.session.sent and self.way.asks_in_vain():
+            self.session.failed(self.session.attempt)
+        return bool(self.session.sent)
 
     def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
         if results is None:

@@ -43,7 +43,8 @@ class Way:
         self._members = members
         self._on_news = on_news
         self._believed: NodeId = 0  # to lead; for a node without a member
-        self._asked = 0  # members' nodes that were tried
+        self._tried = 0  # members' nodes, one after the other
+        self._asked: NodeId = 0  # the node that was asked last, if not this one
 
     @property
     def leads(self) -> bool:
@@ -63,11 +64,24 @@ class Way:
         if node or self.driver is not None:
             return node
         nodes = [one for one in self._members() if one != self._groups.node and self._calls.connected(one)]
+        nodes = [one for one in nodes if self._groups.trusts(one)] or nodes
         if not nodes:
             return 0
-        self._asked += 1
-        self._believed = nodes[self._asked % len(nodes)]
+        self._tried += 1
+        self._believed = nodes[self._tried % len(nodes)]
         return self._believed
+
+    def asks_in_vain(self) -> bool:
+        """Whether the node that was asked last leads no more, as far as is known here. One that stands still, or hears nobody,
+        never says so, and its link may live on for long."""
+        if not self._asked:
+            return False
+        if self.driver is not None:
+            return self.driver.leader_node not in (0, self._asked)
+        if self._groups.trusts(self._asked):
+            return False
+        self.forget(self._asked)
+        return True
 
     def forget(self, node: NodeId) -> None:
         """It cannot be asked, or does not lead."""
@@ -84,8 +98,10 @@ class Way:
         if not node:
             on_answer(None)
         elif node == self._groups.node:
+            self._asked = 0
             self.propose_here(ops, partial(self._proposed, on_answer))
         else:
+            self._asked = node
             answered = partial(self._answered, node, on_answer)
             self._calls.ask(node, QUORUM_TOPIC, letters.propose(self._group, ops), answered)
 

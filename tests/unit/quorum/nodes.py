@@ -39,6 +39,7 @@ DELAY_S = 0.001
 LOG_ID = bytes(range(16))
 LOGGER = logging.getLogger("test.quorum")
 DISK_ID = 7
+SILENCE_LOOK_S = 0.05
 
 
 class Wire:
@@ -62,8 +63,12 @@ class Wire:
         return sum(map(len, self.ways.get(node, ())))
 
     def _arrive(self, node: NodeId, way: deque[bytes]) -> None:
+        cluster = self.node.cluster
         if self.ways.get(node) is not way or not way:
             return  # that link is gone, and what was on it
+        if cluster.silent & {self.node.number, node}:
+            cluster.loop.call_later(SILENCE_LOOK_S, self._arrive, node, way)
+            return
         letter = way.popleft()
         self.node.cluster.nodes[node].wire.ears.receive(self.node.number, letter)
         self.ears.drained(node)
@@ -171,6 +176,7 @@ class Cluster:
         self.diverged: list[tuple[NodeId, Odd]] = []  # what leaders' nodes have said
         self.records: dict[int, QueueRecord] = {}
         self.cuts: set[frozenset[NodeId]] = set()
+        self.silent: set[NodeId] = set()  # stand still: their links live, and nothing that is on them arrives
         self._replicas = 1000
         self.nodes: dict[NodeId, QuorumNode] = {}
         for number in range(1, count + 1):
@@ -269,7 +275,7 @@ class Cluster:
 
     def _arrive(self, sender: QuorumNode, to: NodeId, letter: bytes) -> None:
         receiver = self.nodes.get(to)
-        cut = frozenset((sender.number, to)) in self.cuts
+        cut = frozenset((sender.number, to)) in self.cuts or bool(self.silent & {sender.number, to})
         if receiver is not None and receiver.alive and sender.alive and not cut:
             receiver.groups.receive(sender.number, letter)
 

@@ -159,6 +159,27 @@ def test_a_consumer_on_a_node_without_a_member_is_served_by_each_new_leader() ->
     assert taker.bodies == numbered(120)
 
 
+@pytest.mark.parametrize("user", [2, 4])
+def test_a_leader_that_stands_still_holds_up_nobody_though_its_links_live(user: int) -> None:
+    """As with SIGSTOP: what had been said to it was answered when the link broke, ten seconds later."""
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    publisher, taker = Publisher(clients, user, record), Taker(clients, user, record, prefetch=5)
+    publisher.publish(5)
+    cluster.run(1)
+    publisher.publish(5)
+    cluster.silent.add(1)
+    publisher.publish(5)
+    cluster.run(3)
+    assert publisher.confirmed == taker.bodies == numbered(15)
+    cluster.silent.clear()
+    cluster.run(3)
+    assert taker.got == [(body, False) for body in numbered(15)]
+    assert clients.drain(3, record) == []
+
+
 def test_what_was_said_before_a_link_broke_is_said_again_and_done_once() -> None:
     clients = Clients(3)
     cluster = clients.cluster
