@@ -253,6 +253,18 @@ class Cluster:
             notices=news.notices if news is not None else (),
         )
 
+    def critical(self, name: str) -> tuple[str, Sequence[str]]:
+        name = name or self._identity.name
+        number = self._known(name).number
+        found = []
+        driver = self._metadata_driver()
+        voters = list(map(node_of, driver.core.status().membership.voters)) if driver is not None else []
+        left = [voter for voter in voters if voter != number and self.reaches(voter)]
+        if number in voters and 2 * len(left) <= len(voters):
+            found.append("the disk nodes have no majority: nothing can be declared or changed")
+        lost = self.queue_members.lost_without(number) if self.queue_members is not None else ""
+        return name, [*found, lost] if lost else found
+
     async def join_cluster(self, address: str) -> None:
         others = sorted(self._catalog.nodes.keys() - {self._identity.name})
         if others:
@@ -296,10 +308,7 @@ class Cluster:
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
-        record = self._catalog.nodes.get(name)
-        if record is None:
-            known = ", ".join(sorted(self._catalog.nodes))
-            raise NotFound(f"no node '{name}' belongs to this cluster: there are {known}")
+        record = self._known(name)
         if self._neighbours.reached(record.number):
             raise PreconditionFailed(f"node '{name}' is up: let it leave, or stop it first")
         lost = self.queue_members.lost_without(record.number) if self.queue_members is not None else ""
@@ -355,6 +364,13 @@ class Cluster:
             await asyncio.sleep(TICK_S / 10)
 
     # steps
+
+    def _known(self, name: str) -> NodeRecord:
+        record = self._catalog.nodes.get(name)
+        if record is None:
+            known = ", ".join(sorted(self._catalog.nodes))
+            raise NotFound(f"no node '{name}' belongs to this cluster: there are {known}")
+        return record
 
     def _my_record(self) -> NodeRecord:
         record = self._catalog.nodes.get(self._identity.name)

@@ -153,13 +153,13 @@ class QueueMembers:
             )
 
     def lost_without(self, node: NodeId) -> str:
-        """Which queues have no majority if this node, which is away, does not come back; empty: there is none."""
-        stuck = [
-            queue
-            for queue in self._quorum.queues.values()
-            if node in queue.member_nodes()
-            and 2 * sum(self._reaches(one) for one in queue.member_nodes()) <= len(queue.record.members)
-        ]
+        """Which queues have no majority without this node; empty: there is none."""
+        stuck = []
+        for queue in self._quorum.queues.values():
+            nodes = queue.member_nodes()
+            left = [one for one in nodes if one != node and self._reaches(one)]
+            if node in nodes and 2 * len(left) <= len(nodes):
+                stuck.append(queue)
         if not stuck:
             return ""
         return f"{len(stuck)} quorum queues have no majority, such as {_label(stuck[0])}"

@@ -121,6 +121,11 @@ class Admin:
         """The nodes, and whether they can agree on anything, as the connected node sees it."""
         return from_stub(ClusterStatus, await self._call("GetClusterStatus", pb.GetClusterStatusRequest()))
 
+    async def check_node(self, name: str = "") -> tuple[str, tuple[str, ...]]:
+        """Whether this node, or the connected one, may be stopped now: its name, and what would have no majority without it."""
+        answer = await self._call("CheckNode", pb.CheckNodeRequest(name=name))
+        return answer.name, tuple(answer.critical)
+
     async def join_cluster(self, address: str) -> None:
         """Have the connected node, which must be empty and alone, start again in the cluster of the node that listens for nodes
         at this address."""

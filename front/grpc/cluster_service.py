@@ -58,6 +58,9 @@ class ClusterPort(Protocol):
 
     def status(self) -> ClusterView: ...
 
+    def critical(self, name: str) -> tuple[str, Sequence[str]]:
+        """The name of the node, this one if none is given; and what would have no majority without it."""
+
     async def join_cluster(self, address: str) -> None:
         """This node gives up its own, empty cluster and starts again as one of the cluster of the node at this address."""
 
@@ -107,6 +110,11 @@ class ClusterMethods:
             missing=view.missing,
             problems=view.problems,
         )
+
+    @answers_errors
+    async def CheckNode(self, request: pb.CheckNodeRequest, context: Context) -> pb.CheckNodeResponse:
+        name, critical = self._cluster("management").critical(request.name)
+        return pb.CheckNodeResponse(name=name, critical=critical)
 
     @answers_errors
     async def JoinCluster(self, request: pb.JoinClusterRequest, context: Context) -> pb.JoinClusterResponse:

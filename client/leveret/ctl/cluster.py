@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from leveret.ctl import render
+from leveret.ctl import exits, render
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import options, with_node
 from leveret.records import ClusterNode, ClusterStatus
@@ -93,6 +93,22 @@ def change_type(kind: Annotated[str, typer.Argument(help="disk or ram.")]) -> No
         raise UsageError(f"a node of type {kind!r}: there are disk and ram")
     with_node(lambda node: node.admin.change_node_kind(kind))
     render.done(f"the node starts again as a {kind} node", kind=kind)
+
+
+@node_app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="The node; the one that is asked if not given.")] = "",
+) -> None:
+    """Whether a node may be stopped now: exit code 0 if everything that it has a part in has a majority without it, else 75."""
+    found, critical = with_node(lambda node: node.admin.check_node(name))
+    if options.json:
+        render.print_json({"node": found, "critical": critical})
+    elif not critical:
+        render.print_line(f"node '{found}' may be stopped: the others have a majority of everything without it")
+    for one in () if options.json else critical:
+        render.print_line(render.printable(f"without node '{found}' {one}"))
+    if critical:
+        raise typer.Exit(exits.TEMPORARY)
 
 
 @node_app.command()

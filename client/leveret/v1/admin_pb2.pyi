@@ -863,3 +863,17 @@ class QueueChanges(_message.Message):
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     changes: _containers.RepeatedCompositeFieldContainer[QueueChange]
     def __init__(self, changes: _Optional[_Iterable[_Union[QueueChange, _Mapping]]] = ...) -> None: ...
+
+class CheckNodeRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CheckNodeResponse(_message.Message):
+    __slots__ = ("name", "critical")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CRITICAL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    critical: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., critical: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -49,6 +49,11 @@ class AdminStub:
                 request_serializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.FromString,
                 _registered_method=True)
+        self.CheckNode = channel.unary_unary(
+                '/leveret.v1.Admin/CheckNode',
+                request_serializer=leveret_dot_v1_dot_admin__pb2.CheckNodeRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_admin__pb2.CheckNodeResponse.FromString,
+                _registered_method=True)
         self.ListAlarms = channel.unary_unary(
                 '/leveret.v1.Admin/ListAlarms',
                 request_serializer=leveret_dot_v1_dot_admin__pb2.ListAlarmsRequest.SerializeToString,
@@ -258,6 +263,12 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetClusterStatus(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckNode(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -515,6 +526,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetClusterStatus,
                     request_deserializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.SerializeToString,
+            ),
+            'CheckNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckNode,
+                    request_deserializer=leveret_dot_v1_dot_admin__pb2.CheckNodeRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_admin__pb2.CheckNodeResponse.SerializeToString,
             ),
             'ListAlarms': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAlarms,
@@ -788,6 +804,33 @@ class Admin:
             '/leveret.v1.Admin/GetClusterStatus',
             leveret_dot_v1_dot_admin__pb2.GetClusterStatusRequest.SerializeToString,
             leveret_dot_v1_dot_admin__pb2.GetClusterStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Admin/CheckNode',
+            leveret_dot_v1_dot_admin__pb2.CheckNodeRequest.SerializeToString,
+            leveret_dot_v1_dot_admin__pb2.CheckNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -133,6 +133,11 @@ def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, nod
     leveretctl("queue", "delete", "q")
 
 
+def test_whether_a_node_may_be_stopped_is_in_the_exit_code(leveretctl: Ctl) -> None:
+    assert "node 'n2' may be stopped" in leveretctl("node", "check", "n2")
+    leveretctl("node", "check", code=exits.TEMPORARY)
+
+
 def test_a_node_is_forgotten_anyway_only_when_that_is_said(leveretctl: Ctl, node: Running) -> None:
     leveretctl("cluster", "forget", "n2")
     leveretctl("cluster", "forget", "n2", "--anyway")

@@ -24,7 +24,7 @@ from node.config import Config
 from node.identity import DISK, KnownNode, NodeIdentity
 from node.peer_side import PeerSide
 from raft.groups import NoSuchGroup
-from raft.messages import Membership
+from raft.messages import Membership, member_id
 from raft.ready import Role
 from tests.sim.disk import SimDisk
 
@@ -61,6 +61,7 @@ class FakeGroups:
     def __init__(self) -> None:
         self.trusted: set[int] = set()
         self.leads: bool | None = None  # the metadata group
+        self.voters: tuple[int, ...] = ()
 
     def trusts(self, node: int) -> bool:
         return node in self.trusted
@@ -75,7 +76,7 @@ class FakeGroups:
         return self
 
     def status(self) -> Any:
-        return SimpleNamespace(membership=Membership(()))
+        return SimpleNamespace(membership=Membership(self.voters))
 
     def drivers(self) -> list[Any]:
         return []
@@ -294,6 +295,21 @@ class FakeQueueMembers:
 
     def lost_without(self, node: int) -> str:
         return self.lost
+
+
+def test_a_node_is_critical_when_something_has_no_majority_without_it() -> None:
+    world = World()
+    world.groups.leads = True
+    world.groups.voters = (member_id(1, 7), member_id(2, 7), member_id(3, 7))
+    world.groups.trusted = {2, 3}
+    assert world.cluster.critical("") == ("n1", [])
+    world.groups.trusted = {2}
+    assert world.cluster.critical("n1")[1] == ["the disk nodes have no majority: nothing can be declared or changed"]
+    world.groups.trusted = {2, 3}
+    world.cluster.queue_members = FakeQueueMembers("1 quorum queues have no majority")
+    assert world.cluster.critical("n2") == ("n2", ["1 quorum queues have no majority"])
+    with pytest.raises(NotFound, match="there are n1, n2"):
+        world.cluster.critical("n9")
 
 
 def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_it_is_removed() -> None:

@@ -310,6 +310,9 @@ class FakeCluster:
     async def leave(self) -> None:
         self.asked.append("leave")
 
+    def critical(self, name: str) -> tuple[str, list[str]]:
+        return (name or "n1"), ([] if name == "n2" else ["2 quorum queues have no majority"])
+
     async def forget(self, name: str, *, anyway: bool = False) -> None:
         self.asked.append(f"forget {name}{' anyway' if anyway else ''}")
 
