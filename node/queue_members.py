@@ -106,6 +106,22 @@ class QueueMembers:
 
         return await self._each(filter(wants, self._chosen(chosen)), work)
 
+    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
+        async def work(queue: QuorumQueue) -> str:
+            nodes, added = set(queue.member_nodes()), []
+            while len(nodes) < count:
+                place = next_member(self._candidates(), nodes)
+                if place is None:
+                    raise ResourceExhausted(
+                        f"it has {len(nodes)} members, and no further disk node can take one now: {count} need as many nodes"
+                    )
+                await _patiently(partial(self._administration.add_member, queue, place))
+                nodes.add(place)
+                added.append(self._name_of(place))
+            return f"members on {', '.join(added)} were added"
+
+        return await self._each((one for one in self._chosen(chosen) if len(one.record.members) < count), work)
+
     async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
         number = self._number_of(node)
 

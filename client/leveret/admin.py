@@ -98,6 +98,13 @@ class Admin:
         )
         return await self._changes("GrowQueues", request)
 
+    async def grow_queues_to(
+        self, count: int, *, vhost_pattern: str = "", queue_pattern: str = ""
+    ) -> list[QueueChange]:
+        """Give each quorum queue as many copies, on nodes that are chosen as for a new queue."""
+        request = pb.GrowQueuesRequest(count=count, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
+        return await self._changes("GrowQueues", request)
+
     async def shrink_queues(
         self, node: str, *, anyway: bool = False, vhost_pattern: str = "", queue_pattern: str = ""
     ) -> list[QueueChange]:

@@ -84,6 +84,9 @@ class QueueMembersPort(Protocol):
     async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
         """The node gets a member of each queue that has none there."""
 
+    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
+        """Each queue gets as many members, on the nodes where it would have been placed."""
+
     async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
         """The node loses its member of each queue that has one there."""
 
@@ -129,8 +132,12 @@ class MembersMethods:
 
     @answers_errors
     async def GrowQueues(self, request: pb.GrowQueuesRequest, context: Context) -> pb.QueueChanges:
-        members = self._members(f"GrowQueues {request.node}")
+        members = self._members(f"GrowQueues {request.node or request.count}")
         chosen = Chosen(request.vhost_pattern, request.queue_pattern)
+        if bool(request.node) == bool(request.count):
+            raise convert.InvalidRequest("give either a node or a count of members, to which queues are to grow")
+        if request.count:
+            return _changes(await members.grow_to(request.count, chosen))
         return _changes(await members.grow(request.node, chosen, even_only=request.even_only))
 
     @answers_errors

@@ -66,6 +66,9 @@ def test_members_and_leaders_are_moved_by_command_from_any_node(tmp_path: Path) 
         shrunk = on(n3, lambda one: one.admin.shrink_queues("n2"))
         assert [change.error for change in shrunk] == [""] * 6
         group_when(n3, "q0", lambda group: voters(group) == {"n1", "n3"})
+        (grown_to,) = on(n3, lambda one: one.admin.grow_queues_to(3, queue_pattern="^q1$"))
+        assert (grown_to.queue, grown_to.error) == ("q1", "")
+        group_when(n3, "q1", lambda group: voters(group) == {"n1", "n2", "n3"})
         with pytest.raises(errors.RequestRefused, match="has no member on node 'n2'"):
             on(n3, lambda one: one.admin.delete_queue_member("q0", "n2"))
         with pytest.raises(errors.RequestRefused, match="is a classic one"):

@@ -33,6 +33,7 @@ def add_to(app: typer.Typer) -> None:
         ("delete-member", delete_member),
         ("transfer", transfer),
         ("grow", grow),
+        ("grow-to", grow_to),
         ("shrink", shrink),
         ("rebalance", rebalance),
     ):
@@ -73,6 +74,21 @@ def grow(
         )
     )
     show_changes(found, errors_only, "every queue that was asked for has a member there")
+
+
+def grow_to(
+    count: Annotated[
+        int, typer.Argument(min=1, max=7, help="Members that each queue is to have; rather an odd number.")
+    ],
+    vhost_pattern: VhostPattern = "",
+    queue_pattern: QueuePattern = "",
+    errors_only: ErrorsOnly = False,
+) -> None:
+    """Give quorum queues as many copies, on other zones and less loaded nodes first."""
+    found = with_node(
+        lambda one: one.admin.grow_queues_to(count, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
+    )
+    show_changes(found, errors_only, f"every queue that was asked for has {count} members already")
 
 
 def shrink(

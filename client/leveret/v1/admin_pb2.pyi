@@ -815,16 +815,18 @@ class TransferQueueLeaderResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class GrowQueuesRequest(_message.Message):
-    __slots__ = ("node", "even_only", "vhost_pattern", "queue_pattern")
+    __slots__ = ("node", "even_only", "vhost_pattern", "queue_pattern", "count")
     NODE_FIELD_NUMBER: _ClassVar[int]
     EVEN_ONLY_FIELD_NUMBER: _ClassVar[int]
     VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
     QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     node: str
     even_only: bool
     vhost_pattern: str
     queue_pattern: str
-    def __init__(self, node: _Optional[str] = ..., even_only: _Optional[bool] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ...) -> None: ...
+    count: int
+    def __init__(self, node: _Optional[str] = ..., even_only: _Optional[bool] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class ShrinkQueuesRequest(_message.Message):
     __slots__ = ("node", "vhost_pattern", "queue_pattern", "anyway")

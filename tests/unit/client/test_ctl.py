@@ -125,9 +125,10 @@ def test_members_of_quorum_queues_are_named_moved_and_shown(leveretctl: Ctl, nod
         "queue 'q' in vhost '/': the member on n3 was removed\n"
     )
     assert leveretctl("queue", "rebalance") == ("the nodes lead as many queues each as their members allow already\n")
+    assert "n2, n3 were added" in leveretctl("queue", "grow-to", "3", "--queue-pattern", "^p")
     leveretctl("queue", "grow", "n4", "even", "--errors-only", code=exits.TEMPORARY)
     assert node.members.asked == [
-        "add / q n4", "delete / q n3 anyway", "transfer / q n2", "shrink n3 ^q", "rebalance ", "grow n4   even",
+        "add / q n4", "delete / q n3 anyway", "transfer / q n2", "shrink n3 ^q", "rebalance ", "grow to 3 ^p", "grow n4   even",
     ]  # fmt: skip
     assert "there are all and even" in leveretctl("queue", "grow", "n4", "odd", code=exits.USAGE)
     leveretctl("queue", "delete", "q")

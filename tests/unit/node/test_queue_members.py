@@ -77,6 +77,14 @@ def test_a_node_whose_members_are_new_is_told_of_until_they_vote() -> None:
     assert world.members.problems() == []
 
 
+def test_growing_beyond_the_nodes_says_how_many_there_are() -> None:
+    world = World()
+    (change,) = asyncio.run(world.members.grow_to(5, Chosen()))
+    assert (change.queue, change.done) == ("q", "")
+    assert "it has 3 members, and no further disk node can take one now" in change.error
+    assert asyncio.run(world.members.grow_to(3, Chosen())) == []
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "text"),
     [

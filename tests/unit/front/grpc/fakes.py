@@ -349,6 +349,10 @@ class FakeMembers:
         self.asked.append(f"grow {node} {chosen.vhost_pattern} {chosen.queue_pattern}{' even' if even_only else ''}")
         return [ChangeView("/", "q", f"a member on {node} was added"), ChangeView("/", "r", "", "it has no leader")]
 
+    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
+        self.asked.append(f"grow to {count} {chosen.queue_pattern}")
+        return [ChangeView("/", "q", "members on n2, n3 were added")]
+
     async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
         self.asked.append(f"shrink {node} {chosen.queue_pattern}{' anyway' if anyway else ''}")
         return [ChangeView("/", "q", f"the member on {node} was removed")]

@@ -36,6 +36,7 @@ CALLS: dict[str, tuple[tuple[Any, ...], set[str]]] = {
     "delete_queue_member": (("q", "n3"), ADMINISTRATOR),
     "transfer_queue_leader": (("q", "n3"), ADMINISTRATOR),
     "grow_queues": (("n3",), ADMINISTRATOR),
+    "grow_queues_to": ((3,), ADMINISTRATOR),
     "shrink_queues": (("n3",), ADMINISTRATOR),
     "rebalance_queues": ((), ADMINISTRATOR),
     "vhosts": ((), MANAGEMENT),
