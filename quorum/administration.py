@@ -245,6 +245,8 @@ class Administration:
 
     def _change(self, queue: QuorumQueue, change: Change, told: Callable[[BrokerError | None], None]) -> None:
         def changed(results: Sequence[Any] | None, error: RaftError | None) -> None:
+            if error is None and queue.leading is not None:
+                queue.leading.check_record()  # the node that is concerned acts on the record
             told(None if error is None else _refused(error))
 
         self._kind.groups.change(queue.group, change, changed)

@@ -144,7 +144,7 @@ class Leading:
         self._check_nodes()
         if not self._check_record_at - RECORD_MS <= now < self._check_record_at:
             self._check_record_at = now + RECORD_MS
-            self._check_record()
+            self.check_record()
         self._worker.look()
         self.comparison.look(now)
         self._try_again_to_delete(now)
@@ -171,7 +171,7 @@ class Leading:
             self._under_way.add(SessionKey)
             self.propose(ops, lambda _: self._under_way.discard(SessionKey))
 
-    def _check_record(self) -> None:
+    def check_record(self) -> None:
         """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
         status, record = self._driver.core.status(), self._queue.record
         members = tuple(sorted(members_of(status.membership)))
