@@ -28,6 +28,7 @@ PR_SET_PDEATHSIG = 1  # of prctl(2)
 SAME_SIGNAL_S = 1.0
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 10.0
+BY_SIGNAL = 128  # a shell's exit code of a process that signal n ended is n more
 FINAL_CODES = (0, 64, 65, 78)  # stopped as asked, or will say the same again: usage, damaged data, configuration
 
 _COLOURS = (36, 33, 32, 35, 34, 31)
@@ -115,6 +116,16 @@ def table(nodes: Sequence[Planned], directory: Path) -> str:
     return "\n".join(lines)
 
 
+def in_words(code: int) -> str:
+    """How a process ended, from what asyncio calls its return code."""
+    if code >= 0:
+        return f"has stopped with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
+
+
 class Running:
     """The processes while they run."""
 
@@ -130,7 +141,7 @@ class Running:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         codes = await asyncio.gather(*(self._keep(node, index) for index, node in enumerate(self._nodes)))
-        return next((code for code in codes if code), 0)
+        return next((code if code > 0 else BY_SIGNAL - code for code in codes if code), 0)
 
     def _stop(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -152,11 +163,11 @@ class Running:
             began = asyncio.get_running_loop().time()
             code = await self._run_once(node, index)
             if self._stopping or code in FINAL_CODES:
-                self._say(node, index, f"has stopped with exit code {code}")
+                self._say(node, index, in_words(code))
                 return code
             if asyncio.get_running_loop().time() - began > PAUSE_S_MAX:
                 pause = PAUSE_S_MIN
-            self._say(node, index, f"ended with exit code {code}, and is started again in {pause:g} s")
+            self._say(node, index, f"{in_words(code)}; the others go on, and it is started again in {pause:g} s")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._told.wait(), pause)
             if self._stopping:

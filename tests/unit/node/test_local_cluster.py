@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from node.config import ClusterSection, Config, check
-from node.local_cluster import CannotStart, plan, prepared, table
+from node.local_cluster import CannotStart, in_words, plan, prepared, table
 from node.main import with_cluster_options, with_options
 
 
@@ -64,3 +64,13 @@ def test_options_of_the_command_line_win_over_the_file(tmp_path: Path) -> None:
         secret_file=str(tmp_path / "secret"), peers=("b:1", "c:1"), zone="old", ram=True, advertise="me:7"
     )
     assert (config.listen.peer, config.node.name) == ("0.0.0.0:7", "n9")
+
+
+def test_how_a_node_ended_is_told_in_words() -> None:
+    assert [in_words(code) for code in (0, 74, -9, -64)] == [
+        "has stopped with exit code 0",
+        "has stopped with exit code 74",
+        "was ended by SIGKILL",
+        "was ended by SIGRTMAX",
+    ]
+    assert in_words(-100) == "was ended by signal 100"
