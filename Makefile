@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run cluster test check fuzz mutants sim chaos bench proto docs clean
+.PHONY: setup run cluster test test-containers check fuzz mutants sim chaos bench proto docs clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ cluster: setup
 
 test: setup
 	$(BIN)/python -m pytest tests -q
+
+# The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
+test-containers: setup
+	$(BIN)/python -m tests.containers
 
 check: setup
 	$(BIN)/ruff check .

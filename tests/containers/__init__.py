@@ -1,0 +1,4 @@
+"""Nodes in containers, begun by deploy/compose.yaml: an engine to run them on, their image, and clusters of them.
+
+make test-containers                      python -m tests.containers [COMMAND...]
+"""
