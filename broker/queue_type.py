@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.message import Run
 from broker.pending import Pending
@@ -143,6 +144,10 @@ class Queue(Protocol):
     def used(self, now: int) -> Pending[None] | None:
         """Somebody declared the queue again or asked how it is: the time of `x-expires` begins anew. None: `ready_count` and
         `consumer_count` are right; otherwise they are what was known here last, and right when this is answered."""
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        """Ready messages behind the first `skip`, in the order in which they would be delivered; nothing changes by it. Fewer
+        than `limit` also where more would be too many for one answer (broker/browsed.py). Raises NotSupported for replies."""
 
     def purge(self, now: int) -> Pending[int]:
         """Drop all ready messages; answers how many, once that is durable."""

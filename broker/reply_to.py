@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.browsed import Browsed
 from broker.consumer import Consumer
 from broker.errors import NotSupported, PreconditionFailed
 from broker.message import Run
@@ -109,6 +110,9 @@ class ReplyQueue:
 
     def used(self, now: int) -> None:
         """Lives as long as its session."""
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        raise NotSupported("replies cannot be browsed")
 
     def purge(self, now: int) -> Pending[int]:
         raise NotSupported("replies cannot be purged")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker import arguments as argument_rules
-from broker import names, permissions
+from broker import browsed, names, permissions
+from broker.browsed import Browsed
 from broker.consumer import Consumer
 from broker.deliveries import Held, Unacknowledged
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
@@ -157,6 +158,18 @@ class Session(Topology):
         found = self._existing(name).queue
         self._broker.deliver_from(found, now)
         return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
+
+    def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        """See Queue.browse. Needs what a get needs."""
+        name = self._named(queue)
+        self._check("read", "queue", name)
+        if not 0 < limit <= browsed.COUNT_MAX:
+            raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
+        if skip > browsed.SKIP_MAX:
+            raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
+        found = self._existing(name).queue
+        self._broker.deliver_from(found, now)
+        return found.browse(skip, limit, now)
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         """Replies fetched one by one: the first get is what makes this session a requester."""

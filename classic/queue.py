@@ -10,8 +10,11 @@ A message lives while it is ready or out. Sequences of priority p begin at p << 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+from broker.browsed import Browsed, bounded
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
@@ -151,6 +154,33 @@ class ClassicQueue:
 
     def used(self, now: int) -> None:
         self._used_at = now
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        """What would expire before it is delivered is left out."""
+        return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
+
+    def _browsed(self, skip: int, now: int) -> Iterator[Browsed]:
+        for level in reversed(self.levels):
+            self._drop_expired_of(level, now)
+            for run, first, end in level.browse():
+                passed = min(skip, end - first)
+                skip -= passed
+                if first + passed < end:
+                    yield from self._browsed_of(run, first + passed, end)
+
+    def _browsed_of(self, run: StoredRun, first: int, end: int) -> Iterator[Browsed]:
+        """The messages of a run, which stays where it is."""
+        try:
+            content, content_first = (run.content, run.content_first) if run.content else self.backing.read(run)
+        except ContentLost:
+            return  # it has been reported
+        at = skip(content, 0, first - content_first)
+        for sequence in range(first, end):
+            next_at = skip(content, at, 1)
+            yield Browsed(
+                run.exchange, run.routing_key, content[at:next_at], run.persistent, sequence in self.redelivered
+            )
+            at = next_at
 
     def purge(self, now: int) -> Pending[int]:
         purged = self.ready_count

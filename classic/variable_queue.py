@@ -25,7 +25,7 @@ A core: what it needs of the disk it asks of its `Backing`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from classic.rates import Rates
@@ -176,6 +176,24 @@ class VariableQueue:
         if self.q4:
             return self.q4.head
         return self.q3.head if self.q3 else None
+
+    def browse(self) -> Iterator[tuple[StoredRun, int, int]]:
+        """Runs, and first and last but one of what is ready of them, in order; nothing moves. To be used up before anything
+        else is done with the queue."""
+        for run in self._in_order():
+            for first, end in self.ready.intersect(run.first, run.end):
+                yield run, first, end
+
+    def _in_order(self) -> Iterator[StoredRun]:
+        yield from self.q4
+        yield from self.q3
+        at = self.delta_start
+        while self.delta_count and at < self.delta_end:
+            runs, end = self._backing.page_in(at, self.delta_end, self._runs_max)
+            yield from runs
+            at = max(end, at + 1)
+        yield from self.q2
+        yield from self.q1
 
     def take(self, count_max: int, bytes_max: int) -> tuple[StoredRun, int, int, bytes, int]:
         """Consecutive messages of the head's run: the run, the first of them, how many, the content, and where in it they

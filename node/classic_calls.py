@@ -18,6 +18,8 @@ The node of the clients; what is asked, not told, is followed by what a good ans
      9 use        queue u64
                   -> MessagePack: its broker.queue_type.QueueStatistics
     10 stop       number u64: it has no credit any more; what comes until this is heard is returned
+    11 browse     queue u64 | skip u32 | limit u32
+                  -> messages as in broker/browsed.py
 
 The home node:
 
@@ -45,7 +47,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from broker import errors
+from broker import browsed, errors
+from broker.browsed import Browsed
 from broker.message import Run
 from broker.queue_type import QueueStatistics
 from native.content import take
@@ -66,6 +69,7 @@ class Op(IntEnum):
     PURGE = 8
     USE = 9
     STOP = 10
+    BROWSE = 11
     DELIVER = 16
     CONFIRM = 17
     ACTIVE = 18
@@ -93,6 +97,7 @@ _NUMBER_FLAG = Struct("<BQB")
 _DELIVER = Struct("<BBQQI")
 _GOT = Struct("<BQB")
 _RANGE = Struct("<QQB")
+_BROWSE = Struct("<BQII")
 _U64 = Struct("<Q")
 
 _encode_pack = msgspec.msgpack.encode
@@ -343,6 +348,25 @@ def decode_number(payload: bytes) -> int:
     _must_end(payload, _NUMBER.size)
     number: int = _NUMBER.unpack(payload)[1]
     return number
+
+
+def encode_browse(queue: int, skip: int, limit: int) -> bytes:
+    return _BROWSE.pack(Op.BROWSE, queue, skip, limit)
+
+
+def decode_browse(payload: bytes) -> tuple[int, int, int]:
+    """Queue, skip and limit."""
+    _must_end(payload, _BROWSE.size)
+    _, queue, skip, limit = _BROWSE.unpack(payload)
+    return queue, skip, limit
+
+
+def encode_browsed(found: Sequence[Browsed]) -> bytes:
+    return bytes((DONE,)) + browsed.encode(found)
+
+
+def decode_browsed(payload: bytes) -> list[Browsed]:
+    return browsed.decode(payload[1:])
 
 
 def encode_count(count: int) -> bytes:

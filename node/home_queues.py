@@ -202,6 +202,9 @@ class HomeQueues:
             case Op.GET:
                 queue_id, number = words.decode_pair(payload)
                 self._ask(peer, queue_id, answer, lambda queue: self._get(peer, queue, number, answer))
+            case Op.BROWSE:
+                queue_id, skip, limit = words.decode_browse(payload)
+                self._ask(peer, queue_id, answer, lambda queue: self._browse(queue, skip, limit, answer))
             case Op.PURGE:
                 self._ask(peer, words.decode_number(payload), answer, lambda queue: self._purge(queue, answer))
             case Op.USE:
@@ -301,6 +304,13 @@ class HomeQueues:
 
         queue.get(False, now).then(got, lambda error: answer(words.encode_refusal(error)))
         self.host.wake(queue)  # what comes to the head now may be too old
+
+    def _browse(self, queue: Queue, skip: int, limit: int, answer: Answer) -> None:
+        now = self.wall_ms()
+        self.host.deliver_from(queue, now)
+        queue.browse(skip, limit, now).then(
+            lambda found: answer(words.encode_browsed(found)), lambda error: answer(words.encode_refusal(error))
+        )
 
     def _purge(self, queue: Queue, answer: Answer) -> None:
         now = self.wall_ms()

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, cast
 
+from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, NotFound, ResourceExhausted
@@ -436,6 +437,9 @@ class RemoteQueue:
 
     def _used(self, payload: bytes) -> None:
         self.figures = words.decode_statistics(payload)
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        return self._home().ask(self, words.encode_browse(self.record.id, skip, limit), words.decode_browsed)
 
     def purge(self, now: int) -> Pending[int]:
         return self._home().ask(self, words.encode_number(Op.PURGE, self.record.id), self._purged)

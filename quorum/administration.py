@@ -13,12 +13,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from quorum import letters
-from quorum.leading import singles
 from quorum.letters import BadLetter, Status
 from quorum.ports import QUORUM_TOPIC, Driver, Payload
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
@@ -40,17 +39,6 @@ class What(IntEnum):
     TRANSFER = 3
     FIGURES = 4  # of any member's node; node 0
     REMOVE_ANYWAY = 5  # also where it leaves no majority that can be reached
-
-
-class Browsed(NamedTuple):
-    """A message as it was found in the queue."""
-
-    exchange: str
-    routing_key: str
-    content: bytes
-    persistent: bool
-    delivery_count: int
-    acquired_count: int
 
 
 class Administration:
@@ -121,23 +109,6 @@ class Administration:
             found["dead_letters_nowhere"] = queue.leading.dead_letters_nowhere
             if (odd := queue.leading.comparison.diverged) is not None:
                 found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
-        return found
-
-    def browse(self, queue: QuorumQueue, skip: int, limit: int) -> list[Browsed]:
-        """Ready messages behind the first `skip`, in the order in which they would be delivered, without taking them. Raises
-        NotFound on a node without a member: ask one that has one."""
-        member = queue.member
-        if member is None:
-            raise NotFound(
-                f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on this node; "
-                f"nodes {', '.join(map(str, queue.member_nodes()))} have one"
-            )
-        found: list[Browsed] = []
-        for some in member.machine.browse(skip, limit):
-            body = member.bodies.get(some.piece)
-            for content in singles(body, some.piece.length):
-                counts = some.delivery_count, some.acquired_count
-                found.append(Browsed(body.exchange, body.routing_key, content, body.persistent, *counts))
         return found
 
     # the leader's node

@@ -27,6 +27,7 @@ from native.content import skip
 from quorum import letters
 from quorum.administration import Administration
 from quorum.bodies import Bodies, EntryCache
+from quorum.browsing import browse_member
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
 from quorum.last_copy import begin_alone, votes_alone
@@ -391,6 +392,8 @@ class QuorumQueues:
             self.administration.asked(queue, letter, answer)
         elif kind is LetterKind.COMPARE:
             answer(self._compared(queue))
+        elif kind is LetterKind.BROWSE:
+            answer(self._browsed(queue, *letters.decode_browse(letter)))
         elif queue is None:
             answer(letters.refusal(Status.NO_GROUP, 0))
         elif queue.leading is None or not queue.way.leads:
@@ -437,6 +440,15 @@ class QuorumQueues:
             return letters.refusal(Status.NO_GROUP, 0)
         digests = queue.member.marks.all(queue.member.machine)
         return letters.compared(queue.way.leader(), self.machine_version, digests.items())
+
+    def _browsed(self, queue: QuorumQueue | None, skip: int, limit: int) -> bytes:
+        if queue is None or queue.member is None:
+            return letters.refusal(Status.NO_GROUP, 0)
+        try:
+            return letters.browsed(queue.way.leader(), browse_member(queue.member, skip, limit))
+        except Damaged as damage:
+            self.groups.damaged(queue.group, damage)
+            return letters.refusal(Status.AGAIN, 0)
 
     def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
         """Members of the queue have come to different states."""

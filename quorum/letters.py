@@ -22,6 +22,8 @@
        9  COMPARE    nothing. An ask of a member's node; answered by: status u8 | leader node u32 | version u32: the newest
                      of the machine that the node knows | for each mark: index u64 | digest u64. See quorum/comparison.py
       10  GIVE_UP    index u64: the state of the member there is not what a majority has come to after this entry
+      11  BROWSE     skip u32 | limit u32. An ask of a member's node; answered by: status u8 | leader node u32 | messages as in
+                     broker/browsed.py
 
 An answer: status u8 | leader node u32: the one that leads, as far as is known, or 0 | by status:
        0  DONE        NEWS as above, from its applied on | bodies u32 | for each body: size u32 | a DELIVER from its number on |
@@ -39,6 +41,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from broker.browsed import Browsed, decode, encode
 from quorum import commands
 from quorum.bodies import Body
 from quorum.commands import ConsumerKey, Got, Result
@@ -56,6 +59,7 @@ class LetterKind(IntEnum):
     ADMIN = 8
     COMPARE = 9
     GIVE_UP = 10
+    BROWSE = 11
 
 
 class Status(IntEnum):
@@ -80,6 +84,7 @@ _STATUS = Struct("<BI")
 _SIZE = Struct("<I")
 _COMPARED = Struct("<BII")
 _MARK = Struct("<QQ")
+_BROWSE = Struct("<II")
 
 _EXCLUSIVE, _SINGLE_ACTIVE, _HAS_ACTIVE = 1, 2, 4
 
@@ -260,6 +265,31 @@ def give_up(group: int, index: int) -> bytes:
 
 def decode_give_up(letter: bytes) -> int:
     return _number(letter)
+
+
+def browse(group: int, skip: int, limit: int) -> bytes:
+    return head(LetterKind.BROWSE, group) + _BROWSE.pack(skip, limit)
+
+
+def decode_browse(letter: bytes) -> tuple[int, int]:
+    try:
+        skip, limit = _BROWSE.unpack_from(letter, HEAD.size)
+        return skip, limit
+    except struct.error as error:
+        raise BadLetter(f"a BROWSE of {len(letter)} bytes: {error}") from error
+
+
+def browsed(leader: int, found: Iterable[Browsed]) -> bytes:
+    return _STATUS.pack(Status.DONE, leader) + encode(found)
+
+
+def decode_browsed(answer: bytes) -> list[Browsed] | None:
+    """None: that node has no member."""
+    try:
+        status = Status(_STATUS.unpack_from(answer)[0])
+        return decode(answer[_STATUS.size :]) if status is Status.DONE else None
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer to BROWSE of {len(answer)} bytes: {error}") from error
 
 
 def admin(group: int, what: int, node: int) -> bytes:

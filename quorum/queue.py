@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
@@ -33,6 +34,7 @@ from broker.records import QueueRecord
 from native.content import take
 from quorum.attention import Attention
 from quorum.bodies import Body, count_headers
+from quorum.browsing import browse
 from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, Tick
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
@@ -351,6 +353,9 @@ class QuorumQueue(Owner):
             if index <= applied or all_of_them:
                 del self._counting[answer]
                 answer.resolve(None)
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        return browse(self, self._kind, skip, limit, now)
 
     def purge(self, now: int) -> Pending[int]:
         """One that takes too long may still be done."""

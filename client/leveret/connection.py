@@ -162,12 +162,14 @@ class Node:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""
         request = consume_pb2.GetRequest(vhost=self.vhost, queue=queue, count=count, requeue=requeue)
         response: consume_pb2.GetResponse = await self.call(self.stubs.consumer.Get, request)
-        return [
-            GotMessage(
-                from_wire(got.message), got.exchange, got.routing_key, got.redelivered, from_table(got.queue_headers)
-            )
-            for got in response.messages
-        ]
+        return [_got(one) for one in response.messages]
+
+    async def browse(self, queue: str, *, skip: int = 0, limit: int = 1) -> list[GotMessage]:
+        """Look at up to `limit` ready messages behind the first `skip`, in their order; fewer if they are large. Nothing
+        changes by it."""
+        request = consume_pb2.BrowseRequest(vhost=self.vhost, queue=queue, skip=skip, limit=limit)
+        response: consume_pb2.BrowseResponse = await self.call(self.stubs.consumer.Browse, request)
+        return [_got(one) for one in response.messages]
 
     # ------------------------------------------------------------------ for the other modules
 
@@ -233,3 +235,8 @@ def _stubs(channel: grpc.aio.Channel) -> Stubs:
         topology=topology_pb2_grpc.TopologyStub(channel),  # type: ignore[no-untyped-call]
         admin=admin_pb2_grpc.AdminStub(channel),  # type: ignore[no-untyped-call]
     )
+
+
+def _got(one: consume_pb2.GotMessage) -> GotMessage:
+    headers = from_table(one.queue_headers)
+    return GotMessage(from_wire(one.message), one.exchange, one.routing_key, one.redelivered, headers)

@@ -21,6 +21,7 @@ from front.grpc.stream import Stream
 from leveret.v1 import consume_pb2, consume_pb2_grpc
 
 if TYPE_CHECKING:
+    from broker.browsed import Browsed
     from broker.session import GotMessage
 
 # Bytes of deliveries that wait for the transport.
@@ -63,6 +64,25 @@ class ConsumeService(consume_pb2_grpc.ConsumerServicer):
                 response.remaining = found.remaining
                 body_bytes += len(response.messages[-1].message.body)
         return response
+
+    @answers_errors
+    async def Browse(self, request: consume_pb2.BrowseRequest, context: Context) -> consume_pb2.BrowseResponse:
+        with self.front.brief_session(request.vhost) as session:
+            asked = session.browse(request.queue, request.skip, request.limit or 1, self.front.now)
+            found = await self.front.answer(asked)
+        return consume_pb2.BrowseResponse(messages=map(_browsed, found))
+
+
+def _browsed(found: Browsed) -> consume_pb2.GotMessage:
+    (message,) = convert.messages(found.content, 0, 1)
+    headers = {"x-acquired-count": found.acquired_count, "x-delivery-count": found.delivery_count}
+    return consume_pb2.GotMessage(
+        message=message,
+        exchange=convert.text(found.exchange),
+        routing_key=convert.text(found.routing_key),
+        redelivered=found.redelivered,
+        queue_headers=convert.table({name: count for name, count in headers.items() if count}),
+    )
 
 
 def _got(found: GotMessage) -> consume_pb2.GotMessage:

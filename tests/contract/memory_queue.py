@@ -10,6 +10,7 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from broker.browsed import Browsed, bounded
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused
@@ -200,6 +201,14 @@ class MemoryQueue:
                 insort(self._ready, message, key=lambda waiting: waiting.place)
         self._drop_excess(now)
         self._host.wake(self)
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        self._drop_expired(now)
+        found = [
+            Browsed(one.exchange, one.routing_key, one.content, one.persistent, one.redelivered)
+            for one in self._ready[skip : skip + limit]
+        ]
+        return Pending.of(bounded(found, limit))
 
     def purge(self, now: int) -> Pending[int]:
         purged = len(self._ready)

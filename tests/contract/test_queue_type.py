@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from broker import browsed
+from broker.browsed import Browsed
 from broker.errors import AccessRefused
 from broker.queue_type import DeathReason, Outcome, Queue
+from native.content import messages
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.world import Taker, World, part
 
@@ -119,6 +122,56 @@ def test_get_with_automatic_acknowledgement_leaves_nothing_behind(world: World) 
     world.turn()
     world.get(queue)
     assert (queue.ready_count, queue.statistics().unacknowledged) == (0, 0)
+
+
+# ------------------------------------------------------------------------- browsing
+
+
+def seen(found: Sequence[Browsed]) -> list[tuple[bytes, bool]]:
+    """Body and redelivered flag of each."""
+    return [(body, one.redelivered) for one in found for _, body in messages(one.content, 0, 1)]
+
+
+def test_who_browses_sees_what_is_ready_in_its_order_and_changes_nothing(world: World) -> None:
+    queue = world.queue()
+    world.publish(queue, *numbered(3))
+    world.publish(queue, b"3", b"4", persistent=False)
+    world.turn()
+    held, back = world.get(queue, no_ack=False), world.get(queue, no_ack=False)
+    assert held is not None
+    assert back is not None
+    world.settle(None, back[1].piece, Outcome.REQUEUED)
+    world.turn()
+    for _ in range(2):
+        assert seen(world.browse(queue)) == [(b"1", True), (b"2", False), (b"3", False), (b"4", False)]
+        assert seen(world.browse(queue, 1, 2)) == [(b"2", False), (b"3", False)]
+        assert world.browse(queue, 4, 1) == []
+    assert (queue.ready_count, queue.statistics().unacknowledged) == (4, 1)
+    first, *_, last = world.browse(queue)
+    assert (first.exchange, first.routing_key, first.persistent, last.persistent) == ("", "key", True, False)
+    assert world.drain(queue) == [b"1", b"2", b"3", b"4"]
+
+
+def test_browsing_deep_into_a_backlog_takes_nothing_out_of_its_order(world: World) -> None:
+    queue = world.queue()
+    bodies = numbered(5_000)
+    for start in range(0, 5_000, 10):
+        world.publish(queue, *bodies[start : start + 10])
+    world.turn()
+    assert [body for body, _ in seen(world.browse(queue, 4_321, 50))] == bodies[4_321:4_371]
+    assert [body for body, _ in seen(world.browse(queue, 4_995, 50))] == bodies[4_995:]
+    assert world.browse(queue, 5_000, 1) == []
+    assert world.purge(queue) == 5_000
+
+
+def test_what_is_browsed_is_bounded_by_its_bytes_and_one_message_comes_in_any_case(world: World) -> None:
+    queue = world.queue()
+    for _ in range(3):
+        world.publish(queue, bytes(browsed.BYTES_MAX // 2))
+    world.publish(queue, bytes(browsed.BYTES_MAX + 1))
+    world.turn()
+    assert len(world.browse(queue)) == 1, "two of half the size do not fit with their properties"
+    assert [len(body) for body, _ in seen(world.browse(queue, 3, 5))] == [browsed.BYTES_MAX + 1]
 
 
 # ------------------------------------------------------------------------- settling

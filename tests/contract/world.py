@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError
@@ -176,6 +177,12 @@ class World:
         while (found := self.get(queue)) is not None:
             bodies.append(found[0])
         return bodies
+
+    def browse(self, queue: Queue, skip: int = 0, limit: int = 100) -> list[Browsed]:
+        answers: list[list[Browsed]] = []
+        queue.browse(skip, limit, self.now).then(answers.append, _unexpected)
+        self.opened.let_disk_finish()
+        return answers[0]
 
     def purge(self, queue: Queue) -> int:
         answers: list[int] = []

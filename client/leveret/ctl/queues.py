@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -136,11 +136,24 @@ def get(
     take: Annotated[bool, typer.Option("--take", help="Remove them; without it they are put back.")] = False,
 ) -> None:
     """Show messages of a queue. They are put back, marked redelivered, unless you take them."""
-    found = with_node(lambda node: node.get(name, count=count, requeue=not take))
+    show_messages(name, with_node(lambda node: node.get(name, count=count, requeue=not take)))
+
+
+@app.command()
+def browse(
+    name: Name,
+    skip: Annotated[int, typer.Option(min=0, max=1_000_000, help="So many that stand before.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many, and fewer if they are large.")] = 10,
+) -> None:
+    """Show ready messages in their order and change nothing: none is taken or marked, whichever node is asked."""
+    show_messages(name, with_node(lambda node: node.browse(name, skip=skip, limit=limit)))
+
+
+def show_messages(queue: str, found: Sequence[Any]) -> None:
     if options.json:
         render.print_json([message_facts(got) for got in found])
     elif not found:
-        render.print_line(f"queue '{name}' has no ready messages")
+        render.print_line(f"queue '{queue}' has no ready messages")
     else:
         for got in found:
             render.print_line(message_line(got))

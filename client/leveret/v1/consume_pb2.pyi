@@ -137,6 +137,24 @@ class GetResponse(_message.Message):
     remaining: int
     def __init__(self, messages: _Optional[_Iterable[_Union[GotMessage, _Mapping]]] = ..., remaining: _Optional[int] = ...) -> None: ...
 
+class BrowseRequest(_message.Message):
+    __slots__ = ("vhost", "queue", "skip", "limit")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    queue: str
+    skip: int
+    limit: int
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., skip: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class BrowseResponse(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[GotMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[GotMessage, _Mapping]]] = ...) -> None: ...
+
 class GotMessage(_message.Message):
     __slots__ = ("message", "exchange", "routing_key", "redelivered", "queue_headers")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]

@@ -44,6 +44,11 @@ class ConsumerStub:
                 request_serializer=leveret_dot_v1_dot_consume__pb2.GetRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_consume__pb2.GetResponse.FromString,
                 _registered_method=True)
+        self.Browse = channel.unary_unary(
+                '/leveret.v1.Consumer/Browse',
+                request_serializer=leveret_dot_v1_dot_consume__pb2.BrowseRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_consume__pb2.BrowseResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerServicer:
@@ -64,6 +69,14 @@ class ConsumerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Browse(self, request, context):
+        """Shows messages that are ready, in the order in which they would be delivered. Nothing changes by it: they are not marked, and
+        nobody has to wait. Any node can be asked, whatever the kind of the queue.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +89,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=leveret_dot_v1_dot_consume__pb2.GetRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_consume__pb2.GetResponse.SerializeToString,
+            ),
+            'Browse': grpc.unary_unary_rpc_method_handler(
+                    servicer.Browse,
+                    request_deserializer=leveret_dot_v1_dot_consume__pb2.BrowseRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_consume__pb2.BrowseResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +150,33 @@ class Consumer:
             '/leveret.v1.Consumer/Get',
             leveret_dot_v1_dot_consume__pb2.GetRequest.SerializeToString,
             leveret_dot_v1_dot_consume__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Browse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Consumer/Browse',
+            leveret_dot_v1_dot_consume__pb2.BrowseRequest.SerializeToString,
+            leveret_dot_v1_dot_consume__pb2.BrowseResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -10,6 +10,7 @@ from broker.names import server_consumer_tag
 from broker.pending import Pending
 from broker.queue_type import Got
 from broker.session import GotMessage
+from native.content import messages
 from tests.unit.broker.broker_world import Client, World, refused
 
 
@@ -436,3 +437,22 @@ def test_a_session_counts_what_it_was_given(client: Client) -> None:
     assert (counters.delivered, counters.redelivered) == (6, 2)
     assert (counters.got, counters.got_no_ack, counters.got_empty) == (1, 1, 1)
     assert counters.acknowledged == 4
+
+
+def test_who_may_read_a_queue_may_look_into_it(client: Client) -> None:
+    client.declare("q")
+    client.publish("", "q", b"a", b"b", b"c")
+    now = client.world.now
+    found = client.world.answer(client.session.browse("q", 1, 5, now))
+    assert [messages(one.content, 0, 1)[0][1] for one in found] == [b"b", b"c"]
+    refused(NotFound, "no queue 'none' in vhost '/'", lambda: client.session.browse("none", 0, 1, now))
+    refused(
+        PreconditionFailed,
+        "1 to 1000 messages can be looked at in one go, not 1001",
+        lambda: client.session.browse("q", 0, 1001, now),
+    )
+    refused(
+        PreconditionFailed,
+        "at most 1000000 messages can be skipped, not 1000001",
+        lambda: client.session.browse("q", 1_000_001, 1, now),
+    )

@@ -80,6 +80,9 @@ def test_a_queue_from_declaring_to_deleting(leveretctl: Ctl) -> None:
     assert (queue["name"], queue["kind"], queue["ready"]) == ("orders", "classic", 3)
     assert queue["arguments"]["x-max-length"] == 1000
     assert "orders" in leveretctl("queue", "list")
+    assert leveretctl("queue", "browse", "orders", "--limit", "1") == "(default) orders n=1 | hello\n"
+    assert len(leveretctl.json("queue", "browse", "orders", "--skip", "1", "--limit", "5")) == 2
+    assert leveretctl("queue", "browse", "orders", "--skip", "3") == "queue 'orders' has no ready messages\n"
     (looked,) = leveretctl.json("queue", "get", "orders")
     assert (looked["body"], looked["properties"]["headers"], looked["redelivered"]) == ("hello", {"n": 1}, False)
     assert leveretctl("queue", "get", "orders", "--take") == "(default) orders redelivered n=1 | hello\n"

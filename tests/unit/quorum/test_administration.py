@@ -99,18 +99,21 @@ def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_i
     assert "the last voter" in last.text
 
 
-def test_browsing_takes_nothing() -> None:
+def test_any_node_shows_what_is_in_the_queue() -> None:
     clients = Clients(4)
     record = clients.cluster.declare("q", [1, 2, 3])
     clients.cluster.leader(record)
     Publisher(clients, 2, record).publish(5)
     Publisher(clients, 2, record, name="other-").publish(2, priority=9)
     clients.cluster.run(0.5)
-    kind, queue = clients.of(3, record)
-    for _ in range(2):
-        found = kind.administration.browse(queue, 1, 4)
-        assert [messages(one.content, 0, 1)[0][1] for one in found] == [b"other-1", b"0", b"1", b"2"]
-    assert queue.ready_count == 7
-    kind, queue = clients.of(4, record)
-    with pytest.raises(NotFound, match="nodes 1, 2, 3 have one"):
-        kind.administration.browse(queue, 0, 1)
+    for node in (1, 3, 4):
+        queue = clients.cluster.nodes[node].queue(record)
+        told: list[Any] = []
+        queue.browse(1, 4, clients.now).then(told.extend, told.append)
+        clients.cluster.run(0.1)
+        assert [messages(one.content, 0, 1)[0][1] for one in told] == [b"other-1", b"0", b"1", b"2"]
+    for node in (1, 2, 3):
+        clients.cluster.cut(4, node)
+    queue = clients.cluster.nodes[4].queue(record)
+    queue.browse(0, 1, clients.now).then(told.append, told.append)
+    assert told[-1].text == "no node with a member of queue 'q' in vhost '/' can be asked what is in it"

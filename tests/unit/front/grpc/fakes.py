@@ -17,6 +17,7 @@ from typing import Any
 
 from broker import catalog_commands as commands
 from broker.broker import Connection
+from broker.browsed import Browsed
 from broker.catalog import Catalog, default_commands
 from broker.definitions import PasswordHashes
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed
@@ -203,6 +204,16 @@ class FakeSession:
             self.unacknowledged[tag] = (found, stored)
         got = SimpleNamespace(tag=tag, piece=slice_of(stored), content=stored.content, remaining=len(found.ready))
         return Pending.of(got)
+
+    def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        ready = list(self.broker.queue(self.vhost, queue).ready)[skip : skip + limit]
+        counts = {True: (1, 2), False: (0, 0)}
+        return Pending.of(
+            [
+                Browsed(one.exchange, one.routing_key, one.content, True, one.redelivered, *counts[one.redelivered])
+                for one in ready
+            ]
+        )
 
     def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
         for tag in range(first, last + 1):

@@ -190,3 +190,21 @@ def test_get_takes_or_looks() -> None:
             await node.get("q", count=1001)
 
     with_stream(work, b"1", b"2", b"3")
+
+
+def test_browse_shows_and_changes_nothing() -> None:
+    async def work(server: Running, node: leveret.Node, raw: Raw) -> None:
+        await node.get("q", requeue=True)
+        for _ in range(2):
+            (first,) = await node.browse("q")
+            assert (first.body, first.redelivered) == (b"1", True)
+            assert first.queue_headers == {"x-acquired-count": 2, "x-delivery-count": 1}
+            rest = await node.browse("q", skip=1, limit=9)
+            assert [(one.body, one.redelivered, one.queue_headers) for one in rest] == [
+                (b"2", False, {}),
+                (b"3", False, {}),
+            ]
+        assert await node.browse("q", skip=3) == []
+        assert len(await node.get("q", count=9)) == 3
+
+    with_stream(work, b"1", b"2", b"3")

@@ -1,0 +1,72 @@
+"""Looking at the ready messages of a queue without taking them: from this node's member, or from another node's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker import browsed
+from broker.browsed import Browsed, bounded
+from broker.errors import ResourceExhausted
+from broker.names import labelled
+from broker.pending import Pending
+from native.content import skip as skip_messages
+from quorum import letters
+from quorum.letters import BadLetter
+from quorum.member import Member
+from quorum.patience import Patience
+from quorum.ports import QUORUM_TOPIC
+from raft.errors import Damaged
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+
+def browse(queue: QuorumQueue, kind: QuorumQueues, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+    """As the member here has it, leader or not; else as another one does that can be reached."""
+    if queue.member is not None:
+        try:
+            return Pending.of(browse_member(queue.member, skip, limit))
+        except Damaged as damage:
+            kind.groups.damaged(queue.group, damage)
+    nodes = [node for node in queue.member_nodes() if node != kind.key.node and kind.calls.connected(node)]
+    label = labelled("queue", queue.record.name, queue.record.vhost)
+    refused = ResourceExhausted(f"no node with a member of {label} can be asked what is in it")
+    if not nodes:
+        return Pending.failed(refused)
+    waiting: Patience[list[Browsed]] = Patience(kind.host, now, lambda: refused)
+    letter = letters.browse(queue.group, skip, limit)
+    kind.calls.ask(nodes[0], QUORUM_TOPIC, letter, partial(_told, waiting, refused))
+    return waiting.answer
+
+
+def _told(waiting: Patience[list[Browsed]], refused: ResourceExhausted, data: bytes | None) -> None:
+    try:
+        found = letters.decode_browsed(data) if data is not None else None
+    except BadLetter:
+        found = None
+    if found is None:
+        waiting.fail(refused)
+    else:
+        waiting.resolve(found)
+
+
+def browse_member(member: Member, skip: int, limit: int) -> list[Browsed]:
+    """Raises Damaged."""
+    return bounded(_messages(member, skip, min(limit, browsed.COUNT_MAX)), limit)
+
+
+def _messages(member: Member, skip: int, limit: int) -> Iterator[Browsed]:
+    for some in member.machine.browse(skip, limit):
+        body = member.bodies.get(some.piece)
+        redelivered = bool(some.acquired_count) or body.delivered_elsewhere
+        at = body.position
+        for _ in range(some.piece.length):
+            end = skip_messages(body.content, at, 1)
+            yield Browsed(
+                body.exchange, body.routing_key, body.content[at:end], body.persistent, redelivered,
+                some.delivery_count, some.acquired_count,
+            )  # fmt: skip
+            at = end
