@@ -7,7 +7,6 @@ other. A change that meets another one of the same group, or an election, is tri
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +22,7 @@ from front.grpc.members_service import ChangeView, Chosen, GroupView
 from node.identity import DISK
 from node.placement import Candidate, next_member
 from node.queue_group_view import group_view, heirs_of, led_by
+from node.queue_health import lost_without, problems
 from node.rebalancing import Led, moves
 from node.reconciliation import target_size
 from quorum.administration import Administration
@@ -168,45 +168,13 @@ class QueueMembers:
                 f"'{failed[0].queue}' in vhost '{failed[0].vhost}': {failed[0].error}"
             )
 
+    # how the queues are
+
     def lost_without(self, node: NodeId) -> str:
-        """Which queues have no majority without this node; empty: there is none."""
-        stuck = []
-        for queue in self._quorum.queues.values():
-            nodes = queue.member_nodes()
-            left = [one for one in nodes if one != node and self._reaches(one)]
-            if node in nodes and 2 * len(left) <= len(nodes):
-                stuck.append(queue)
-        if not stuck:
-            return ""
-        return f"{len(stuck)} quorum queues have no majority, such as {_label(stuck[0])}"
+        return lost_without(node, self._quorum.queues.values(), self._reaches)
 
     def problems(self) -> Sequence[str]:
-        """Queues that cannot go on, and nodes that still catch up, as far as this node knows."""
-        stuck: list[QuorumQueue] = []
-        away: set[NodeId] = set()
-        learning: Counter[NodeId] = Counter()
-        for queue in self._quorum.queues.values():
-            nodes = queue.member_nodes()
-            lost = [node for node in nodes if not self._reaches(node)]
-            if 2 * len(lost) >= len(nodes):
-                stuck.append(queue)
-                away.update(lost)
-            elif queue.way.driver is not None:
-                learning.update(map(node_of, queue.way.driver.core.status().membership.learners))
-        found = []
-        if stuck:
-            names = ", ".join(sorted(map(self._name_of, away)))
-            found.append(
-                f"{len(stuck)} quorum queues have no majority of their members, such as {_label(stuck[0])}: what is published "
-                f"to them waits until enough of these nodes are back: {names}"
-            )
-        for node, count in sorted(learning.items()):
-            if self._reaches(node):
-                found.append(
-                    f"node {self._name_of(node)} has members of {count} quorum queues that do not vote yet: they still receive "
-                    f"what they lack"
-                )
-        return found
+        return problems(self._quorum.queues.values(), self._reaches, self._name_of)
 
     # steps
 

@@ -1,0 +1,59 @@
+"""Which quorum queues cannot go on, or could not without some node, in sentences for operators; as far as this node knows.
+
+Where the members are is in every queue's record. Which of them do not vote yet is known where there is a member.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from broker.names import labelled
+from quorum.queue import QuorumQueue
+from raft.messages import NodeId, node_of
+
+Reaches = Callable[[NodeId], bool]
+
+
+def lost_without(node: NodeId, queues: Iterable[QuorumQueue], reaches: Reaches) -> str:
+    """Which queues have no majority without this node; empty: there is none."""
+    stuck = []
+    for queue in queues:
+        nodes = queue.member_nodes()
+        left = [one for one in nodes if one != node and reaches(one)]
+        if node in nodes and 2 * len(left) <= len(nodes):
+            stuck.append(queue)
+    return f"{len(stuck)} quorum queues have no majority, such as {_label(stuck[0])}" if stuck else ""
+
+
+def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[[NodeId], str]) -> list[str]:
+    """Queues that cannot go on, and nodes that still catch up."""
+    stuck: list[QuorumQueue] = []
+    away: set[NodeId] = set()
+    learning: Counter[NodeId] = Counter()
+    for queue in queues:
+        nodes = queue.member_nodes()
+        lost = [node for node in nodes if not reaches(node)]
+        if 2 * len(lost) >= len(nodes):
+            stuck.append(queue)
+            away.update(lost)
+        elif queue.way.driver is not None:
+            learning.update(map(node_of, queue.way.driver.core.status().membership.learners))
+    found = []
+    if stuck:
+        names = ", ".join(sorted(map(name_of, away)))
+        found.append(
+            f"{len(stuck)} quorum queues have no majority of their members, such as {_label(stuck[0])}: what is published "
+            f"to them waits until enough of these nodes are back: {names}"
+        )
+    for node, count in sorted(learning.items()):
+        if reaches(node):
+            found.append(
+                f"node {name_of(node)} has members of {count} quorum queues that do not vote yet: they still receive what "
+                f"they lack"
+            )
+    return found
+
+
+def _label(queue: QuorumQueue) -> str:
+    return labelled("queue", queue.record.name, queue.record.vhost)
