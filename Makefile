@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run cluster test test-containers check fuzz mutants sim chaos bench proto docs clean
+.PHONY: setup run cluster test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
 
 setup: $(STAMP)
 
@@ -46,9 +46,14 @@ fuzz: setup
 mutants: setup
 	$(BIN)/python -m tests.mutants --jobs 2
 
-# Clusters of the consensus engine under every fault: docs/simulation.md.
+# Clusters of the consensus engine and of whole brokers under every fault: docs/simulation.md.
 sim: setup
 	$(BIN)/python -m tests.sim --fresh --seeds 1000 --jobs 2
+	$(BIN)/python -m tests.sim --layer brokers --fresh --seeds 200 --jobs 2
+
+# More than an hour of both cores.
+sim-long: setup
+	$(BIN)/python -m tests.sim --layer brokers --fresh --seeds 10000 --faults 200000 --jobs 2
 
 # Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
 chaos: setup

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="simulated, of each seed (default: 60)")
     parser.add_argument("--wall", type=float, help="begin nothing new after so many real seconds")
+    parser.add_argument("--faults", type=int, help="begin nothing new after so many faults")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--trace", action="store_true", help="with --seed or --file: print every event")
     parser.add_argument(
@@ -102,7 +103,12 @@ def _many(options: argparse.Namespace) -> int:
     first = int(time.time()) * 10_000 if options.fresh else options.first
     layer = layer_of(options.layer)
     totals = campaign(
-        layer, range(first, first + options.seeds), seconds=options.seconds, jobs=options.jobs, wall_s=options.wall
+        layer,
+        range(first, first + options.seeds),
+        seconds=options.seconds,
+        jobs=options.jobs,
+        wall_s=options.wall,
+        faults_enough=options.faults,
     )
     if options.json:
         print(json.dumps(totals.as_dict(), indent=2))

@@ -129,9 +129,10 @@ def campaign(
     seconds: float,
     jobs: int,
     wall_s: float | None = None,
+    faults_enough: int | None = None,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> Totals:
-    """Run them all, or as many as are done within `wall_s`."""
+    """Run them all, or as many as are done within `wall_s`, or until so many faults have happened."""
     totals = Totals(layer)
     began = said = time.monotonic()
     for is_second, outcome in outcomes(_tasks(layer, seeds, seconds), jobs):
@@ -147,5 +148,7 @@ def campaign(
             faults, failures = totals.faults.total(), len(totals.failures)
             say(f"{now - began:.0f} s: {totals.seeds} of {len(seeds)} seeds, {faults} faults, {failures} failures")
         if wall_s is not None and now - began > wall_s:
+            break
+        if faults_enough is not None and totals.faults.total() >= faults_enough:
             break
     return totals

@@ -372,13 +372,16 @@ def recovery_is_idempotent(book: Book, first: LogModel, second: LogModel) -> Non
 
 
 @invariant
-def snapshot_is_committed_state(book: Book, member: MemberId, index: int, term: int, digest: str) -> None:
-    assert index <= len(book.committed), f"{member} takes a snapshot of {index}, which is not committed"
+def snapshot_is_committed_state(
+    book: Book, member: MemberId, index: int, term: int, stands_on: int, digest: str
+) -> None:
+    assert index <= stands_on <= len(book.committed), (
+        f"{member} takes a snapshot of {stands_on}, which is not committed"
+    )
     known = book.committed[index - 1][0]
     assert term == known, f"{member} takes a snapshot of {index} and term {term}; its term is {known}"
-    assert digest == book.digest_at(index, digest), (
-        f"the snapshot of {member} at {index} is another state than everybody's"
-    )
+    everybodys = book.digest_at(stands_on, digest)
+    assert digest == everybodys, f"the snapshot of {member} at {stands_on} is another state than everybody's"
 
 
 @invariant

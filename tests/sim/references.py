@@ -28,6 +28,9 @@ class Reference(Protocol):
     def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
         """The digest of a state that a member has taken a snapshot of."""
 
+    def stands_on(self, index: int, state: Sequence[Buffer]) -> int:
+        """The last entry that a snapshot at this index knows of: machines that are stored elsewhere may be ahead of the log."""
+
     def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:
         """The digest of what a member becomes that begins with this snapshot and these commands."""
 
@@ -46,6 +49,9 @@ class RegisterReference:
 
     def digest(self) -> str | None:
         return self._machine.digest()
+
+    def stands_on(self, index: int, state: Sequence[Buffer]) -> int:
+        return index
 
     def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
         return hashlib.blake2b(b"".join([bytes([version]), *state]), digest_size=8).hexdigest()

@@ -220,7 +220,8 @@ class Watch:
         self._look_at(process, process.groups.driver(group))
         self.count("snapshot taken")
         digest = book.reference.of_snapshot(meta.machine_version, state)
-        invariants.snapshot_is_committed_state(book, s.me, meta.index, meta.term, digest)
+        stands_on = book.reference.stands_on(meta.index, state)
+        invariants.snapshot_is_committed_state(book, s.me, meta.index, meta.term, stands_on, digest)
         invariants.applied_within_durable(book, s.me, meta.index, twin.durable.last)
 
     def applied(self, process: Process, group: int, entries: Sequence[Entry], digest: str) -> None:

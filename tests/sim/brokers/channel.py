@@ -201,6 +201,9 @@ class Channel:
     def cancelled(self, consumer_tag: str) -> None:
         self._tell(self.owner.cancelled, self, consumer_tag)
 
+    def timed_out(self, consumer_tag: str) -> None:
+        self.cancelled(consumer_tag)
+
 
 def ignore_blocked(why: str | None) -> None:
     """Publishers of a simulation do not wait for alarms."""

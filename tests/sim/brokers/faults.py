@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.sim.brokers.process import BrokerSite
     from tests.sim.brokers.world import BrokerWorld
 
+SHRINKING_S = 5.0  # as long a change of members may be on its way, of which no log knows yet
+
 BROKER_HAPPENINGS: dict[str, Happen] = dict(HAPPENINGS)
 
 
@@ -94,9 +96,11 @@ def _change_members(faults: Faults, fault: Fault, random: Random) -> bool:
         return False
     node = random.choice(fit)
     left = [node_of(one) for one in membership.voters if node_of(one) != node]
-    sound = [one for one in left if not world.is_frail(one)]
+    sound = [one for one in left if not world.is_frail(one) and one not in world.away]
     if not grows and (len(sound) * 2 <= len(left) or len(sound) * 2 <= len(membership.voters)):
         return False
+    if not grows:
+        world.shrunk_at = world.loop.time()
     site = process.site
     site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows), ())
     return True
@@ -108,6 +112,8 @@ def _forget_node(faults: Faults, fault: Fault, random: Random) -> bool:
     are no majority of any group, and in a cluster with frail nodes only one of these: its loss must not add to theirs."""
     world, site = world_of(faults), site_of(faults, fault)
     if site is None or site.process is None or len(world.away) > 1 or len(world.present()) < 3:
+        return False
+    if world.loop.time() - world.shrunk_at < SHRINKING_S:
         return False
     if world.shape.frail and not world.is_frail(site.number):
         return False

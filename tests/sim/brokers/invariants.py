@@ -153,6 +153,22 @@ def catalog_answers_are_the_logs(about: About, what: str, found: str, known: str
     assert found == known, f"{what} is answered {found!r}; by the log it is {known!r}"
 
 
+@invariant
+def commands_are_carried_out_once(about: About, what: str, is_known: bool) -> None:
+    assert not is_known, f"{what} is carried out twice"
+
+
+@invariant
+def commands_keep_their_order(about: About, what: str, before: int, number: int) -> None:
+    """Of one process of a node."""
+    assert number > before, f"{what} is its command {number}, and is carried out after {before}"
+
+
+@invariant
+def bindings_have_both_ends(about: About, loose: Sequence[str]) -> None:
+    assert not loose, f"bindings with an end that does not exist: {list(loose)}"
+
+
 # In the end
 
 

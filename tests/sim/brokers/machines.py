@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.catalog import Catalog
 from broker.catalog_commands import encode_record
+from broker.records import BindingRecord
 from node.catalog_state import decode_state
 from node.catalog_store import Position, encode_head, key_of
 from node.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
@@ -19,6 +20,7 @@ from raft.machine import Machine, ReadEntry
 from raft.messages import Entry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
+from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger
 from tests.unit.quorum.dumb_queue import events
 
@@ -114,6 +116,17 @@ class WatchedCatalog(Watched):
         return results
 
 
+def loose_bindings(catalog: Catalog) -> list[str]:
+    """Those that lead from or to what is not declared."""
+    bindings = [one for one in catalog.records() if isinstance(one, BindingRecord)]
+    return [
+        f"{one.source} -> {one.destination}"
+        for one in bindings
+        if catalog.exchange(one.vhost, one.source) is None
+        or (one.destination_kind == "queue" and catalog.queue(one.vhost, one.destination) is None)
+    ]
+
+
 def digest_of(catalog: Catalog, position: Position) -> str:
     """The order of records is nobody's business."""
     return _digest(encode_head(_in_order(position), catalog.head), catalog.records())
@@ -133,7 +146,9 @@ def _digest(head: bytes, records: Iterable[Any]) -> str:
 class CatalogReference(Watcher):
     """What the log of the metadata group gives. Fulfils tests.sim.references.Reference. It is told `outcomes`, too."""
 
-    def __init__(self, followers: Sequence[Any] = ()) -> None:
+    def __init__(self, about: About, followers: Sequence[Any] = ()) -> None:
+        self._about = about
+        self._newest: dict[tuple[int, int], int] = {}  # by process: the number of its last command that was carried out
         self.machine = CatalogMachine(Catalog(), Position(), self)
         self.outcomes: dict[
             tuple[int, int, int], tuple[int, Outcome]
@@ -144,22 +159,32 @@ class CatalogReference(Watcher):
         for outcome in outcomes:
             origin = outcome.origin
             if outcome.verdict is Verdict.DONE:
+                self._look(outcome)
                 self.outcomes[origin.node, origin.incarnation, origin.number] = (self.machine.position.applied, outcome)
                 for follow in self._followers:
                     follow(outcome)
 
+    def _look(self, outcome: Outcome) -> None:
+        node, incarnation, number, _ = outcome.origin
+        what = f"{type(outcome.command).__name__} of node {node}"
+        is_known = (node, incarnation, number) in self.outcomes
+        invariants.commands_are_carried_out_once(self._about, what, is_known)
+        invariants.commands_keep_their_order(self._about, what, self._newest.get((node, incarnation), 0), number)
+        self._newest[node, incarnation] = number
+
     def apply(self, entry: Entry) -> str | None:
         self.machine.apply([entry])
+        invariants.bindings_have_both_ends(self._about, loose_bindings(self.machine.catalog))
         return self.digest()
 
     def digest(self) -> str | None:
         return digest_of(self.machine.catalog, self.machine.position)
 
-    def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
-        return self._of_state(b"".join(map(bytes, state)))
+    def stands_on(self, index: int, state: Sequence[Buffer]) -> int:
+        return max(index, decode_state(b"".join(map(bytes, state)))[0].applied)
 
-    def _of_state(self, state: bytes) -> str:
-        position, head, records = decode_state(state)
+    def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
+        position, head, records = decode_state(b"".join(map(bytes, state)))
         return _digest(encode_head(_in_order(position), head), records)
 
     def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:

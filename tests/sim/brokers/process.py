@@ -48,6 +48,7 @@ from raft.messages import MemberId, node_of
 from raft.node_log import RaftStore
 from raft.settings import Settings
 from raft.wal_log_store import WalLogStore
+from storage import fact_file, names
 from storage.errors import Corrupt
 from storage.wal_file_reader import Chunk
 from storage.wal_replay import Replay
@@ -164,13 +165,13 @@ class BrokerProcess(Process):
         self.loop: BrokerLoop = BrokerLoop(site)
         self.identity = NodeIdentity.begin(site.disk, site.name, DISK, site.rising_wall_ms(), site.random.randbytes)
         if self.identity.blank:
-            raise Corrupt("node.facts", 0, 0, "this node has forgotten which cluster it belongs to")
+            raise Corrupt(names.NODE_FACTS, 0, 0, "this node has forgotten which cluster it belongs to")
         self.place = self.identity.place
         self._work = SlowWork(self.loop, site.job_delay_s)
         try:
             self.metadata = SimMetadata(Catalog(), CatalogFile(site.disk), self._work)  # type: ignore[arg-type]
         except CatalogDamaged as error:
-            raise Corrupt("catalog", 0, 0, str(error)) from error
+            raise Corrupt(names.CATALOG_DIRECTORY, 0, 0, str(error)) from error
         self.metadata.on_failed = self._fail
 
     def new_store(self, work: SlowWork) -> RaftStore:
@@ -504,7 +505,8 @@ class BrokerSite(Site):
     @property
     def is_blank(self) -> bool:
         """Whether its disk is a new one."""
-        return not self.disk.exists("node.facts") or self._blank_identity().blank
+        facts = fact_file.load(self.disk, names.NODE_FACTS)
+        return facts is None or not facts["cluster_id"]
 
     def replace_disk(self, disk: SimDisk) -> None:
         self.disk = disk

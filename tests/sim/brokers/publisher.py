@@ -48,6 +48,7 @@ class Sent(NamedTuple):
     body: bytes
     publisher: str
     number: int
+    is_named: bool
 
 
 class Publisher:
@@ -143,17 +144,18 @@ class Publisher:
             publisher = self._as(message.queue)
             body = f"{publisher}:{number}:{message.own}:".encode()
             body += b"." * max(0, message.size - len(body))
-            headers = {"x-producer": self.name, "x-seq": message.own} if self.is_named else None
+            is_named = self.is_named and self.world.may_be_named(message.queue)
+            headers = {"x-producer": self.name, "x-seq": message.own} if is_named else None
             props = encode_properties({"headers": headers} if headers else {})
             contents.append(encode(props, body))
             size += len(body)
             self._sent += 1
-            self._open[self._sent] = Sent(message, body, publisher, number)
+            self._open[self._sent] = Sent(message, body, publisher, number, is_named)
             expires_s = message.expires_ms / 1000 if message.expires_ms is not None else None
             self.world.record(Attempted(now, publisher, number, message.priority, expires_s))
         run = Run(
             "", first.queue, b"".join(contents), len(alike), size, persistent=True, mandatory=True, priority=first.priority,
-            expiration_ms=first.expires_ms, look=LOOK_HEADERS if self.is_named else 0,
+            expiration_ms=first.expires_ms, look=LOOK_HEADERS if is_named else 0,
         )  # fmt: skip
         channel.say(self._publish, channel, run)
 
@@ -174,7 +176,7 @@ class Publisher:
                 self.world.watch.count("message returned")
                 self.world.record(Refused(now, sent.publisher, sent.number))
             elif ok:
-                stored = self.world.look_at_confirm(message.queue, body, self.name, message.own if self.is_named else 0)
+                stored = self.world.look_at_confirm(message.queue, body, self.name, message.own if sent.is_named else 0)
                 self._confirm(stored, now)
             else:
                 self.world.look_at_refusal(message.queue, body)

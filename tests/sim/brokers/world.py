@@ -68,9 +68,10 @@ class BrokerWorld(World):
     happenings = BROKER_HAPPENINGS
 
     def __init__(self, plan: Plan) -> None:
-        self.catalog = CatalogReference((self._declared,))
+        self.about_catalog = About("the catalog", {})
+        self.catalog = CatalogReference(self.about_catalog, (self._declared,))
         super().__init__(plan)
-        self.about_catalog = About("the catalog", self.watch.checked)
+        self.about_catalog.checked = self.watch.checked
         self.queue_names = [*self.shape.queue_names, TARGET]
         self.channels: list[Channel] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
@@ -79,6 +80,7 @@ class BrokerWorld(World):
         self.takers = [Taker(self, number) for number in range(1, self.shape.takers + 1)]
         self.drainers: list[Taker] = []
         self.operator = Operator(self)
+        self.shrunk_at = -60.0  # when a member of a queue was taken out last
         self._numbers = 0
         self._last_given: dict[tuple[str, object], int] = {}
         self._purged: list[str] = []
@@ -179,6 +181,9 @@ class BrokerWorld(World):
         except Corrupt as error:
             self._damaged(site, error)
             return
+        except StorageError:
+            self.start_later(site, JOIN_AGAIN_S)
+            return
         finally:
             site.disk.faults = faults
         if not is_blank:
@@ -213,7 +218,11 @@ class BrokerWorld(World):
     def _joined(self, site: BrokerSite, disk: SimDisk, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
         if site.disk is disk and site.process is None and site.is_blank:
             site.disk.faults = no_faults
-            site.join_cluster(CLUSTER_ID, record, nodes)
+            try:
+                site.join_cluster(CLUSTER_ID, record, nodes)
+            except StorageError:
+                self.start_later(site, JOIN_AGAIN_S)
+                return
             site.disk.settle()
             self.watch.count("node joined")
         self.start(site)
@@ -356,6 +365,11 @@ class BrokerWorld(World):
         assert given.key is not None, f"{given.queue} is no quorum queue"
         self.ledgers[given.queue].asked.acknowledged[given.key, given.message_id] = delivery
 
+    def may_be_named(self, queue: str) -> bool:
+        """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
+        who does not know that it was refused would be told that it is there."""
+        return "x-overflow" not in PROFILES.get(queue, {})
+
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
         ledger = self.ledgers[queue]
@@ -390,6 +404,7 @@ class BrokerWorld(World):
         return sum(one.unknown for one in self.publishers) + self.operator.unknown
 
     def heal(self) -> None:
+        self._set_clocks()
         super().heal()
         for site in self.sites.values():
             process = site.process
@@ -397,6 +412,13 @@ class BrokerWorld(World):
                 site.run(site.life, process.revive, ())
         for taker in self.takers:
             taker.is_stalled = False
+
+    def _set_clocks(self) -> None:
+        """All alike, and not behind what queues have been told already: their time never goes back, and timeouts would wait."""
+        told = max(ledger.twin.now for ledger in self.ledgers.values())
+        offset_ms = max(0, told - self.loop.clock.wall_ms())
+        for site in self.sites.values():
+            site.clock.wall_offset_ms = offset_ms
 
     def unsettled(self) -> str:
         for site in self.sites.values():
@@ -451,7 +473,8 @@ class BrokerWorld(World):
             at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
             delivery_limit=None if limit < 0 else limit,
             expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
-            keeps_confirmed=not drops and name not in self._purged,
+            # What is given to clients that acknowledge nothing may be lost on its way to them.
+            keeps_confirmed=not drops and name not in self._purged and not self.shape.no_ack,
         )
 
 
