@@ -419,7 +419,11 @@ class Node:
         self.raft.repair(group, damage, repaired)
 
     def _queue_cut(self, record: QueueRecord, kept: int) -> None:
-        logger.error("%s", self._notices.queue_cut(record, kept))
+        if self.place.survives:  # as an operator has asked for; nobody knows whether something is missing
+            label = labelled("queue", record.name, record.vhost)
+            logger.warning("%s goes on with the member on this node alone, which has entries up to %d", label, kept)
+        else:
+            logger.error("%s", self._notices.queue_cut(record, kept))
 
     def _member_repaired(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
