@@ -219,8 +219,8 @@ def machines_agree(book: Book, member: MemberId, entries: Sequence[Entry], diges
         known = book.committed[entry.index - 1]
         assert found == known, f"{member} applies {found} at {entry.index}, others {known}"
     index = entries[-1].index
-    known = book.digest_at(index, digest)
-    assert digest == known, f"the machine of {member} is another one than that of others at {index}"
+    everybodys = book.digest_at(index, digest)
+    assert digest == everybodys, f"the machine of {member} is another one than that of others at {index}"
 
 
 @invariant

@@ -9,6 +9,7 @@ again as soon as there is a way.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from random import Random
 from typing import Protocol
 
@@ -35,7 +36,7 @@ class LinkNetwork(Network):
     """See the module. `silence_s`: as long a connection lives on which nothing is heard."""
 
     def __init__(
-        self, loop: SimLoop, random: Random, delay_s: float, ends: dict[int, CallEnd], silence_s: float
+        self, loop: SimLoop, random: Random, delay_s: float, ends: Mapping[int, CallEnd], silence_s: float
     ) -> None:
         super().__init__(loop, random, delay_s, ends)  # type: ignore[arg-type]  # the same dictionary, which grows
         self._call_ends = ends

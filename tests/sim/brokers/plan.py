@@ -39,6 +39,7 @@ class BrokerShape(Shape):
     priorities: int = 0
     expiring: float = 0.0  # share of messages that have a time to live of their own
     silence_s: float = 4.0  # until a link on which nothing is heard is ended
+    reconcile: int = 0  # whether queues that have fewer members than they should grow by themselves
     classic_embed_below: int = 64
     classic_sequences_per_segment: int = 16
 
@@ -86,6 +87,7 @@ def _draw_shape(random: Random) -> BrokerShape:
         no_ack=random.choice((0, 0, 1)),
         priorities=random.choice((0, 0, 1)),
         expiring=random.choice((0.0, 0.0, 0.2)),
+        reconcile=random.choice((0, 1)),
         silence_s=random.choice((1.0, 3.0, 8.0)),
         net_delay_s=random.choice((0.0003, 0.001, 0.005)),
         fsync_s=random.choice((0.0, 0.001, 0.004)),

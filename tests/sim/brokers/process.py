@@ -37,6 +37,7 @@ from node.metadata_members import wanted_change
 from node.peer_calls import CallEars, PeerCalls
 from node.queue_places import PlacingMetadata, QueuePlaces
 from node.queue_types import classic_anywhere
+from node.reconciliation import Reconciler
 from quorum.bodies import EntryCache
 from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("sim.brokers")
 CLUSTER_TICK_S = 0.25  # node/cluster.py, TICK_S
 ENTER_S = 5.0  # node/assemble.py
+RECONCILE_MS = 5_000  # an hour there
 HAND_OVER_TICKS = 8  # of these until a drained node looks again what it leads: GO_AROUND_S
 
 
@@ -86,7 +88,7 @@ class BrokerGroups(WatchedGroups):
         settings: Settings,
         rules: SnapshotRules | None = None,
     ) -> Driver:
-        process = self.process
+        process: Any = self.process
         assert isinstance(store, WalLogStore), f"group {group} is stored in {store}"
         shape = process.site.world.shape
         settings = replace(shape.settings(), eagerness=settings.eagerness, commit_news_s=settings.commit_news_s)
@@ -246,6 +248,14 @@ class BrokerProcess(Process):
         self.broker.add_kind(self.quorum)
         self.broker.recover(now)
         self.classic.opened()
+        self.reconciler = Reconciler(
+            self.metadata.catalog,
+            self.quorum,
+            places.candidates,
+            site.random.random,
+            grows=bool(site.world.shape.reconcile),
+            interval_ms=RECONCILE_MS,
+        )
         self._drained = False
         self._changing = False
         self._has_entered = False
@@ -335,7 +345,12 @@ class BrokerProcess(Process):
 
     def _repair_queue(self, group: int, damage: Damaged) -> None:
         self.excuse(damage)
-        self.store.repair(group, damage, lambda _: self.quorum.lives_again(group))
+
+        def repaired(_: MemberId) -> None:
+            lives = self.quorum.lives_again(group)
+            assert lives, f"group {group} has lost its only copy, on a node alone, and these lose nothing"
+
+        self.store.repair(group, damage, repaired)
 
     # Turns and ticks
 
@@ -363,6 +378,7 @@ class BrokerProcess(Process):
         self.classic.tick(now)
         self.anywhere.tick(now)
         self.quorum.tick(now)
+        self.reconciler.tick(now)
         super().tick(now)
         self.metadata.tick()
         self.request_turn()
@@ -380,6 +396,8 @@ class BrokerProcess(Process):
     # The cluster
 
     def _applied(self, command: Command, result: Any) -> None:
+        if isinstance(command, AddNode):
+            self.reconciler.node_joined(self._wall_ms())
         if isinstance(command, AddNode | PutNode | RemoveNode | NodeStarted | PutUser):
             self._follow()
 

@@ -93,7 +93,7 @@ class Taker:
             return
         self._queue, self._waits = queue, f"consuming {queue}"
         random = self._random
-        no_ack = self.world.shape.no_ack and random.random() < 0.1 and not self._is_draining
+        no_ack = bool(self.world.shape.no_ack) and random.random() < 0.1 and not self._is_draining
         self._prefetch = 0 if no_ack else random.choice((1, 1, 3, 10, 20))
         if self._is_draining:
             self._prefetch = 20
@@ -124,7 +124,7 @@ class Taker:
         if channel is None or self._waits:
             return
         self._waits = f"a get of {queue}"
-        no_ack = self.world.shape.no_ack and self._random.random() < 0.3
+        no_ack = bool(self.world.shape.no_ack) and self._random.random() < 0.3
 
         def get(session: Session, now: int) -> Any:
             if no_ack and channel.process is not None:

@@ -105,7 +105,7 @@ class BrokerWorld(World):
         return BrokerSite(self, number)
 
     def new_network(self, random: Random) -> LinkNetwork:
-        return LinkNetwork(self.loop, random, self.shape.net_delay_s, self.sites, self.shape.silence_s)  # type: ignore[arg-type]
+        return LinkNetwork(self.loop, random, self.shape.net_delay_s, self.sites, self.shape.silence_s)
 
     def ask(self, ask: Ask) -> None:
         match ask.kind:
@@ -137,7 +137,7 @@ class BrokerWorld(World):
         self._until("node 1 serves", lambda: first.serves_clients)
         for number in list(self.sites)[1:]:
             self.start(self.sites[number])
-            self._until(f"node {number} votes", lambda number=number: self._is_voter(number))  # type: ignore[misc]
+            self._until(f"node {number} votes", lambda number=number: self._is_voter(number))
         for name in self.queue_names:
             arguments = {**QUORUM, **PROFILES.get(name, {})}
             home = f"n{1 + self.random.randrange(len(self.sites))}"
@@ -368,7 +368,7 @@ class BrokerWorld(World):
     def may_be_named(self, queue: str) -> bool:
         """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
         who does not know that it was refused would be told that it is there."""
-        return "x-overflow" not in PROFILES.get(queue, {})
+        return not {"x-overflow", "x-max-length"} <= PROFILES.get(queue, {}).keys()
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
@@ -424,16 +424,17 @@ class BrokerWorld(World):
         for site in self.sites.values():
             if site.number not in self.away and site.process is None:
                 return f"node {site.number} is down"
-        for client in (*self.publishers, *self.takers):
-            if client.waits_for:
-                return client.waits_for
-        return ""
+        return next(iter(self._waiting()), "")
+
+    def _waiting(self) -> list[str]:
+        """What clients have no answer to."""
+        waits = [one.waits_for for one in self.publishers] + [one.waits_for for one in self.takers]
+        return [one for one in waits if one]
 
     def judge(self) -> None:
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
         self._drain()
-        waiting = [client.waits_for for client in (*self.publishers, *self.takers) if client.waits_for]
-        invariants.everybody_is_answered(About("clients", self.watch.checked), waiting)
+        invariants.everybody_is_answered(About("clients", self.watch.checked), self._waiting())
         names = self.queue_names
         wrong = judge(self.history, Rules(tuple(map(self._rules_of, names))))
         invariants.histories_are_right(About("clients", self.watch.checked), wrong)
