@@ -144,6 +144,7 @@ class Node:
         broker.add_kind(anywhere)
         self.quorum = quorum = self._quorum_queues(place, calls, loop)
         quorum.attach(broker)
+        groups.behind_round = amqp.end_requested_turn  # what it has confirmed leaves at once
         broker.add_kind(quorum)
         broker.recover(self._clock.wall_ms())
         classic.opened()

@@ -97,7 +97,8 @@ class Groups:
     `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. Who is told has the
     store repair it and adds the new member, and `on_repaired` is told when that votes again. `incarnation` is a number that
     this process alone has and that is above those of the node's earlier ones. `on_leading` is told when a group's leadership
-    comes to this node or leaves it.
+    comes to this node or leaves it. `behind_round`, if it is set, is called behind each round that the loop has run: what those
+    who were told something in it have to say need not wait until the loop has looked for more to read.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Groups:
     ) -> None:
         self.node = node
         self.failed: str | None = None
+        self.behind_round: Callable[[], None] | None = None
         self._loop = loop
         self._clock = clock
         self._net = net
@@ -332,7 +334,12 @@ class Groups:
     def _ask_for_round(self) -> None:
         if not self._round_asked and not self._closed:
             self._round_asked = True
-            self._loop.call_soon(self._run_round)
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._run_round()
+        if self.behind_round is not None:
+            self.behind_round()
 
     def _run_round(self) -> None:
         self._round_asked = False
@@ -385,8 +392,9 @@ class Groups:
         """Its core was told something: there may be more to do, now or later."""
         if self._drivers.get(driver.group) is driver:
             if driver.core.has_ready():
-                self.wake(driver)
-            self._watch_deadline(driver)
+                self.wake(driver)  # and its deadline is looked at behind that round
+            else:
+                self._watch_deadline(driver)
 
     def _durable(self, ticket: int) -> None:
         """A commit is fsynced. What waited for that, and the next round, run at once: what they send should leave before the

@@ -174,6 +174,11 @@ class AmqpServer:
             self._turn_is_near = True
             asyncio.get_running_loop().call_soon(self.end_turn)
 
+    def end_requested_turn(self) -> None:
+        """Now, if one was asked for."""
+        if self._turn_is_near:
+            self.end_turn()
+
     def begin_turn(self) -> None:
         self._turn_is_near = True
 

@@ -81,6 +81,16 @@ def test_a_follower_answers_in_the_turn_in_which_it_reads_and_before_it_applies(
     assert order == [f"answers, durable up to {before + 1}", f"applies [{before}]"]
 
 
+def test_whoever_listens_is_called_behind_the_round_in_which_others_were_told() -> None:
+    world = World()
+    leader = world.leader()
+    order: list[str] = []
+    leader.groups.behind_round = lambda: order.append("behind")
+    leader.groups.propose(1, [put(b"a", b"1")], lambda results, error: order.append("told"))
+    world.run(3 * DELAY_S)
+    assert order[-2:] == ["told", "behind"]
+
+
 def test_idle_groups_send_nothing_but_the_nodes_signs_of_life() -> None:
     world = World(groups=50)
     for group in range(1, 51):
