@@ -25,7 +25,7 @@ class DeliverySink(Protocol):
         """Hand these messages to the client. `content` holds them from `piece.position` on."""
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """The queue ended this subscription: it was deleted, or its consumer was replaced."""
+        """The queue ended this subscription: it was deleted, or the consumer has not settled in time (`timed_out`)."""
 
 
 class Consumer:
@@ -33,6 +33,7 @@ class Consumer:
 
     __slots__ = (
         "active", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "sink", "tag",
+        "timed_out",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +58,7 @@ class Consumer:
         self.arguments = arguments or {}
         self.outstanding = 0  # delivered and not settled yet
         self.active = True  # False while another consumer is the queue's single active one
+        self.timed_out = False  # why its queue ended it: it did not settle in time
 
     def room(self) -> int:
         """How many messages it may be given now."""

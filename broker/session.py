@@ -48,6 +48,9 @@ class SessionSink(Protocol):
     def cancelled(self, consumer_tag: str) -> None:
         """The broker ended this subscription."""
 
+    def timed_out(self, consumer_tag: str) -> None:
+        """The same, because it did not settle in time. A client that cannot be told so loses its channel."""
+
 
 @dataclass(slots=True)
 class GotMessage:
@@ -224,7 +227,10 @@ class Session(Topology):
         """What it holds can still be settled, to no effect."""
         if self._consumers.pop(consumer.tag, None) is not None:
             self._broker.consumer_removed(consumer)
-            self._sink.cancelled(consumer.tag)
+            if consumer.timed_out:
+                self._sink.timed_out(consumer.tag)
+            else:
+                self._sink.cancelled(consumer.tag)
 
     def permissions_changed(self) -> None:
         """What the user may not read any more is not delivered any more; what was delivered can still be settled."""

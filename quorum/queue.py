@@ -594,6 +594,7 @@ class QuorumQueue(Owner):
         if subscription is not None:
             consumer = subscription.consumer
             self.cancel(consumer, 0)
+            consumer.timed_out = True
             consumer.sink.consumer_cancelled(consumer)
 
     def _deliver(self, subscription: Subscription) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from broker.added_headers import with_headers
 from broker.consumer import Consumer
-from broker.errors import BrokerError
+from broker.errors import BrokerError, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
@@ -331,6 +331,13 @@ class Channel:
             self._cancels.append(consumer_tag)
         elif self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):
             self.send(spec.encode("basic.cancel", consumer_tag=consumer_tag, no_wait=True))
+
+    def timed_out(self, consumer_tag: str) -> None:
+        if self.connection.client_can("consumer_cancel_notify"):
+            self.cancelled(consumer_tag)
+        elif self.state is ChannelState.OPEN:
+            text = f"delivery acknowledgement on channel {self.number} timed out for consumer '{consumer_tag}'"
+            self._refuse(PreconditionFailed(text), None)
 
     def _send_cancels(self) -> None:
         cancels, self._cancels = self._cancels, None

@@ -133,6 +133,9 @@ class SilentSink:
     def cancelled(self, consumer_tag: str) -> None:
         raise AssertionError(f"consumer {consumer_tag!r} cancelled for a call that has none")
 
+    def timed_out(self, consumer_tag: str) -> None:
+        self.cancelled(consumer_tag)
+
 
 async def next_request(context: Context) -> Any:
     """The next message of the client, or grpc.aio.EOF after its last one. Raises InvalidRequest."""

@@ -194,6 +194,9 @@ class ConsumeStream(Stream):
     def cancelled(self, consumer_tag: str) -> None:
         self._put_cancelled(consumer_tag, by_node=True)
 
+    def timed_out(self, consumer_tag: str) -> None:
+        self.cancelled(consumer_tag)
+
     # ------------------------------------------------------------------ responses
 
     def _put_cancelled(self, consumer_tag: str, by_node: bool) -> None:

@@ -62,6 +62,7 @@ class Client:
         self.confirms: list[tuple[int, int, bool, bool]] = []
         self.returns: list[tuple[int, str, bytes]] = []
         self.cancelled_tags: list[str] = []
+        self.timed_out_tags: list[str] = []
         self.told: list[str] = []  # in which order: "return", "confirm", "deliver"
         self.session: Session = world.broker.open_session(connection, self, world.now)
 
@@ -85,6 +86,9 @@ class Client:
 
     def cancelled(self, consumer_tag: str) -> None:
         self.cancelled_tags.append(consumer_tag)
+
+    def timed_out(self, consumer_tag: str) -> None:
+        self.timed_out_tags.append(consumer_tag)
 
     # what it asks
 

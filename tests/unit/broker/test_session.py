@@ -456,3 +456,12 @@ def test_who_may_read_a_queue_may_look_into_it(client: Client) -> None:
         "at most 1000000 messages can be skipped, not 1000001",
         lambda: client.session.browse("q", 1_000_001, 1, now),
     )
+
+
+def test_a_consumer_that_its_queue_ended_for_being_late_is_told_so(client: Client) -> None:
+    client.declare("q")
+    client.consume("q", "slow")
+    (consumer,) = client.session.consumers()
+    consumer.timed_out = True
+    client.session.consumer_cancelled(consumer)
+    assert (client.timed_out_tags, client.cancelled_tags, list(client.session.consumers())) == (["slow"], [], [])

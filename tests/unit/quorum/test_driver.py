@@ -489,7 +489,7 @@ def test_what_was_taken_away_from_a_client_that_could_not_be_written_to_is_not_g
     stuck.writable = True
     clients.hosts[2].wake(stuck.queue)
     cluster.run(1)
-    assert (stuck.bodies, stuck.cancelled) == ([], True)
+    assert (stuck.bodies, stuck.cancelled, stuck.consumer.timed_out) == ([], True, True)
 
 
 @pytest.mark.parametrize("reading", [1, 2, 3])

@@ -131,3 +131,17 @@ def test_runs_waiting_behind_an_answer_keep_their_order() -> None:
     client.broker.answer_all()
     client.take()
     assert [call[2] for call in calls if call[0] == "publish_raw"] == ["q", "r", "q"]
+
+
+def test_a_client_whose_consumer_did_not_settle_in_time_hears_that_or_loses_its_channel() -> None:
+    client = Client().connect()
+    client.core.channels[1].timed_out("t")
+    ((number, cancel),) = client.take()
+    assert (number, cancel.name, cancel.consumer_tag) == (1, "Basic.Cancel", "t")
+    old = Client().connect(capabilities={})
+    channel = old.core.channels[1]
+    channel.timed_out("t")
+    channel.timed_out("other")
+    ((number, close),) = old.take()
+    assert (number, close.name, close.reply_code) == (1, "Channel.Close", 406)
+    assert close.reply_text == "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out for consumer 't'"
