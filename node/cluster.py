@@ -545,8 +545,8 @@ def problems_of(nodes: list[NodeView], status: MetadataStatus, of_queues: Sequen
     found = []
     if status.missing:
         found.append(
-            f"nothing can be declared or changed: of the disk nodes {', '.join(status.voters)} these are down: "
-            f"{', '.join(status.missing)}"
+            f"nothing can be declared or changed: of the disk nodes {', '.join(sorted(status.voters))} these are down: "
+            f"{', '.join(sorted(status.missing))}"
         )
     elif not status.leader:
         found.append("nobody leads the metadata group at the moment: changes wait for an election")

@@ -70,7 +70,8 @@ def plan_of(catalog: Catalog, me: NodeId) -> Plan:
     mine = catalog.node_of_number(me)
     if mine is None or mine.kind != DISK:
         raise CannotSurvive(f"node {me} is no disk node of its cluster: only a disk node keeps what is declared")
-    removed = tuple(node for node in catalog.nodes.values() if node.kind == DISK and node.number != me)
+    others = sorted(catalog.nodes.values(), key=lambda node: node.name)
+    removed = tuple(node for node in others if node.kind == DISK and node.number != me)
     if not removed:
         raise CannotSurvive(f"node {mine.name} is the only disk node already: start it")
     names_gone = {node.name for node in removed}
