@@ -142,6 +142,7 @@ class Rig:
         self.outcome = outcome
         self.publishers = {name: Publisher(name, cluster, recorder, outcome) for name in cluster.names}
         self.took_s: list[float] = []
+        self._restarting = False
 
     async def hit_the_leader(self, times: int) -> None:
         for number in range(times):
@@ -183,7 +184,8 @@ class Rig:
         for number in range(times):
             for name in self.cluster.names:
                 await self.cluster.until_well()
-                work = asyncio.gather(*(self._publish_around(one, name) for one in self.publishers.values()))
+                self._restarting = True
+                work = asyncio.gather(*(self._publish_around(one) for one in self.publishers.values()))
                 await self._all_reach(BEFORE_AND_AFTER)
                 await asyncio.to_thread(self.backend.stop, name)
                 await self._all_reach(BEFORE_AND_AFTER)
@@ -193,10 +195,7 @@ class Rig:
                 await work
             print(f"{number + 1} of {times}: {self.outcome.reconnected} reconnected", file=sys.stderr)
 
-    _restarting = True
-
-    async def _publish_around(self, publisher: Publisher, restarted: str) -> None:
-        self._restarting = True
+    async def _publish_around(self, publisher: Publisher) -> None:
         while self._restarting:
             await publisher.publish()
 
