@@ -81,6 +81,7 @@ class Leading:
         self.ended = False
 
     def begin(self) -> None:
+        self._member.due_elsewhere = self._driver.tell_commits  # members there deliver as soon as they hear of it
         self.keep_rules()
         self.look_at_deadline()
         self._worker.look()
@@ -88,6 +89,7 @@ class Leading:
 
     def end(self) -> None:
         self.ended = True
+        self._member.due_elsewhere = None
         if self._cancel_deadline is not None:
             self._cancel_deadline()
         self._worker.end()

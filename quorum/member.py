@@ -7,7 +7,7 @@ of consumers on other nodes are dropped at once, unless this member leads and se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from quorum.bodies import Bodies
@@ -42,6 +42,8 @@ class Member:
         self.machine = machine
         self.bodies = bodies
         self.marks = Marks()
+        self.due_elsewhere: Callable[[set[int]], None] | None = None
+        """While this member leads: told of nodes whose members have something to deliver now."""
         self._performer = performer
 
     @property
@@ -69,6 +71,7 @@ class Member:
     def apply(self, entries: Sequence[Entry]) -> Sequence[list[Result]]:
         machine, performer, marks = self.machine, self._performer, self.marks
         results: list[list[Result]] = []
+        elsewhere: set[int] = set()
         for entry in entries:
             marks.before(entry.index, machine)
             results += machine.apply((entry,))
@@ -78,6 +81,10 @@ class Member:
                 wanted = [one for one in effects if type(one) is not Deliver or performer.wants(*one.consumer[:2])]
                 if wanted:
                     performer.applied(entry.index, wanted)
+                if len(wanted) < len(effects):
+                    elsewhere.update([one.consumer.node for one in effects if type(one) is Deliver])
+        if elsewhere and self.due_elsewhere is not None:
+            self.due_elsewhere(elsewhere)
         performer.moved()
         return results
 

@@ -12,7 +12,7 @@ The driver may gather events before it asks for a Ready, and have several Readie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 from raft import election, feeding, follower, leader, succession
@@ -80,6 +80,13 @@ class Core:
         """Whether a follower is receiving the newest one now."""
         lead = self._s.leadership
         return lead is not None and any(one.snapshot is not None for one in lead.progress.values())
+
+    def tell_commits(self, nodes: Iterable[NodeId]) -> None:
+        """Somebody waits there for what is committed: it is told at once, and not with the next entries. Only who leads can."""
+        lead = self._s.leadership
+        if lead is not None:
+            lead.prompted.update(nodes)
+            lead.must_send = True
 
     # Events
 

@@ -211,6 +211,11 @@ class Driver:
         self.core.transfer(to, now)
         self._host.wake(self)
 
+    def tell_commits(self, nodes: Iterable[NodeId]) -> None:
+        """What was applied here matters to members there now, if this one leads: they hear of it in this round."""
+        self.core.tell_commits(nodes)
+        self._host.wake(self)
+
     def forget_leader(self, now: float) -> None:
         """Whoever led has ended, though its node answers (again)."""
         leader, term = self.standing.leader, self.standing.term

@@ -19,10 +19,11 @@ def feed_all(s: State, lead: Leadership, now: float) -> None:
     behind = False
     for one in lead.progress.values():
         if one.trusted:
-            _feed(s, lead, one, news_due, now)
+            _feed(s, lead, one, news_due or one.node in lead.prompted, now)
             behind = behind or one.commit_sent < s.commit
     if news_due or not behind:
         lead.news_at = None
+    lead.prompted.clear()
     lead.must_send = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from raft.messages import MemberId
+from raft.messages import MemberId, NodeId
 from raft.progress import Progress
 from raft.reads import Reads
 
@@ -22,13 +22,14 @@ class Leadership:
     """One member's, of one term."""
 
     __slots__ = (
-        "first_index", "leaving", "must_send", "news_at", "progress", "reads", "replaced", "transfer", "uncommitted",
-        "uncommitted_bytes",
+        "first_index", "leaving", "must_send", "news_at", "progress", "prompted", "reads", "replaced", "transfer",
+        "uncommitted", "uncommitted_bytes",
     )  # fmt: skip
 
     first_index: int  # of the first entry of this term: what is committed by counting lies there or behind
     must_send: bool  # something may be there for a follower; looked at when a Ready is made, so that messages are few
     news_at: float | None  # when followers are told of a commit, if no entries took it along before
+    prompted: set[NodeId]  # nodes that are told of what is committed in the next Ready
     leaving: bool  # it removed itself and that is committed: it leads until a majority knows
     replaced: dict[MemberId, MemberId]  # old member: the new one that lives in its place and is to be taken in
 
@@ -36,6 +37,7 @@ class Leadership:
         self.first_index = first_index
         self.must_send = True
         self.news_at = None
+        self.prompted = set()
         self.leaving = False
         self.replaced = {}
         self.progress: dict[MemberId, Progress] = {}

@@ -46,6 +46,22 @@ def test_any_node_takes_and_delivers_messages(node: int) -> None:
     assert taker.bodies == numbered(50)
 
 
+def test_a_lone_message_does_not_wait_for_the_next_one_where_a_follower_delivers_it() -> None:
+    """A follower hears of a commit with the next entries. Where it has something to deliver it must hear of it at once."""
+    clients = Clients()
+    record = clients.cluster.declare("q", [1, 2, 3], home=1)
+    leader = clients.cluster.leader(record).number
+    for consumer_at in (1, 2, 3):
+        taker = Taker(clients, consumer_at, record)
+        clients.cluster.run(0.3)
+        body = Publisher(clients, leader, record, f"p{consumer_at}").publish()
+        clients.cluster.run(0.006)  # to a majority, back, and the news: each takes a millisecond
+        assert taker.bodies == body, f"on node {consumer_at}, {leader} leads"
+        taker.settle_all()
+        taker.cancel()
+        clients.cluster.run(0.3)
+
+
 @pytest.mark.parametrize("publisher_at", [2, 3])
 def test_when_the_leader_is_killed_nothing_confirmed_is_lost_doubled_or_out_of_order(publisher_at: int) -> None:
     clients = Clients()
