@@ -82,6 +82,7 @@ class Watch:
         ] = {}  # group, leader, voter: the moment of its last answer
         self._acknowledged: dict[tuple[int, MemberId], tuple[int, int]] = {}  # group, member: index, term
         self._leaving: dict[tuple[int, int], int] = {}  # the ticket that makes the end of a member durable
+        self._predecessors: dict[tuple[int, int], Twin] = {}  # of members whose creation is not durable yet
         self._unborn: dict[tuple[int, int], int] = {}  # the ticket that makes a new group durable
 
     def count(self, what: str) -> None:
@@ -104,6 +105,8 @@ class Watch:
 
     def created(self, process: Process, group: int, member: MemberId, membership: Membership) -> None:
         node, book = process.site.number, self.book(group)
+        if self._leaving.pop((node, group), None) is not None:
+            self._predecessors[node, group] = self._twins[node, group]
         twin = self._twins[node, group] = Twin(node, group, LogModel(member))
         book.twins[member] = twin
         if membership.voters:
@@ -171,6 +174,7 @@ class Watch:
                 twin.fsynced(ticket)
                 if self._unborn.get((of, group), ticket + 1) <= ticket:
                     del self._unborn[of, group]
+                    self._predecessors.pop((of, group), None)
         for key, gone in list(self._leaving.items()):
             if key[0] == node and gone <= ticket:
                 del self._leaving[key], self._twins[key]
@@ -415,6 +419,9 @@ class Watch:
         site, book = process.site, self.book(group)
         store = process.store.stores.get(group)
         unborn = self._unborn.pop((site.number, group), None) is not None
+        before = self._predecessors.pop((site.number, group), None)
+        if before is not None and store is not None and store.member == before.durable.member:
+            twin = self._twins[site.number, group] = before  # neither its end nor the beginning of the next was durable
         if self._leaving.pop((site.number, group), None) is not None and store is None:
             del self._twins[site.number, group]
             return

@@ -42,9 +42,10 @@ from quorum.bodies import EntryCache
 from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
 from raft.driver import Driver, GroupStore, SnapshotRules
-from raft.errors import Damaged, RaftError
+from raft.errors import Damaged, RaftError, Superseded
 from raft.group_records import Identity
 from raft.machine import Machine
+from raft.membership import members_of
 from raft.messages import MemberId, node_of
 from raft.node_log import RaftStore
 from raft.settings import Settings
@@ -344,13 +345,20 @@ class BrokerProcess(Process):
             self._repair_queue(driver.group, damage)
 
     def _repair_queue(self, group: int, damage: Damaged) -> None:
-        self.excuse(damage)
+        if isinstance(damage, Superseded) and self._was_removed(group):
+            self.site.world.watch.count("removed member is taken in again before it went")
+        else:
+            self.excuse(damage)
 
         def repaired(_: MemberId) -> None:
             lives = self.quorum.lives_again(group)
             assert lives, f"group {group} has lost its only copy, on a node alone, and these lose nothing"
 
         self.store.repair(group, damage, repaired)
+
+    def _was_removed(self, group: int) -> bool:
+        """Whether the group goes on without the member that is here."""
+        return self.store.group(group).member not in members_of(self.site.world.watch.book(group).membership)
 
     # Turns and ticks
 
