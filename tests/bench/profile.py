@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,13 +22,13 @@ from collections import Counter
 from pathlib import Path
 
 from tests.bench.workloads import WORKLOADS, Workload
-from tests.running_node import running_node
+from tests.running_node import RunningNode, running_node
 
 SAMPLES_PER_SECOND = 500
 SECONDS_MIN = 3.0  # a workload is repeated for so long
 SECONDS_MAX = 60
 LOOP_THREAD = "run_node (node/run.py"  # the thread whose stack holds this is the event loop's
-FOLDERS = ("front", "classic", "broker", "storage", "native", "node")
+FOLDERS = ("front", "classic", "quorum", "broker", "raft", "storage", "native", "node")
 TELLING = (
     "fdatasync",
     "fsync",
@@ -45,30 +46,40 @@ TELLING = (
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def samples_of(workload: Workload) -> Counter[str]:
-    """How often the event loop was in each function."""
-    with running_node() as node, tempfile.TemporaryDirectory() as scratch:
-        raw = Path(scratch) / "stacks"
+class Sampling:
+    """py-spy on one node, from here until `stop`."""
+
+    def __init__(self, node: RunningNode, raw: Path) -> None:
+        self._raw = raw
         spy = [
             str(Path(sys.executable).with_name("py-spy")), "record", "--pid", str(node.process.pid), "--format", "raw",
             "--rate", str(SAMPLES_PER_SECOND), "--native", "--duration", str(SECONDS_MAX), "--output", str(raw),
         ]  # fmt: skip
-        recorder = subprocess.Popen(spy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert recorder.stdout is not None
-        for line in recorder.stdout:
+        self._recorder = subprocess.Popen(spy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert self._recorder.stdout is not None
+        for line in self._recorder.stdout:
             if "Sampling process" in line:
                 break
-        drain = threading.Thread(target=recorder.stdout.read)
-        drain.start()
+        self._drain = threading.Thread(target=self._recorder.stdout.read)
+        self._drain.start()
+
+    def stop(self) -> Counter[str]:
+        """How often the event loop was in each function."""
+        self._recorder.send_signal(signal.SIGINT)
+        self._drain.join()
+        if self._recorder.wait() != 0 or not self._raw.exists():
+            raise RuntimeError(f"py-spy ended with {self._recorder.returncode}; it needs the right to trace processes")
+        return functions_in(self._raw.read_text())
+
+
+def samples_of(workload: Workload) -> Counter[str]:
+    with running_node() as node, tempfile.TemporaryDirectory() as scratch:
+        sampling = Sampling(node, Path(scratch) / "stacks")
         begin, turn = time.perf_counter(), 0
         while turn == 0 or time.perf_counter() - begin < SECONDS_MIN:
             workload.run(node.amqp, f"profile.{turn}")
             turn += 1
-        recorder.send_signal(2)
-        drain.join()
-        if recorder.wait() != 0 or not raw.exists():
-            raise RuntimeError(f"py-spy ended with {recorder.returncode}; it needs the right to trace processes")
-        return functions_in(raw.read_text())
+        return sampling.stop()
 
 
 def functions_in(stacks: str) -> Counter[str]:
@@ -93,9 +104,9 @@ def is_telling(frame: str) -> bool:
     return "native." in frame or "native_" in frame or any(word in frame for word in TELLING)
 
 
-def table(workload: Workload, samples: Counter[str], lines: int) -> list[str]:
+def table(name: str, samples: Counter[str], lines: int) -> list[str]:
     total = sum(samples.values())
-    rows = [f"### {workload.name}", "", "| share | function |", "|---|---|"]
+    rows = [f"### {name}", "", "| share | function |", "|---|---|"]
     rows += [f"| {count / total:.1%} | `{function}` |" for function, count in samples.most_common(lines)]
     return [*rows, ""]
 
@@ -120,7 +131,7 @@ def main() -> int:
         "",
     ]
     for workload in chosen:
-        page += table(workload, samples_of(workload), options.lines)
+        page += table(workload.name, samples_of(workload), options.lines)
         print("\n".join(page[-options.lines - 5 :]), flush=True)
     if options.record:
         options.record.write_text("\n".join(page).rstrip("\n") + "\n")
