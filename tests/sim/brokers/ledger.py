@@ -101,7 +101,7 @@ class Twin(DumbQueue):
     def _out(self) -> list[Where]:
         return [one.message.where for client in self.clients.values() for one in client.out]
 
-    def settle(self, key: ConsumerKey, outcome: Outcome, ids: set[int]) -> Result:
+    def settle(self, key: ConsumerKey, outcome: Outcome, ids: list[int]) -> Result:
         client = self.clients.get(key)
         if client is not None and outcome == Outcome.ACKNOWLEDGED:
             for one in client.out:

@@ -127,7 +127,7 @@ class DumbQueue:
             case Enqueue():
                 return self.enqueue(index, offset, op)
             case Settle(key, outcome, ranges):
-                return self.settle(key, outcome, {first + at for first, count in ranges for at in range(count)})
+                return self.settle(key, outcome, [first + at for first, count in ranges for at in range(count)])
             case Consume():
                 return self.consume(op)
             case Cancel(key, held):
@@ -196,13 +196,15 @@ class DumbQueue:
         limit = self.rules.max_length_bytes
         return limit is not None and there + size * left // count > limit
 
-    def settle(self, key: ConsumerKey, outcome: Outcome, ids: set[int]) -> Result:
+    def settle(self, key: ConsumerKey, outcome: Outcome, ids: list[int]) -> Result:
+        """In this order: what is settled first comes back first."""
         client = self.clients.get(key)
         if client is None:
             return None
-        taken = [out.message for out in client.out if out.message_id in ids]
+        held = {out.message_id: out.message for out in client.out}
+        taken = [held.pop(message_id) for message_id in ids if message_id in held]
         client.out = [out for out in client.out if out.message_id not in ids]
-        client.overdue -= ids
+        client.overdue -= set(ids)
         if outcome == Outcome.REQUEUED:
             self.give_back(taken, failed=True)
         elif outcome == Outcome.REJECTED:

@@ -67,7 +67,8 @@ CONSUMES = st.tuples(
     st.just("consume"), SESSIONS, SMALL, st.booleans(), st.sampled_from([False, False, False, True]), st.integers(-1, 2),
     st.none() | st.integers(0, 60), st.integers(0, 2),
 )  # fmt: skip
-SETTLES = st.tuples(st.just("settle"), SESSIONS, SMALL, st.sampled_from(Outcome), st.integers(1, 12), st.integers(1, 6))
+RANGES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 6)), min_size=1, max_size=3)
+SETTLES = st.tuples(st.just("settle"), SESSIONS, SMALL, st.sampled_from(Outcome), RANGES)
 OTHERS = st.one_of(
     st.tuples(st.just("cancel"), SESSIONS, SMALL, st.sampled_from(Held)),
     st.tuples(st.just("get"), SESSIONS, st.booleans(), st.integers(0, 2)),
@@ -121,8 +122,8 @@ class Speaker:
             case ("consume", session, prefetch, no_ack, exclusive, priority, timeout, back):
                 key = ConsumerKey(session.node, session.incarnation, self.number(session, back))
                 return Consume(key, "tag", prefetch, no_ack, exclusive, priority, timeout)
-            case ("settle", session, back, outcome, first, length):
-                return Settle(self.some(session, back), outcome, [(first, length)])
+            case ("settle", session, back, outcome, ranges):
+                return Settle(self.some(session, back), outcome, ranges)
             case ("cancel", session, back, held):
                 return Cancel(self.some(session, back), held)
             case ("get", session, no_ack, back):
