@@ -4,6 +4,7 @@
     python -m tests.chaos --short                       a few minutes' worth
     python -m tests.chaos leader-killed --times 5       some of them
     python -m tests.chaos --list
+    python -m tests.containers python -m tests.chaos --backend containers
 
 One line of JSON for each run goes to standard output, progress to standard error. When something is wrong the run's history and
 the nodes' logs are kept, and the exit code is 1. Namespaces and power cuts need root; what cannot be done here is named.
@@ -22,15 +23,20 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.chaos import failover, namespaces, processes
+from tests.chaos import containers, failover, namespaces, processes
 from tests.chaos.backend import Backend
+from tests.chaos.containers import Containers
 from tests.chaos.namespaces import Namespaces
 from tests.chaos.processes import Processes
 from tests.chaos.runner import Verdict, run
 from tests.chaos.scenarios import BY_NAME, SCENARIOS, SHORT, Scenario
 from tests.crash.power import end_by_exception
 
-BACKENDS = {"processes": (Processes, processes.unavailable), "netns": (Namespaces, namespaces.unavailable)}
+BACKENDS = {
+    "processes": (Processes, processes.unavailable),
+    "netns": (Namespaces, namespaces.unavailable),
+    "containers": (Containers, containers.unavailable),
+}
 
 
 def main() -> int:
@@ -85,10 +91,10 @@ def run_all(
 def _able(scenario: Scenario, wanted: str | None) -> Iterator[str]:
     """Backends that can do all that the scenario needs. Says what keeps the others from it."""
     why_not = []
-    for name, (_, unavailable) in BACKENDS.items():
+    for name, (kind, unavailable) in BACKENDS.items():
         if wanted is not None and name != wanted:
             continue
-        if (reason := unavailable(scenario.needs)) is None:
+        if (reason := kind.unfit(scenario.shape) or unavailable(scenario.needs)) is None:
             yield name
         else:
             why_not.append(f"{name}: {reason}")

@@ -157,6 +157,11 @@ class BaseBackend:
 
     can: frozenset[Can] = frozenset()
 
+    @classmethod
+    def unfit(cls, shape: Shape) -> str | None:
+        """Why no cluster of this shape can be made, or None."""
+        return None
+
     def _cannot(self, what: Can) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} cannot {what.value}")
 
