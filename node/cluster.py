@@ -160,6 +160,10 @@ class Cluster:
             return f"node {greeting.number} was removed from cluster {self._identity.cluster_id}" if known else ""
         if record.disk_id > greeting.disk_id:
             return "its data directory is an old one: since then the node was started with another"
+        last_known_life = greeting.earlier_incarnation if record.incarnation != greeting.incarnation else 0
+        if record.disk_id == greeting.disk_id and 0 < last_known_life < record.incarnation:
+            # A process that lived in between has promised others what this directory does not know of.
+            return "its data directory is an old copy: since it was made, the node was started with another"
         return ""
 
     async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:

@@ -260,6 +260,7 @@ def greeting_of(identity: NodeIdentity, address: Address) -> peer_pb2.Greeting:
         number=identity.number,
         incarnation=identity.incarnation,
         disk_id=identity.disk_id,
+        earlier_incarnation=identity.earlier_incarnation,
     )
 
 

@@ -91,8 +91,11 @@ class _Facts:
 class NodeIdentity:
     """The facts of a data directory whose lock is held. Every change is durable when its call returns; such calls block."""
 
-    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool, belonged: bool) -> None:
+    def __init__(
+        self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool, belonged: bool, earlier: int
+    ) -> None:
         self.name = name
+        self.earlier_incarnation = earlier  # of the process that used this directory last; 0: there was none
         self.belonged = belonged  # an earlier process had its place in a cluster with this directory, and so a log
         self.inherits = inherits  # the directory holds what a node kept before there were clusters
         self._kind = kind
@@ -105,6 +108,7 @@ class NodeIdentity:
     ) -> NodeIdentity:
         """A process begins: it gets an incarnation of its own. Raises Corrupt and StorageError."""
         stored = fact_file.load(disk, names.NODE_FACTS)
+        earlier = 0
         if stored is None:
             facts = _Facts(random_bytes(INSTANCE_BYTES).hex(), max(1, replica_at(wall_ms)), wall_ms)
         else:
@@ -112,9 +116,10 @@ class NodeIdentity:
                 facts = msgspec.convert(stored, _Facts)
             except msgspec.ValidationError as error:
                 raise Corrupt(names.NODE_FACTS, 0, 0, f"these are no facts of a node: {error}") from error
-            facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
+            earlier = facts.incarnation
+            facts = replace(facts, incarnation=max(earlier + 1, wall_ms))
         inherits = not facts.cluster_id and fact_file.load(disk, names.LOG_FACTS) is not None
-        identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id))
+        identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id), earlier=earlier)
         identity._save(facts)
         return identity
 

@@ -19,7 +19,7 @@ class KnownNode(_message.Message):
     def __init__(self, number: _Optional[int] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("instance", "name", "address", "knows", "founding", "cluster_id", "number", "incarnation", "disk_id")
+    __slots__ = ("instance", "name", "address", "knows", "founding", "cluster_id", "number", "incarnation", "disk_id", "earlier_incarnation")
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class Greeting(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DISK_ID_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     instance: str
     name: str
     address: str
@@ -38,7 +39,8 @@ class Greeting(_message.Message):
     number: int
     incarnation: int
     disk_id: int
-    def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., knows: _Optional[_Iterable[str]] = ..., founding: _Optional[str] = ..., cluster_id: _Optional[str] = ..., number: _Optional[int] = ..., incarnation: _Optional[int] = ..., disk_id: _Optional[int] = ...) -> None: ...
+    earlier_incarnation: int
+    def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., knows: _Optional[_Iterable[str]] = ..., founding: _Optional[str] = ..., cluster_id: _Optional[str] = ..., number: _Optional[int] = ..., incarnation: _Optional[int] = ..., disk_id: _Optional[int] = ..., earlier_incarnation: _Optional[int] = ...) -> None: ...
 
 class Bound(_message.Message):
     __slots__ = ("cluster_id", "address", "instance", "exists")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from broker.catalog import Catalog
-from broker.catalog_commands import AddNode, Command, NodeLost, PutNode, RemoveNode, SetClusterId
+from broker.catalog_commands import AddNode, Command, NodeLost, NodeStarted, PutNode, RemoveNode, SetClusterId
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -203,6 +203,22 @@ def test_a_node_that_was_removed_or_whose_disk_is_an_old_one_is_told_so() -> Non
     assert "an old one" in world.greet(number=3, **me).removed
     stranger = world.greet(cluster_id="c2", number=2)
     assert (stranger.cluster_id, stranger.removed, len(stranger.nodes)) == ("c1", "", 0)
+
+
+def test_a_node_whose_disk_is_a_copy_made_before_its_last_life_is_told_so() -> None:
+    """A copy that was restored knows nothing of the votes and confirms of the process that ran in between."""
+    world = World()
+    world.metadata.catalog.apply(NodeStarted("n2", DISK_ID, 300))
+
+    def told(earlier: int, now: int) -> str:
+        greeting = {"cluster_id": "c1", "number": 2, "disk_id": DISK_ID, "address": "n2:1", "incarnation": now}
+        return world.greet(earlier_incarnation=earlier, **greeting).removed
+
+    assert told(300, 400) == ""
+    assert told(350, 400) == "", "a process that ended before the catalog heard of it"
+    assert told(200, 300) == "", "the process itself, when it runs"
+    assert told(0, 400) == "", "of a version that does not say"
+    assert "an old copy" in told(200, 400)
 
 
 def test_a_node_is_forgotten_only_while_it_is_down() -> None:
