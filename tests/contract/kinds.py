@@ -39,7 +39,9 @@ class Opened:
 class Kind:
     name: str
     open: Callable[[QueueHost, Path], Opened]  # with a directory of its own
-    differs: Mapping[str, str] = field(default_factory=dict)  # tests of rules that this kind does not have, and why not
+    differs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # tests of rules that it does not have: what it has instead
     node_acknowledges: bool = False  # for clients that do not: the queue's figures count that, too
 
 

@@ -15,16 +15,14 @@ from broker.browsed import Browsed
 from broker.errors import AccessRefused
 from broker.queue_type import DeathReason, Outcome, Queue
 from native.content import messages
-from tests.contract.kinds import KINDS, Kind
+from tests.contract.kinds import Kind, kinds_for
 from tests.contract.world import Taker, World, part
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
-def kind(request: pytest.FixtureRequest) -> Kind:
-    found: Kind = request.param
-    if request.function.__name__ in found.differs:
-        pytest.skip(found.differs[request.function.__name__])
-    return found
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test is for all kinds that keep its rule. What holds for the others is in a module of their own."""
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", kinds_for(metafunc.function.__name__), ids=lambda kind: kind.name)
 
 
 @pytest.fixture
