@@ -2,8 +2,8 @@
 
     python -m tests.mutants [NAME...] [--by KILLER] [--jobs N] [--json] [--record FILE]
 
-NAME is a patch of tests/mutants/raft, without `.patch`; all of them by default. Every mutant lives in a copy of the tree in a
-temporary directory. The killers (tests/mutants/killers.py) are asked in turn, or the one of --by alone, until an assertion
+NAME is a patch of tests/mutants/raft or brokers, without `.patch`; all by default. Every mutant lives in a copy of the tree in
+a temporary directory. The killers (tests/mutants/killers.py) are asked in turn, or the one of --by alone, until an assertion
 fails. In the end the tests that killed are run on the tree without any patch, where they must pass. --record writes down the
 kills in a Markdown file, in the table between its two `kills` comments; rows of mutants that were not run stay.
 
@@ -30,7 +30,19 @@ from tests.mutants.killers import KILLERS, Kill, Killer, KillerError, ask, warm_
 from tests.mutants.patches import Patch, PatchError, all_patches
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("broker", "classic", "front", "native", "node", "raft", "storage", "client", "tests", "pyproject.toml")
+COPIED = (
+    "broker",
+    "classic",
+    "front",
+    "native",
+    "node",
+    "quorum",
+    "raft",
+    "storage",
+    "client",
+    "tests",
+    "pyproject.toml",
+)
 CRASHES_SHOWN = 4
 BEGIN, END = "<!-- kills -->", "<!-- end of kills -->"
 
@@ -143,7 +155,7 @@ def chosen(names: Sequence[str]) -> list[Patch]:
     patches = all_patches()
     unknown = set(names) - {patch.name for patch in patches}
     if unknown:
-        raise PatchError(f"there is no mutant called {', '.join(sorted(unknown))}; see tests/mutants/raft")
+        raise PatchError(f"there is no mutant called {', '.join(sorted(unknown))}; see tests/mutants")
     return [patch for patch in patches if patch.name in names or not names]
 
 

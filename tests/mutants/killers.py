@@ -20,6 +20,10 @@ STORE = (
 )  # fmt: skip
 
 
+BROKERS = ("broker/", "node/", "quorum/")
+ENGINE = ("raft/", "storage/")
+
+
 @dataclass(frozen=True, slots=True)
 class Killer:
     """A group of tests."""
@@ -35,34 +39,63 @@ class Killer:
 
 
 KILLERS = (
-    Killer("scenarios", ("tests/scenarios/raft",), to_the_end=True, blind_to=(*NODE, *STORE)),
+    Killer("scenarios", ("tests/scenarios/raft",), to_the_end=True, blind_to=(*NODE, *STORE, *BROKERS)),
     Killer(
         "core",
         tuple(f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads")),
-        blind_to=(*NODE, *STORE),
+        blind_to=(*NODE, *STORE, *BROKERS),
     ),
-    Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE)),
+    Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE, *BROKERS)),
     Killer(
         "log",
         tuple(
             f"tests/unit/storage/test_{name}.py"
             for name in ("wal_writer", "snapshot_file", "segment", "disk", "log_users", "group_commit", "wal_replay")
         ),
-        blind_to=("raft/",),
+        blind_to=("raft/", *BROKERS),
     ),
     Killer(
         "node",
         tuple(f"tests/unit/raft/test_{name}.py" for name in ("driver", "failure_detector", "groups")),
-        blind_to=STORE,
+        blind_to=(*STORE, *BROKERS),
     ),
     Killer(
         "store",
         tuple(f"tests/unit/raft/test_{name}.py" for name in ("wal_log_store", "log_replay", "jobs", "store_faults")),
-        blind_to=NODE,
+        blind_to=(*NODE, *BROKERS),
     ),
-    Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=NODE),
-    Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=NODE),
-    Killer("simulator", ("tests/mutants/simulated_seeds.py",)),
+    Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
+    Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=(*NODE, *BROKERS)),
+    Killer(
+        "queues",
+        tuple(
+            f"tests/unit/quorum/test_{name}.py"
+            for name in ("machine", "returned", "numbered", "session", "snapshot", "random_queues")
+        ),
+        blind_to=(*ENGINE, "broker/", "node/"),
+    ),
+    Killer(
+        "nodes with queues",
+        tuple(
+            f"tests/unit/quorum/test_{name}.py" for name in ("dead_letters", "driver", "administration", "taken_away")
+        ),
+        blind_to=(*ENGINE, "broker/", "node/"),
+    ),
+    Killer(
+        "catalog",
+        tuple(
+            f"tests/unit/{name}.py"
+            for name in (
+                "broker/test_catalog",
+                "broker/test_topology",
+                "broker/test_route",
+                "node/test_metadata_machine",
+            )
+        ),
+        blind_to=(*ENGINE, "quorum/"),
+    ),
+    Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE),
+    Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS),
 )
 
 

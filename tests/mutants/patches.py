@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-PATCHES = Path(__file__).parent / "raft"
+PATCHES = tuple(Path(__file__).parent / layer for layer in ("raft", "brokers"))
 LINES_MAX = 3  # that a mutant adds or takes away, each: a bug is a slip, not a rewriting
 
 
@@ -64,7 +64,12 @@ class Patch:
 
 def all_patches() -> list[Patch]:
     """In the order of their names."""
-    return [read(path) for path in sorted(PATCHES.glob("*.patch"))]
+    return [read(path) for path in paths()]
+
+
+def paths() -> list[Path]:
+    """Of all patches."""
+    return sorted((path for layer in PATCHES for path in layer.glob("*.patch")), key=lambda path: path.stem)
 
 
 def read(path: Path) -> Patch:
