@@ -216,15 +216,19 @@ class BrokerWorld(World):
         process.metadata.submit(AddNode(wish)).then(joined, ignore)
 
     def _joined(self, site: BrokerSite, disk: SimDisk, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
-        if site.disk is disk and site.process is None and site.is_blank:
+        if site.disk is disk and site.process is None:
             site.disk.faults = no_faults
             try:
-                site.join_cluster(CLUSTER_ID, record, nodes)
+                if site.is_blank:
+                    site.join_cluster(CLUSTER_ID, record, nodes)
+                    site.disk.settle()
+                    self.watch.count("node joined")
+            except Corrupt as error:
+                self._damaged(site, error)
+                return
             except StorageError:
                 self.start_later(site, JOIN_AGAIN_S)
                 return
-            site.disk.settle()
-            self.watch.count("node joined")
         self.start(site)
 
     def present(self) -> list[BrokerSite]:
