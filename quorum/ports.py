@@ -3,7 +3,7 @@ node/peer_calls.py fulfil these as they are; tests hand in small worlds of their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.driver import GroupStore, OnResults, SnapshotRules
@@ -44,6 +44,8 @@ class Driver(Protocol):
     def leader_node(self) -> NodeId: ...
 
     def take_snapshot(self) -> None: ...
+
+    def tell_commits(self, nodes: Iterable[NodeId]) -> None: ...
 
 
 class Groups(Protocol):
