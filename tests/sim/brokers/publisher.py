@@ -68,6 +68,7 @@ class Publisher:
         self._next: dict[str, int] = {}  # number, by queue, on this connection
         self._waiting: list[Message] = []  # to be sent
         self._sent = 0  # on this connection
+        self._confirms = False  # they were asked for on this connection: nothing is sent before
         self._open: dict[int, Sent] = {}  # by number on the connection: not answered
         self._confirmed: dict[bytes, bool] = {}
         self._returned: dict[bytes, bool] = {}  # bodies that no queue was there for
@@ -108,13 +109,15 @@ class Publisher:
                 return
             self._connections += 1
             self._sent = 0
+            self._confirms = False
             self._next = {}
             name = f"{self.name}/{self._connections}"
             self._channel = Channel(self.world, self, site, name)
-        elif self._channel.is_open:
+        elif self._confirms:
             self._send()
 
     def opened(self, channel: Channel) -> None:
+        self._confirms = True
         channel.say(lambda: channel.session.select_confirms())
         self._send()
 
