@@ -306,8 +306,8 @@ class QueueMachine:
             self._give_back(taken, failed=True)
         elif outcome == Outcome.REJECTED:
             self._reject(taken)
-        elif outcome == Outcome.RELEASED and self.state.version >= OUTCOMES_COUNTED:
-            self._give_back(taken)
+        elif outcome == Outcome.RELEASED:
+            self._give_back(taken, failed=self.state.version < OUTCOMES_COUNTED)
         else:
             self._give_back(taken, seen=False)
         if consumer.status is Status.TIMED_OUT and not consumer.overdue:

@@ -5,7 +5,7 @@ knows the version; so all members change their rules at the same entry. Code kee
 VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to guess.
 
     1   the first
-    2   SETTLE with Outcome.RELEASED: back to the queue, seen and without a failure; before, it was taken for never seen.
+    2   SETTLE with Outcome.RELEASED: back to the queue, seen and without a failure; before, it counted as one.
         A rejected message counts this delivery, too, before it goes to the dead letters
 """
 

@@ -212,9 +212,9 @@ class DumbQueue:
                 message.failures += self.version >= 2
                 message.acquired += self.version >= 2
                 self.die(0, message)
-        elif outcome == Outcome.RELEASED and self.version >= 2:
-            self.give_back(taken)
-        elif outcome == Outcome.RELEASED or outcome == Outcome.RETURNED:
+        elif outcome == Outcome.RELEASED:
+            self.give_back(taken, failed=self.version < 2)
+        elif outcome == Outcome.RETURNED:
             self.give_back(taken, seen=False)
         if client.status == "late" and not client.overdue:
             client.status = "up"

@@ -119,7 +119,8 @@ def test_a_group_keeps_its_version_until_the_nodes_of_all_members_know_a_later_o
     taker.settle_all(Outcome.RELEASED)
     cluster.run(ROUND_S)
     assert versions(clients, record.id) == {1: VERSION_OLDEST, 2: VERSION_OLDEST, 3: VERSION_OLDEST}
-    assert taker.got == [(b"0", False), (b"0", False)], "what version 1 makes of it"
+    assert taker.got == [(b"0", False), (b"0", True)]
+    assert [piece.headers for piece in taker.held] == [{"x-acquired-count": 1, "x-delivery-count": 1}], "a failure"
     cluster.nodes[3].kill()
     cluster.run(1)
     cluster.restart(3)  # as newer software
@@ -128,7 +129,7 @@ def test_a_group_keeps_its_version_until_the_nodes_of_all_members_know_a_later_o
     taker.settle_all(Outcome.RELEASED)
     cluster.run(1)
     assert taker.got[2:] == [(b"0", True)]
-    assert [piece.headers for piece in taker.held] == [{"x-acquired-count": 1}]
+    assert [piece.headers for piece in taker.held] == [{"x-acquired-count": 2, "x-delivery-count": 1}], "and none"
 
 
 def test_answers_of_members_are_read_as_they_were_written() -> None:
