@@ -135,7 +135,7 @@ class PeerServer:
             self.logger.warning(
                 "a TLS handshake with %s on the listener for nodes failed: %s%s",
                 address,
-                error or "it took too long",
+                str(error) or "it hung up, as who does not believe this node's certificate does",
                 again,
             )
 

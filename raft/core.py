@@ -125,6 +125,7 @@ class Core:
             s.attempts = 0
             s.arm(now)
             election.deny_to_node(s, node)
+            election.ask_node_who_leads(s, node)
 
     def step(self, message: Message, now: float) -> None:
         """A message arrived. What is stale or makes no sense is ignored."""

@@ -150,6 +150,13 @@ def deny_to_node(s: State, node: NodeId) -> None:
         ]
 
 
+def ask_node_who_leads(s: State, node: NodeId) -> None:
+    """A learner never stands for election, and a leader whose own node was held up may not know that it was doubted: ask a node
+    that is heard again as if for a vote, which a leader answers by an append."""
+    if s.leader == 0 and s.installing is None and not s.may_lead():
+        s.messages += [one for one in _requests(s, s.term + 1, pre=True, transfer=False) if node_of(one.to) == node]
+
+
 def refuse(s: State, request: VoteRequest) -> None:
     _answer(s, request, granted=False)
 
