@@ -31,7 +31,7 @@ def connected(cluster: RunningCluster, number: int) -> pika.BlockingConnection:
 
 def test_make_cluster_runs_three_nodes_in_var() -> None:
     shown = subprocess.run(
-        ["make", "--dry-run", "cluster"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "--dry-run", "cluster"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     assert shown.splitlines()[-1] == ".venv/bin/leveret cluster --nodes 3 --data-dir var/cluster"
 
