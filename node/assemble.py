@@ -200,6 +200,7 @@ class Node:
         self._undo.push_async_callback(peers.stop)
         await peers.listen()
         await take_place(config, identity, peers, random_bytes)
+        identity.take_part()
         if identity.kind == RAM:
             identity.renew_disk(self._clock.wall_ms())  # what its members promise is forgotten with each process
         return identity, peers

@@ -86,16 +86,16 @@ class _Facts:
     nodes: tuple[KnownNode, ...] = ()
     bound: Bound | None = None
     survives: bool = False
+    lived: int = 0  # incarnation of the last process that took its place in the cluster; of older directories: 0
 
 
 class NodeIdentity:
     """The facts of a data directory whose lock is held. Every change is durable when its call returns; such calls block."""
 
-    def __init__(
-        self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool, belonged: bool, earlier: int
-    ) -> None:
+    def __init__(self, disk: Disk, facts: _Facts, name: str, kind: str, *, inherits: bool, belonged: bool) -> None:
         self.name = name
-        self.earlier_incarnation = earlier  # of the process that used this directory last; 0: there was none
+        # Of the last process that took part with this directory; 0: it is not known. One that was refused took none.
+        self.earlier_incarnation = facts.lived
         self.belonged = belonged  # an earlier process had its place in a cluster with this directory, and so a log
         self.inherits = inherits  # the directory holds what a node kept before there were clusters
         self._kind = kind
@@ -108,7 +108,6 @@ class NodeIdentity:
     ) -> NodeIdentity:
         """A process begins: it gets an incarnation of its own. Raises Corrupt and StorageError."""
         stored = fact_file.load(disk, names.NODE_FACTS)
-        earlier = 0
         if stored is None:
             facts = _Facts(random_bytes(INSTANCE_BYTES).hex(), max(1, replica_at(wall_ms)), wall_ms)
         else:
@@ -116,10 +115,9 @@ class NodeIdentity:
                 facts = msgspec.convert(stored, _Facts)
             except msgspec.ValidationError as error:
                 raise Corrupt(names.NODE_FACTS, 0, 0, f"these are no facts of a node: {error}") from error
-            earlier = facts.incarnation
-            facts = replace(facts, incarnation=max(earlier + 1, wall_ms))
+            facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
         inherits = not facts.cluster_id and fact_file.load(disk, names.LOG_FACTS) is not None
-        identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id), earlier=earlier)
+        identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id))
         identity._save(facts)
         return identity
 
@@ -196,6 +194,10 @@ class NodeIdentity:
         others = tuple(node for node in nodes if node.number != number)
         facts = replace(self._facts, cluster_id=cluster_id, number=number, kind=self.kind, nodes=others, bound=None)
         self._save(facts)
+
+    def take_part(self) -> None:
+        """This process has its place: from now on a copy of the directory that was made before is an old one."""
+        self._save(replace(self._facts, lived=self._facts.incarnation))
 
     def know(self, nodes: Iterable[KnownNode]) -> None:
         """The others are these from now on."""

@@ -177,7 +177,9 @@ def survive(
         raise typer.Exit(EXIT_DATA) from error
     for sentence in plan.sentences():
         typer.echo(escaped(sentence))
-    typer.echo("done: start the node" if yes else "nothing was changed yet: give --yes to do it")
+    typer.echo(
+        "done: start the node, and start RAM nodes anew" if yes else "nothing was changed yet: give --yes to do it"
+    )
 
 
 @app.command()

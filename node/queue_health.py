@@ -19,7 +19,7 @@ def lost_without(node: NodeId, queues: Iterable[QuorumQueue], reaches: Reaches) 
     """Which queues have no majority without this node; empty: there is none."""
     stuck = []
     for queue in queues:
-        nodes = queue.member_nodes()
+        nodes = _voting_nodes(queue)
         left = [one for one in nodes if one != node and reaches(one)]
         if node in nodes and 2 * len(left) <= len(nodes):
             stuck.append(queue)
@@ -32,7 +32,7 @@ def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[
     away: set[NodeId] = set()
     learning: Counter[NodeId] = Counter()
     for queue in queues:
-        nodes = queue.member_nodes()
+        nodes = _voting_nodes(queue)
         lost = [node for node in nodes if not reaches(node)]
         if 2 * len(lost) >= len(nodes):
             stuck.append(queue)
@@ -53,6 +53,13 @@ def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[
                 f"they lack"
             )
     return found
+
+
+def _voting_nodes(queue: QuorumQueue) -> list[NodeId]:
+    """A member that still learns makes no majority, though the record names it."""
+    driver = queue.way.driver
+    voters = driver.core.status().membership.voters if driver is not None else ()
+    return list(map(node_of, voters)) or list(queue.member_nodes())
 
 
 def _label(queue: QuorumQueue) -> str:

@@ -5,7 +5,7 @@ are not gone but cut off, there are two clusters from then on, and each of them 
 this is done to the directory of a stopped node, told before it is done, and never by itself.
 
     catalog           as this node has it; what the others had agreed on a moment before may be missing. The other disk nodes
-                      are removed, RAM nodes stay
+                      are removed, RAM nodes stay; started anew they fetch it
     quorum queues     with a member here go on with what that has; a member that was behind misses confirmed messages. Those
                       without one are removed
     classic queues    of removed nodes are removed
@@ -91,7 +91,7 @@ def carry_out(catalog: Catalog, plan: Plan) -> None:
         catalog.apply(DeleteQueue(record.vhost, record.name, record.id))
     for record in plan.kept:
         members = tuple(member for member in record.members if node_of(member) == plan.me.number)
-        catalog.apply(SetQueueMembers(record.vhost, record.name, record.id, members, max(1, record.formed), anew=True))
+        catalog.apply(SetQueueMembers(record.vhost, record.name, record.id, members, formed=1, anew=True))
     for node in plan.removed:
         catalog.apply(RemoveNode(node.name))
 

@@ -7,7 +7,8 @@
     python -m tests.containers python -m tests.chaos --backend containers
 
 One line of JSON for each run goes to standard output, progress to standard error. When something is wrong the run's history and
-the nodes' logs are kept, and the exit code is 1. Namespaces and power cuts need root; what cannot be done here is named.
+the nodes' logs are kept, and the exit code is 1. Namespaces and power cuts need root; what cannot be done here is named,
+and the exit code is 69 when that was all.
 `python -m tests.chaos failover --help` measures how long clients wait after a fault.
 """
 
@@ -31,6 +32,8 @@ from tests.chaos.processes import Processes
 from tests.chaos.runner import Verdict, run
 from tests.chaos.scenarios import BY_NAME, SCENARIOS, SHORT, Scenario
 from tests.crash.power import end_by_exception
+
+NOTHING_RUN = 69  # of what was asked for, this machine can do nothing
 
 BACKENDS = {
     "processes": (Processes, processes.unavailable),
@@ -85,6 +88,8 @@ def run_all(
     print(f"{len(runs) - left_out} runs, {wrong} wrong, {left_out} cannot be done here", file=sys.stderr)
     if not any(keep.iterdir()):
         keep.rmdir()
+    if left_out == len(runs):
+        return NOTHING_RUN
     return 1 if wrong else 0
 
 

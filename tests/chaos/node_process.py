@@ -105,4 +105,5 @@ def _read(process: subprocess.Popen[str], ready: threading.Event) -> None:
     for line in process.stdout:
         if READY.match(line):
             ready.set()
+    process.wait()  # its pipe closes a moment before it has ended, and until then it seems to run
     ready.set()

@@ -142,7 +142,7 @@ def get(
 @app.command()
 def browse(
     name: Name,
-    skip: Annotated[int, typer.Option(min=0, max=1_000_000, help="So many that stand before.")] = 0,
+    skip: Annotated[int, typer.Option(min=0, max=100_000, help="So many that stand before.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many, and fewer if they are large.")] = 10,
 ) -> None:
     """Show ready messages in their order and change nothing: none is taken or marked, whichever node is asked."""

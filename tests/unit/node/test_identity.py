@@ -34,6 +34,18 @@ def test_each_process_has_a_higher_incarnation_though_the_clock_was_set_back() -
     assert (second.instance, second.disk_id) == (first.instance, first.disk_id)
 
 
+def test_an_old_copy_is_known_by_its_last_life_however_often_it_is_refused() -> None:
+    disk = SimDisk()
+    first = begin(disk)
+    assert first.earlier_incarnation == 0
+    first.take_part()
+    for _ in range(3):  # each of these is refused its place
+        assert begin(disk).earlier_incarnation == first.incarnation
+    later = begin(disk)
+    later.take_part()
+    assert begin(disk).earlier_incarnation == later.incarnation
+
+
 def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:
     disk = SimDisk()
     identity = begin(disk)

@@ -44,7 +44,8 @@ def test_the_node_goes_on_with_what_it_has_and_the_rest_is_named_and_removed() -
     assert {record.name for record in catalog.queues("/")} == {"orders", "classic.1", "classic.4"}
     orders = catalog.queue("/", "orders")
     assert orders is not None
-    assert (orders.members, orders.formed) == ((member_id(1, 100),), 40)
+    # Not 40: what is left may end before the entry 40 that the record speaks of, and begins anew below it.
+    assert (orders.members, orders.formed) == ((member_id(1, 100),), 1)
 
 
 def test_who_cannot_go_on_alone_is_told_why(tmp_path: Path) -> None:

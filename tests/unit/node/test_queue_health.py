@@ -1,0 +1,37 @@
+"""node/queue_health.py: a majority is one of voters."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from node.queue_health import lost_without, problems
+from quorum.queue import QuorumQueue
+from raft.membership import Membership
+from raft.messages import member_id
+
+
+def queue_with(voters: tuple[int, ...], learners: tuple[int, ...]) -> QuorumQueue:
+    """As a node with a member sees it, which knows who votes."""
+    membership = Membership(
+        tuple(member_id(node, 1) for node in voters), tuple(member_id(node, 1) for node in learners)
+    )
+    driver = SimpleNamespace(core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)))
+    seen: Any = SimpleNamespace(
+        record=SimpleNamespace(name="payments", vhost="/"),
+        way=SimpleNamespace(driver=driver),
+        member_nodes=lambda: (*voters, *learners),
+    )
+    return cast(QuorumQueue, seen)
+
+
+def test_a_member_that_still_learns_makes_no_majority() -> None:
+    repaired = [queue_with((2, 3), learners=(1,))]
+    assert "no majority" in lost_without(2, repaired, lambda node: True)
+    assert lost_without(1, repaired, lambda node: True) == ""
+    (told,) = problems(repaired, lambda node: node != 2, lambda node: f"n{node}")
+    assert "have no majority of their members" in told and told.endswith("back: n2")
+
+
+def test_a_queue_that_grows_from_its_last_voter_is_lost_with_it() -> None:
+    assert "no majority" in lost_without(1, [queue_with((1,), learners=(2, 3))], lambda node: True)
