@@ -377,6 +377,8 @@ class Groups:
             driver.persist(ready)
         if not self._round:  # else others have a turn soon, and are to share the commit
             self._log.commit_at_once()
+            if self.failed is not None:
+                return
             self._send_letters()  # what `_durable` has added
         for driver, ready in work:
             if self._drivers.get(driver.group) is driver:
@@ -481,6 +483,7 @@ class Groups:
         """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
         if isinstance(message, Append | SnapshotChunk | VoteRequest | TransferNow):
             self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
+            self.wake(driver)  # its core was told nothing, and the letter leaves with a round
 
     # Time.
 
