@@ -41,7 +41,7 @@ from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
 from raft.group_records import Identity
-from raft.messages import MemberId, Membership, NodeId, member_id, node_of
+from raft.messages import MemberId, Membership, NodeId, member_id, node_of, replica_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 
@@ -98,6 +98,7 @@ class QuorumQueues:
         self._store = store
         self._loop = loop
         self.new_replica = new_replica
+        self._replica = 0  # the highest of a member that was begun or removed here
         self._node_name = node_name
         self._settings = settings or Settings()
         self._snapshot_rules = rules or SnapshotRules()
@@ -175,8 +176,7 @@ class QuorumQueues:
         group = queue.group
         named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
         if named is None:
-            if group in self._store.stores:
-                self._store.remove_group(group)
+            self._remove_group(group)
             return
         if group not in self._store.stores:
             self._store.create_group(self._new_identity(queue, named))
@@ -186,7 +186,9 @@ class QuorumQueues:
         label = f"{queue.record.vhost}/{queue.record.name}"
         if not queue.record.formed and named == member_id(self.key.node, self._disk_id):
             return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
-        mine = successor(named, self.new_replica())
+        # Above any that lived here, however soon after: whoever heard of that one believes that what it had is here.
+        mine = successor(named, max(self.new_replica(), self._replica + 1))
+        self._replica = replica_of(mine)
         return Identity(queue.group, mine, label, KIND, Membership(()))
 
     def _begin(self, queue: QuorumQueue) -> None:
@@ -217,8 +219,13 @@ class QuorumQueues:
             queue.left()
             self._leading.pop(queue, None)
             self.groups.remove(queue.group)
-        if queue.group in self._store.stores:
-            self._store.remove_group(queue.group)
+        self._remove_group(queue.group)
+
+    def _remove_group(self, group: int) -> None:
+        store = self._store.stores.get(group)
+        if store is not None:
+            self._replica = max(self._replica, replica_of(store.member))
+            self._store.remove_group(group)
 
     def members_changed(self, record: QueueRecord) -> None:
         """The catalog's record of a queue names other members now (SetQueueMembers was applied)."""

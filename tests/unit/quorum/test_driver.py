@@ -16,7 +16,7 @@ from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
-from raft.messages import node_of
+from raft.messages import member_id, node_of
 from raft.node_log import StoreLimits
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -548,6 +548,27 @@ def test_a_member_that_was_removed_is_never_founded_again() -> None:
     assert again.member is not None
     assert again.way.driver.me > founder
     assert again.way.driver.core.status().membership.voters == ()
+
+
+def test_a_member_that_comes_again_within_the_second_is_none_that_was_here() -> None:
+    """A leader that heard of what that one had would believe that the new one has it. Found by the simulation (seed 511)."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    kind = cluster.nodes[3].kind
+    kind.new_replica = lambda: 7  # what the clock makes of this second
+    later = [record.members[0], record.members[1], member_id(3, 9)]
+    seen = []
+    for members in (record.members[:2], tuple(later), record.members[:2], tuple(later)):
+        kind.members_changed(replace(record, members=members, formed=1))
+        driver = clients.of(3, record)[1].way.driver
+        if driver is not None:
+            kind._leaving.clear()
+            seen.append(driver.me)
+            kind._drop_member(clients.of(3, record)[1])
+    assert len(seen) == len(set(seen)) >= 2, seen
+    assert seen == sorted(seen)
 
 
 def test_what_a_leader_of_old_says_of_the_members_is_not_believed() -> None:
