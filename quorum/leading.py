@@ -160,6 +160,8 @@ class Leading:
             if key.node == self._kind.key.node:
                 if key != self._kind.key:
                     ops.append(SessionGone(key))  # an earlier life of this process
+                elif key in suspected:
+                    ops.append(NodeUp(key))  # a leader before has not seen it; it leads now
                 continue
             incarnation = self._kind.incarnation_of(key.node)
             reachable = self._kind.groups.trusts(key.node)

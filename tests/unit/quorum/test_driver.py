@@ -11,7 +11,7 @@ from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from quorum import queue as queues
 from quorum.bodies import Body
-from quorum.commands import Piece
+from quorum.commands import NodeDown, Piece
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
 from raft.driver import SnapshotRules
@@ -672,6 +672,26 @@ def test_a_get_that_the_leaders_log_cannot_answer_is_answered_by_the_next_one(no
 
 def cannot_be_read(piece: Piece) -> Body:
     raise Damaged("these bytes are not what was written", piece.entry)
+
+
+def test_a_node_that_comes_to_lead_while_it_is_taken_for_down_serves_its_own_consumers() -> None:
+    """Nobody else says that it is up again: its consumers were given nothing for as long as it led (simulation, seed 661)."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    taker = Taker(clients, 2, record)
+    cluster.run(0.5)
+    kind, queue = clients.of(1, record)
+    kind.administration.transfer(queue, 2).then(lambda _: None, lambda _: None)
+    cluster.run(0.3)
+    _, leads = clients.of(2, record)
+    leads.leading.propose((NodeDown(cluster.nodes[2].kind.key),))  # what the leader before had said last
+    cluster.run(0.05)
+    assert leads.member.machine.suspected()
+    Publisher(clients, 3, record).publish(3)
+    cluster.run(2)
+    assert taker.bodies == numbered(3)
 
 
 def test_a_leader_that_removes_its_own_member_stays_until_another_one_leads() -> None:
