@@ -110,7 +110,7 @@ class Channel:
     # Within events of the node
 
     def _do(self, what: Callable[..., object], args: tuple[Any, ...]) -> None:
-        if self.is_lost or (self.site.process is not self.process and what != self._open):
+        if self.is_lost or (what != self._open and (self.site.process is not self.process or not self.is_open)):
             return
         try:
             what(*args)
