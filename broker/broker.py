@@ -218,9 +218,8 @@ class Broker:
         """Raises PreconditionFailed when this node cannot have such a queue."""
         kind = self._kinds.get(record.kind)
         if kind is None:
-            what = names.labelled("queue", record.name, record.vhost)
             raise PreconditionFailed(
-                f"invalid arg 'x-queue-type' for {what}: \"unsupported queue type '{record.kind}'\""
+                f"invalid arg 'x-queue-type' for {record.label}: \"unsupported queue type '{record.kind}'\""
             )
         kind.check(record)
 
@@ -299,8 +298,9 @@ class Broker:
     def _open(self, record: QueueRecord) -> None:
         kind = self._kinds.get(record.kind)
         if kind is None:
-            what = names.labelled("queue", record.name, record.vhost)
-            raise InternalError(f"{what} is declared as a {record.kind} queue, a kind that this node does not have")
+            raise InternalError(
+                f"{record.label} is declared as a {record.kind} queue, a kind that this node does not have"
+            )
         effective = self.catalog.effective(record)
         self._queues[record.vhost, record.name] = OpenQueue(kind, kind.open(record, effective, self.now), effective)
         self.catalog.version += 1  # routes that were found since the command was applied do not lead to the queue yet

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.names import labelled
+
 Arguments = dict[str, Any]
 NODE_KINDS = ("disk", "ram")
 
@@ -101,6 +103,11 @@ class QueueRecord:
     owner: str | None = None  # the connection an exclusive queue belongs to
     members: tuple[int, ...] = ()  # of its group, as raft/messages.py numbers them; quorum queues only
     formed: int = 0  # where in the group's log it got these members; 0: they are its founders, as it was declared
+
+    @property
+    def label(self) -> str:
+        """As messages for people name it."""
+        return labelled("queue", self.name, self.vhost)
 
 
 @dataclass(slots=True, frozen=True)

@@ -44,7 +44,7 @@ class QueueBacking:
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
         self.active = shelf.active
         self._shelf = shelf
-        self._name = f"queue '{record.name}' in vhost '{record.vhost}'"
+        self._name = record.label
 
     # reading
 

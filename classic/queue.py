@@ -27,7 +27,7 @@ from classic.expiry import Alarm, expiry_of
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import ContentLost, VariableQueue
-from native.content import skip, take
+from native.content import singles, skip, take
 from native.sequence_set import Range, SequenceSet
 
 PORTION_BYTES_MAX = 1 << 20
@@ -175,12 +175,8 @@ class ClassicQueue:
         except ContentLost:
             return  # it has been reported
         at = skip(content, 0, first - content_first)
-        for sequence in range(first, end):
-            next_at = skip(content, at, 1)
-            yield Browsed(
-                run.exchange, run.routing_key, content[at:next_at], run.persistent, sequence in self.redelivered
-            )
-            at = next_at
+        for sequence, single in enumerate(singles(content, at, end - first), first):
+            yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
     def purge(self, now: int) -> Pending[int]:
         purged = self.ready_count

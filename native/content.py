@@ -10,6 +10,7 @@ shows here at the latest; what a property list says is looked at nowhere in this
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from native import compiled_twin
@@ -54,6 +55,14 @@ def one(content: Buffer, position: int) -> tuple[bytes, bytes, int]:
     """Properties and body of the message at `position`, and the position after it."""
     props, body, end = _bounds(content, position)
     return bytes(content[props:body]), bytes(content[body:end]), end
+
+
+def singles(content: bytes, position: int, count: int) -> Iterator[bytes]:
+    """Each of `count` messages as a content of its own."""
+    for _ in range(count):
+        end = skip(content, position, 1)
+        yield content[position:end]
+        position = end
 
 
 def messages_plain(content: Buffer, position: int, count: int) -> list[tuple[bytes, bytes]]:

@@ -22,7 +22,6 @@ from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId, SetQueueMembers
 from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
-from broker.names import labelled
 from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
@@ -49,12 +48,13 @@ from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember, keeps_catalog_alone
 from node.metrics import Metrics
+from node.node_names import name_of_node
 from node.node_news import News, OthersNews, ToldAlarm, ToldListener
 from node.notices import Notices
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
-from node.queue_members import QueueMembers, name_of_node
+from node.queue_members import QueueMembers
 from node.queue_places import PlacingMetadata, QueuePlaces
 from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.reconciliation import Reconciler
@@ -422,8 +422,8 @@ class Node:
 
     def _queue_cut(self, record: QueueRecord, kept: int) -> None:
         if self.place.survives:  # as an operator has asked for; nobody knows whether something is missing
-            label = labelled("queue", record.name, record.vhost)
-            logger.warning("%s goes on with the member on this node alone, which has entries up to %d", label, kept)
+            text = "%s goes on with the member on this node alone, which has entries up to %d"
+            logger.warning(text, record.label, kept)
         else:
             logger.error("%s", self._notices.queue_cut(record, kept))
 
@@ -679,7 +679,7 @@ def grpc_certificate(tls: TlsSection) -> Tls:
 
 def _tell_diverged(queue: QuorumQueue, odd: Odd) -> None:
     """To be seen by whoever looks at the log of the leader's node: it should never happen."""
-    name = labelled("queue", queue.record.name, queue.record.vhost)
+    name = queue.record.label
     if odd.nodes:
         logger.error(
             "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others",

@@ -32,6 +32,7 @@ from node.identity import DISK, KINDS, RAM, KnownNode, NodeIdentity
 from node.metadata_group import METADATA_GROUP
 from node.metadata_members import wanted_change
 from node.neighbours import Neighbours
+from node.node_names import node_named
 from node.node_news import OthersNews
 from node.peer_side import PeerSide
 from node.peer_stranger import NoAnswer
@@ -39,6 +40,7 @@ from node.version import OLDEST_PEER, VERSION, too_old
 from raft.driver import Driver
 from raft.errors import RaftError
 from raft.groups import Groups, NoSuchGroup
+from raft.majority import is_needed
 from raft.membership import members_of
 from raft.messages import MemberId, NodeId, node_of
 
@@ -259,12 +261,11 @@ class Cluster:
 
     def critical(self, name: str) -> tuple[str, Sequence[str]]:
         name = name or self._identity.name
-        number = self._known(name).number
+        number = node_named(self._catalog, name).number
         found = []
         driver = self._metadata_driver()
         voters = list(map(node_of, driver.core.status().membership.voters)) if driver is not None else []
-        left = [voter for voter in voters if voter != number and self.reaches(voter)]
-        if number in voters and 2 * len(left) <= len(voters):
+        if is_needed(number, voters, self.reaches):
             found.append("the disk nodes have no majority: nothing can be declared or changed")
         lost = self.queue_members.lost_without(number) if self.queue_members is not None else ""
         return name, [*found, lost] if lost else found
@@ -312,7 +313,7 @@ class Cluster:
         self._process.end(f"node '{name}' has left its cluster. Its data directory is of no use any more")
 
     async def forget(self, name: str, *, anyway: bool = False) -> None:
-        record = self._known(name)
+        record = node_named(self._catalog, name)
         if self._neighbours.reached(record.number):
             raise PreconditionFailed(f"node '{name}' is up: let it leave, or stop it first")
         lost = self.queue_members.lost_without(record.number) if self.queue_members is not None else ""
@@ -368,13 +369,6 @@ class Cluster:
             await asyncio.sleep(TICK_S / 10)
 
     # steps
-
-    def _known(self, name: str) -> NodeRecord:
-        record = self._catalog.nodes.get(name)
-        if record is None:
-            known = ", ".join(sorted(self._catalog.nodes))
-            raise NotFound(f"no node '{name}' belongs to this cluster: there are {known}")
-        return record
 
     def _my_record(self) -> NodeRecord:
         record = self._catalog.nodes.get(self._identity.name)

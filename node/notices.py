@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.names import labelled
 from broker.records import QueueRecord
 
 
@@ -19,18 +18,15 @@ class Notices:
     log_places: int = 0  # where the log was damaged at the start
     log_is_gone: bool = False
     members: int = 0  # of groups that others repair, at the start or since
-    cut: list[tuple[QueueRecord, int]] = field(
-        default_factory=list
-    )  # last copies, and the last entry that is left of each
+    cut: list[tuple[QueueRecord, int]] = field(default_factory=list)  # last copies, and the last entry left of each
 
     def queue_cut(self, record: QueueRecord, kept: int) -> str:
         """The sentence about this queue, for the log."""
         self.cut.append((record, kept))
-        label = labelled("queue", record.name, record.vhost)
         left = f"goes on with entries up to {kept}" if kept else "begins empty"
         return (
-            f"{label} had its only copy on this node, and a part of that is lost: it {left}. Confirmed messages behind that "
-            f"are lost, and messages that were acknowledged there come again"
+            f"{record.label} had its only copy on this node, and a part of that is lost: it {left}. Confirmed messages behind "
+            f"that are lost, and messages that were acknowledged there come again"
         )
 
     def sentences(self) -> tuple[str, ...]:
@@ -48,7 +44,7 @@ class Notices:
             record, _ = self.cut[0]
             found.append(
                 f"has lost messages of {_count(len(self.cut), 'quorum queue')}, such as "
-                f"{labelled('queue', record.name, record.vhost)}: it had the only copy"
+                f"{record.label}: it had the only copy"
             )
         return tuple(found)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from broker.names import labelled
 from quorum.queue import QuorumQueue
+from raft.majority import is_needed
 from raft.messages import NodeId, node_of
 
 Reaches = Callable[[NodeId], bool]
@@ -17,13 +17,8 @@ Reaches = Callable[[NodeId], bool]
 
 def lost_without(node: NodeId, queues: Iterable[QuorumQueue], reaches: Reaches) -> str:
     """Which queues have no majority without this node; empty: there is none."""
-    stuck = []
-    for queue in queues:
-        nodes = _voting_nodes(queue)
-        left = [one for one in nodes if one != node and reaches(one)]
-        if node in nodes and 2 * len(left) <= len(nodes):
-            stuck.append(queue)
-    return f"{len(stuck)} quorum queues have no majority, such as {_label(stuck[0])}" if stuck else ""
+    stuck = [queue for queue in queues if is_needed(node, _voting_nodes(queue), reaches)]
+    return f"{len(stuck)} quorum queues have no majority, such as {stuck[0].record.label}" if stuck else ""
 
 
 def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[[NodeId], str]) -> list[str]:
@@ -43,7 +38,7 @@ def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[
     if stuck:
         names = ", ".join(sorted(map(name_of, away)))
         found.append(
-            f"{len(stuck)} quorum queues have no majority of their members, such as {_label(stuck[0])}: what is published "
+            f"{len(stuck)} quorum queues have no majority of their members, such as {stuck[0].record.label}: what is published "
             f"to them waits until enough of these nodes are back: {names}"
         )
     for node, count in sorted(learning.items()):
@@ -60,7 +55,3 @@ def _voting_nodes(queue: QuorumQueue) -> list[NodeId]:
     driver = queue.way.driver
     voters = driver.core.status().membership.voters if driver is not None else ()
     return list(map(node_of, voters)) or list(queue.member_nodes())
-
-
-def _label(queue: QuorumQueue) -> str:
-    return labelled("queue", queue.record.name, queue.record.vhost)

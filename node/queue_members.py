@@ -13,13 +13,14 @@ from typing import Any
 
 from broker.catalog import Catalog
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
-from broker.names import labelled
+from broker.names import labelled, not_found
 from broker.patterns import check_pattern, matches
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
 from front.grpc.members_service import ChangeView, Chosen, GroupView
 from node.identity import DISK
+from node.node_names import name_of_node, node_named
 from node.placement import Candidate, next_member
 from node.queue_group_view import group_view, heirs_of, led_by
 from node.queue_health import lost_without, problems
@@ -77,19 +78,19 @@ class QueueMembers:
     async def add(self, vhost: str, queue: str, node: str) -> None:
         found, there = self._queue(vhost, queue), self._node(node)
         if there.number in found.member_nodes():
-            raise PreconditionFailed(f"{_label(found)} has a member on node '{node}' already")
+            raise PreconditionFailed(f"{found.record.label} has a member on node '{node}' already")
         await self._add(found, there)
 
     async def delete(self, vhost: str, queue: str, node: str, *, anyway: bool) -> None:
         found, number = self._queue(vhost, queue), self._number_of(node)
         if number not in found.member_nodes():
-            raise NotFound(f"{_label(found)} has no member on node '{node}'")
+            raise NotFound(f"{found.record.label} has no member on node '{node}'")
         await self._remove(found, number, anyway=anyway)
 
     async def transfer(self, vhost: str, queue: str, node: str) -> None:
         found, there = self._queue(vhost, queue), self._node(node)
         if there.number not in found.member_nodes():
-            raise NotFound(f"{_label(found)} has no member on node '{node}'")
+            raise NotFound(f"{found.record.label} has no member on node '{node}'")
         await self._transfer(found, there)
 
     # many queues
@@ -153,8 +154,8 @@ class QueueMembers:
         lost = [queue for queue in queues if len(queue.record.members) == 1 and self._place_for(queue, number) is None]
         if lost:
             raise PreconditionFailed(
-                f"{_label(lost[0])} has its only member on node '{node}', as have {len(lost) - 1} others, and no other disk "
-                f"node can take it now: delete the queues, or add a node"
+                f"{lost[0].record.label} has its only member on node '{node}', as have {len(lost) - 1} others, and no other "
+                f"disk node can take it now: delete the queues, or add a node"
             )
 
         async def work(queue: QuorumQueue) -> str:
@@ -164,8 +165,8 @@ class QueueMembers:
         failed = [change for change in await self._each(queues, work) if change.error]
         if failed:
             raise ResourceExhausted(
-                f"{len(failed)} quorum queues cannot do without their member on node '{node}' now, such as queue "
-                f"'{failed[0].queue}' in vhost '{failed[0].vhost}': {failed[0].error}"
+                f"{len(failed)} quorum queues cannot do without their member on node '{node}' now, such as "
+                f"{labelled('queue', failed[0].queue, failed[0].vhost)}: {failed[0].error}"
             )
 
     # how the queues are
@@ -196,7 +197,7 @@ class QueueMembers:
                 return
             await asyncio.sleep(AGAIN_S)
         raise ResourceExhausted(
-            f"node '{there.name}' does not lead {_label(queue)} after {PATIENCE_S:g} s: it may not have caught up yet"
+            f"node '{there.name}' does not lead {queue.record.label} after {PATIENCE_S:g} s: it may not have caught up yet"
         )
 
     async def _move_away(self, queue: QuorumQueue, node: NodeId) -> None:
@@ -221,7 +222,9 @@ class QueueMembers:
                 if node in map(node_of, voters):
                     return
             await asyncio.sleep(AGAIN_S)
-        raise ResourceExhausted(f"the new member of {_label(queue)} has not caught up within {CAUGHT_UP_S_MAX:g} s")
+        raise ResourceExhausted(
+            f"the new member of {queue.record.label} has not caught up within {CAUGHT_UP_S_MAX:g} s"
+        )
 
     async def _led(self, queues: Iterable[QuorumQueue]) -> list[Led[int]]:
         """Those that have a leader."""
@@ -274,21 +277,19 @@ class QueueMembers:
     def _record(self, vhost: str, name: str) -> QueueRecord:
         record = self._catalog.queue(vhost, name)
         if record is None:
-            raise NotFound(f"no {labelled('queue', name, vhost)}")
+            raise not_found("queue", name, vhost)
         return record
 
     def _queue(self, vhost: str, name: str) -> QuorumQueue:
         record = self._record(vhost, name)
         if record.kind != "quorum":
-            raise PreconditionFailed(
-                f"{labelled('queue', name, vhost)} is a {record.kind} one: quorum queues have members"
-            )
+            raise PreconditionFailed(f"{record.label} is a {record.kind} one: quorum queues have members")
         return self._open(record)
 
     def _open(self, record: QueueRecord) -> QuorumQueue:
         queue = self._quorum.queues.get(QUEUE_GROUPS + record.id)
         if queue is None:
-            raise NotFound(f"{labelled('queue', record.name, record.vhost)} is not open on this node yet: try again")
+            raise NotFound(f"{record.label} is not open on this node yet: try again")
         return queue
 
     def _chosen(self, chosen: Chosen) -> list[QuorumQueue]:
@@ -302,22 +303,13 @@ class QueueMembers:
         ]
 
     def _node(self, name: str) -> NodeRecord:
-        record = self._catalog.nodes.get(name)
-        if record is None:
-            known = ", ".join(sorted(self._catalog.nodes))
-            raise NotFound(f"no node '{name}' belongs to this cluster: there are {known}")
-        return record
+        return node_named(self._catalog, name)
 
     def _number_of(self, name: str) -> NodeId:
         return self._node(name).number
 
     def _name_of(self, number: NodeId) -> str:
         return name_of_node(self._catalog, number)
-
-
-def name_of_node(catalog: Catalog, number: NodeId) -> str:
-    record = catalog.node_of_number(number)
-    return record.name if record is not None else f"number {number}, removed"
 
 
 async def _patiently(ask: Callable[[], Pending[None]]) -> None:
@@ -336,7 +328,3 @@ async def _patiently(ask: Callable[[], Pending[None]]) -> None:
                 f"nobody has answered within {PATIENCE_S:g} s; what was asked may be done yet"
             ) from error
         await asyncio.sleep(AGAIN_S)
-
-
-def _label(queue: QuorumQueue) -> str:
-    return labelled("queue", queue.record.name, queue.record.vhost)

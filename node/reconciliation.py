@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from broker.catalog import Catalog
 from broker.errors import BrokerError
-from broker.names import labelled
 from broker.policy import EffectiveArguments
 from broker.records import QueueRecord
 from node.placement import Candidate, next_member, size_for
@@ -156,7 +155,7 @@ class Reconciler:
         step = next_step(status.membership, here, candidates, target, grows=self._growing)
         if step is None:
             return bool(status.membership.promotable)  # once it votes, another one may be added
-        label = labelled("queue", queue.record.name, queue.record.vhost)
+        label = queue.record.label
         administration = self._quorum.administration
         if isinstance(step, Add):
             what = f"{label} gets a member on node '{self._quorum.name_of(step.node)}'"

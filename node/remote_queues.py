@@ -23,7 +23,7 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, NotFound, ResourceExhausted
 from broker.message import Run
-from broker.names import labelled, not_found
+from broker.names import not_found
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import Got, Outcome, Queue, QueueStatistics, Slice
@@ -362,8 +362,7 @@ class RemoteQueue:
     def is_down(self) -> NotFound:
         record = self.record
         durable = "durable " if record.durable else ""
-        what = labelled("queue", record.name, record.vhost)
-        return NotFound(f"home node '{record.home}' of {durable}{what} is down or inaccessible")
+        return NotFound(f"home node '{record.home}' of {durable}{record.label} is down or inaccessible")
 
     def _home(self) -> Home:
         """Raises NotFound."""

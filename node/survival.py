@@ -23,7 +23,6 @@ from pathlib import Path
 
 from broker.catalog import Catalog
 from broker.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
-from broker.names import labelled
 from broker.records import NodeRecord, QueueRecord
 from node import catalog_store
 from node.catalog_store import HEAD_KEY, encode_head, key_of, replacement
@@ -59,7 +58,7 @@ class Plan:
             "what the others had declared or changed in the last moment may be missing",
         ]
         if self.lost:
-            named = "; ".join(labelled("queue", one.name, one.vhost) for one in self.lost[:SHOWN_MAX])
+            named = "; ".join(one.label for one in self.lost[:SHOWN_MAX])
             more = f"; and {len(self.lost) - SHOWN_MAX} more" if len(self.lost) > SHOWN_MAX else ""
             said.append(f"{len(self.lost)} queues were only on removed nodes and are lost: {named}{more}")
         return said

@@ -117,7 +117,7 @@ class Administration:
         answer: Pending[None] = Pending()
         leader = queue.way.look_for()
         if not leader:
-            answer.fail(ResourceExhausted(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no leader"))
+            answer.fail(ResourceExhausted(f"{queue.record.label} has no leader"))
         elif leader == self._kind.key.node:
             self._do(queue, what, node, lambda error: _tell(answer, error))
         else:
@@ -173,9 +173,7 @@ class Administration:
         there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
         if what is not What.ADD and not there:
             name = self._kind.name_of(node)
-            told(
-                NotFound(f"queue '{queue.record.name}' in vhost '{queue.record.vhost}' has no member on node '{name}'")
-            )
+            told(NotFound(f"{queue.record.label} has no member on node '{name}'"))
         elif what is What.TRANSFER and node == self._kind.key.node:
             told(None)  # it leads already
         elif what is What.TRANSFER:
@@ -198,9 +196,8 @@ class Administration:
             return ""
         name_of = self._kind.name_of
         return (
-            f"without its member on node '{name_of(node_of(member))}' queue '{queue.record.name}' in vhost "
-            f"'{queue.record.vhost}' would have no majority that can be reached: of the others these are away: "
-            f"{', '.join(map(name_of, away))}"
+            f"without its member on node '{name_of(node_of(member))}' {queue.record.label} would have no majority that can "
+            f"be reached: of the others these are away: {', '.join(map(name_of, away))}"
         )
 
     def _reaches(self, node: NodeId) -> bool:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from broker import browsed
 from broker.browsed import Browsed, bounded
 from broker.errors import ResourceExhausted
-from broker.names import labelled
 from broker.pending import Pending
-from native.content import skip as skip_messages
+from native.content import singles
 from quorum import letters
 from quorum.letters import BadLetter
 from quorum.member import Member
@@ -32,8 +31,7 @@ def browse(queue: QuorumQueue, kind: QuorumQueues, skip: int, limit: int, now: i
         except Damaged as damage:
             kind.groups.damaged(queue.group, damage)
     nodes = [node for node in queue.member_nodes() if node != kind.key.node and kind.calls.connected(node)]
-    label = labelled("queue", queue.record.name, queue.record.vhost)
-    refused = ResourceExhausted(f"no node with a member of {label} can be asked what is in it")
+    refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
     if not nodes:
         return Pending.failed(refused)
     waiting: Patience[list[Browsed]] = Patience(kind.host, now, lambda: refused)
@@ -62,11 +60,8 @@ def _messages(member: Member, skip: int, limit: int) -> Iterator[Browsed]:
     for some in member.machine.browse(skip, limit):
         body = member.bodies.get(some.piece)
         redelivered = bool(some.acquired_count) or body.delivered_elsewhere
-        at = body.position
-        for _ in range(some.piece.length):
-            end = skip_messages(body.content, at, 1)
+        for content in singles(body.content, body.position, some.piece.length):
             yield Browsed(
-                body.exchange, body.routing_key, body.content[at:end], body.persistent, redelivered,
+                body.exchange, body.routing_key, content, body.persistent, redelivered,
                 some.delivery_count, some.acquired_count,
             )  # fmt: skip
-            at = end

@@ -41,9 +41,8 @@ class DeadLetterWorker:
         self._member = member
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
-        self._nowhere: dict[
-            int, tuple[int, int]
-        ] = {}  # ids of those with nowhere to go: when to try again, after how long
+        # Ids of those with nowhere to go: when to try again, after how long.
+        self._nowhere: dict[int, tuple[int, int]] = {}
         self._arrived: list[int] = []
         self._settling = False
         self._retry_at: int | None = None

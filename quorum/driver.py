@@ -19,7 +19,6 @@ from functools import partial
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.message import Run
-from broker.names import labelled
 from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
@@ -82,9 +81,8 @@ class QuorumQueues:
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
         command, with the members, where in the log the group got them, and whether it began anew; it may fail, and is called
-        again.
-        `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members. `on_lost`
-        is told of a queue that goes on with what is left here, and of the last entry of that."""
+        again. `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members.
+        `on_lost` is told of a queue that goes on with what is left here, and of the last entry of that."""
         self.key = key
         self.groups = groups
         self.calls = calls
@@ -107,9 +105,7 @@ class QuorumQueues:
         self._on_lost = on_lost
         self._on_diverged = on_diverged
         self.divergences = 0  # times that members of a queue led from here were found in different states
-        self.machine_version = (
-            machine_version  # the newest that groups may be brought to, as far as this node is concerned
-        )
+        self.machine_version = machine_version  # the newest that groups may be brought to, as far as this node knows
         self._cache = EntryCache()
         self._leading: dict[QuorumQueue, None] = {}
         self._looking: dict[QuorumQueue, None] = {}  # for a leader
@@ -137,8 +133,7 @@ class QuorumQueues:
             (record.auto_delete, "auto-delete"),
         ):
             if wrong:
-                label = labelled("queue", record.name, record.vhost)
-                raise PreconditionFailed(f"invalid property '{what}' for {label}")
+                raise PreconditionFailed(f"invalid property '{what}' for {record.label}")
 
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
         group = QUEUE_GROUPS + record.id

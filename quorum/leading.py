@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from native.content import skip
+from native.content import singles, skip
 from quorum import commands, letters
 from quorum.bodies import Body, counted
 from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick
@@ -293,7 +293,7 @@ class Leading:
             counts = effect.delivery_count, effect.acquired_count
             messages = [
                 (body.exchange, body.routing_key, counted(one, *counts), body.persistent)
-                for one in singles(body, effect.piece.length)
+                for one in singles(body.content, body.position, effect.piece.length)
             ]
             self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
         elif isinstance(effect, DeadHeld):
@@ -333,14 +333,3 @@ class Leading:
     def _look_at_use(self, now: int) -> None:
         if not self.ended and not self._queue.consumer_count:
             self._unused(now)
-
-
-def singles(body: Body, count: int) -> list[bytes]:
-    """Each message as a content of its own."""
-    found: list[bytes] = []
-    position = body.position
-    for _ in range(count):
-        end = skip(body.content, position, 1)
-        found.append(body.content[position:end])
-        position = end
-    return found

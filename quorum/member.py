@@ -81,7 +81,7 @@ class Member:
                 wanted = [one for one in effects if type(one) is not Deliver or performer.wants(*one.consumer[:2])]
                 if wanted:
                     performer.applied(entry.index, wanted)
-                if len(wanted) < len(effects):
+                if self.due_elsewhere is not None and len(wanted) < len(effects):
                     elsewhere.update([one.consumer.node for one in effects if type(one) is Deliver])
         if elsewhere and self.due_elsewhere is not None:
             self.due_elsewhere(elsewhere)

@@ -26,7 +26,6 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
 from broker.message import Run
-from broker.names import labelled
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import Got, Outcome, QueueStatistics, Slice
@@ -220,7 +219,7 @@ class QuorumQueue(Owner):
         answer.fail(self._in_use())
 
     def _in_use(self) -> AccessRefused:
-        return AccessRefused(f"{self._label} in exclusive use")
+        return AccessRefused(f"{self.record.label} in exclusive use")
 
     def cancel(self, consumer: Consumer, now: int) -> None:
         subscription = self._by_consumer.get(consumer)
@@ -269,19 +268,15 @@ class QuorumQueue(Owner):
 
     def _not_active(self) -> ResourceLocked:
         return ResourceLocked(
-            f"cannot obtain access to locked {self._label}. basic.get operations are not supported by quorum queues with "
+            f"cannot obtain access to locked {self.record.label}. basic.get operations are not supported by quorum queues with "
             "single active consumer"
         )
 
     def _took_too_long(self) -> ResourceExhausted:
         return ResourceExhausted(
-            f"{self._label} did not answer within {WAIT_MS // 1000} s: "
+            f"{self.record.label} did not answer within {WAIT_MS // 1000} s: "
             + ("too much waits for its leader" if self.way.leader() else "it has no leader")
         )
-
-    @property
-    def _label(self) -> str:
-        return labelled("queue", self.record.name, self.record.vhost)
 
     def _got(self, waiting: Patience[Got | None], number: int, no_ack: bool, result: Any) -> None:
         if not isinstance(result, Fetched):
@@ -427,8 +422,8 @@ class QuorumQueue(Owner):
 
     def _no_room(self, run: Run) -> str:
         if len(run.content) > RUN_BYTES_MAX:
-            return f"{self._label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {len(run.content)}"
-        return f"{self._label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
+            return f"{self.record.label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {len(run.content)}"
+        return f"{self.record.label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
 
     def close(self) -> None:
         """The queue is deleted. What was published to it counts as confirmed."""

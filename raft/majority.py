@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
 
@@ -17,6 +17,12 @@ class Outcome(Enum):
 def majority_of(count: int) -> int:
     """How many of so many are more than half."""
     return count // 2 + 1
+
+
+def is_needed(voter: int, voters: Collection[int], reaches: Callable[[int], bool]) -> bool:
+    """Whether the others that can be reached are no majority without this one."""
+    left = [one for one in voters if one != voter and reaches(one)]
+    return voter in voters and len(left) < majority_of(len(voters))
 
 
 def reached_by_majority(positions: Iterable[int]) -> int:

@@ -20,7 +20,7 @@ from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from native.content import body_bytes, skip
+from native.content import body_bytes, singles
 
 DROP_HEAD = "drop-head"
 
@@ -125,7 +125,7 @@ class MemoryQueue:
         lives = [ttl for ttl in (run.expiration_ms, self._effective.message_ttl_ms) if ttl is not None]
         expires_at = now + min(lives) if lives else None
         level = min(run.priority, self._effective.max_priority or 0)
-        for content in single_contents(run.content, run.count):
+        for content in singles(run.content, 0, run.count):
             message = Message(
                 self._next_sequence,
                 level,
@@ -253,7 +253,7 @@ class MemoryQueue:
     def refused(self, run: Run, now: int) -> None:
         """The run was not taken; with reject-publish-dlx it is a dead letter all the same."""
         if self._effective.overflow == "reject-publish-dlx" and self._effective.dead_letter_exchange is not None:
-            contents = single_contents(run.content, run.count)
+            contents = list(singles(run.content, 0, run.count))
             dead = [(run.exchange, run.routing_key, content, run.persistent) for content in contents]
             self._host.dead_letter(self, DeathReason.MAXLEN, dead, now)
 
@@ -336,14 +336,3 @@ def travels_with(first: Message, other: Message, offset: int) -> bool:
     return other.sequence == first.sequence + offset and agreed == (
         other.level, other.exchange, other.routing_key, other.redelivered, other.expires_at,
     )  # fmt: skip
-
-
-def single_contents(content: bytes, count: int) -> list[bytes]:
-    """Each message as a content of its own."""
-    singles = []
-    position = 0
-    for _ in range(count):
-        end = skip(content, position, 1)
-        singles.append(content[position:end])
-        position = end
-    return singles

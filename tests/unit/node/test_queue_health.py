@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from broker.records import QueueRecord
 from node.queue_health import lost_without, problems
 from quorum.queue import QuorumQueue
 from raft.membership import Membership
@@ -18,7 +19,7 @@ def queue_with(voters: tuple[int, ...], learners: tuple[int, ...]) -> QuorumQueu
     )
     driver = SimpleNamespace(core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)))
     seen: Any = SimpleNamespace(
-        record=SimpleNamespace(name="payments", vhost="/"),
+        record=QueueRecord("/", "payments", "quorum", True, False, False, {}, id=1),
         way=SimpleNamespace(driver=driver),
         member_nodes=lambda: (*voters, *learners),
     )

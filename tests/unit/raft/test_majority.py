@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.majority import Outcome, majority_of, outcome, reached_by_majority
+from raft.majority import Outcome, is_needed, majority_of, outcome, reached_by_majority
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9))
@@ -23,6 +23,15 @@ def test_nobody_reaches_nothing() -> None:
 def test_two_majorities_share_a_member(count: int) -> None:
     assert 2 * majority_of(count) > count
     assert 2 * (majority_of(count) - 1) <= count
+
+
+@given(st.integers(0, 9), st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9)))
+def test_a_voter_is_needed_where_the_others_that_can_be_reached_are_half_at_most(
+    voter: int, voters: set[int], reached: set[int]
+) -> None:
+    others = (voters & reached) - {voter}
+    needed = voter in voters and 2 * len(others) <= len(voters)
+    assert is_needed(voter, voters, reached.__contains__) is needed
 
 
 @given(st.lists(st.sampled_from(["granted", "refused", "silent"]), max_size=9))
