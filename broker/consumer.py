@@ -62,8 +62,10 @@ class Consumer:
 
     def room(self) -> int:
         """How many messages it may be given now."""
-        if not self.active or not self.sink.writable:
-            return 0
+        return self.prefetch_left() if self.active and self.sink.writable else 0
+
+    def prefetch_left(self) -> int:
+        """How many more its prefetch allows it to hold."""
         if self.no_ack or self.prefetch == 0:
             return UNLIMITED_PORTION
         return max(0, self.prefetch - self.outstanding)

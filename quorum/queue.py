@@ -593,9 +593,13 @@ class QuorumQueue(Owner):
             consumer.sink.consumer_cancelled(consumer)
 
     def _deliver(self, subscription: Subscription) -> None:
-        """As much as its client can be given now."""
+        """As much as its client can be given now. The group keeps to its prefetch; but what it took away, because this node was
+        not heard of for long, the client may still hold."""
         consumer = subscription.consumer
         while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
+            room = consumer.prefetch_left()
+            if not room:
+                return
             delivery = subscription.waiting[0]
             if self._was_taken_away(subscription, delivery):
                 subscription.waiting.popleft()
@@ -603,7 +607,7 @@ class QuorumQueue(Owner):
             body = self._body(delivery)
             if body is None:
                 return
-            count = delivery.length
+            count = min(delivery.length, room)
             if count > 1 and len(body.content) > DELIVERY_BYTES_MAX:
                 count = take(body.content, body.position, count, DELIVERY_BYTES_MAX)[0]
             if count == delivery.length:
