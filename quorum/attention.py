@@ -30,6 +30,7 @@ class Attention:
         self._kind = kind
         self._asking: NodeId = 0  # whose answer is waited for
         self._again = False  # ask once more when the answer is there: it may be too early for what is wanted now
+        self._passed_on = False  # the last one that was asked named another, which is asked now
         self._server: NodeId = 0
         self._wanted_until = 0
 
@@ -94,6 +95,7 @@ class Attention:
             answer = None
         if answer is not None and answer.status is Status.DONE:
             self.answered = True
+            self._passed_on = False
             self._server = node
             for number in left:  # what was out to these has been sent before this answer
                 queue.departed.pop(number, None)
@@ -105,11 +107,12 @@ class Attention:
             queue.way.forget(node)
         elif answer.status is not Status.AGAIN:
             queue.way.believe(answer.leader)
-        if answer is not None and answer.leader not in (0, node):
-            self.ask()  # now it is known who leads
+        if answer is not None and answer.leader not in (0, node) and not self._passed_on:
+            self._passed_on = True
+            self.ask()  # now it is known who leads; two that name each other are not asked in turn without a pause
         else:
             self._refused()
 
     def _refused(self) -> None:
-        self.answered = False
+        self.answered = self._passed_on = False
         self._kind.look_for_leader(self._queue)
