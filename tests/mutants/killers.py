@@ -19,9 +19,9 @@ STORE = (
     "raft/node_log.py", "raft/packs.py", "raft/segments.py", "raft/snapshots.py", "raft/wal_log_store.py",
 )  # fmt: skip
 
-
 BROKERS = ("broker/", "node/", "quorum/")
 ENGINE = ("raft/", "storage/")
+ALL_BUT_QUEUES = (*ENGINE, "broker/", "node/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Killer:
     only: str = ""  # which of them, for pytest's -k
     to_the_end: bool = False  # run all though one failed: another may say more
     blind_to: tuple[str, ...] = ()  # begins of paths that they cannot see: asking them would only take time
+    at_random: bool = False  # what they do is drawn from seeds, and drawn otherwise after any change of the code
 
     def sees(self, path: str) -> bool:
         return not path.startswith(self.blind_to) if self.blind_to else True
@@ -45,7 +46,7 @@ KILLERS = (
         tuple(f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads")),
         blind_to=(*NODE, *STORE, *BROKERS),
     ),
-    Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE, *BROKERS)),
+    Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE, *BROKERS), at_random=True),
     Killer(
         "log",
         tuple(
@@ -61,26 +62,28 @@ KILLERS = (
     ),
     Killer(
         "store",
-        tuple(f"tests/unit/raft/test_{name}.py" for name in ("wal_log_store", "log_replay", "jobs", "store_faults")),
+        tuple(f"tests/unit/raft/test_{name}.py" for name in ("wal_log_store", "node_log", "jobs", "store_faults")),
         blind_to=(*NODE, *BROKERS),
     ),
     Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
     Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=(*NODE, *BROKERS)),
+    Killer("random lives", ("tests/unit/raft/test_log_replay.py",), blind_to=(*NODE, *BROKERS), at_random=True),
+    Killer("queue scenarios", ("tests/scenarios/quorum",), blind_to=ALL_BUT_QUEUES),
     Killer(
         "queues",
         tuple(
-            f"tests/unit/quorum/test_{name}.py"
-            for name in ("machine", "returned", "numbered", "session", "snapshot", "random_queues")
+            f"tests/unit/quorum/test_{name}.py" for name in ("machine", "returned", "numbered", "session", "snapshot")
         ),
-        blind_to=(*ENGINE, "broker/", "node/"),
+        blind_to=ALL_BUT_QUEUES,
     ),
     Killer(
         "nodes with queues",
         tuple(
             f"tests/unit/quorum/test_{name}.py" for name in ("dead_letters", "driver", "administration", "taken_away")
         ),
-        blind_to=(*ENGINE, "broker/", "node/"),
+        blind_to=ALL_BUT_QUEUES,
     ),
+    Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
         "catalog",
         tuple(
@@ -94,8 +97,8 @@ KILLERS = (
         ),
         blind_to=(*ENGINE, "quorum/"),
     ),
-    Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE),
-    Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS),
+    Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
+    Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )
 
 

@@ -44,6 +44,13 @@ def test_every_mutant_is_in_the_table_of_kills() -> None:
     assert "**nobody**" not in kills
 
 
+def test_no_mutant_is_left_to_tests_that_draw_what_they_do() -> None:
+    """They found it today; with other code they draw something else, or need minutes to come upon it."""
+    drawn = [test.removeprefix("tests/") for killer in KILLERS if killer.at_random for test in killer.tests]
+    kills = (ROOT / "docs/mutants.md").read_text().partition("<!-- kills -->")[2]
+    assert [row for row in kills.splitlines() if any(f"`{test}`" in row for test in drawn)] == []
+
+
 def test_a_mutant_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(PatchError, match="no mutant called unheard_of"):
         chosen(["unheard_of", MUTANTS[0].stem])

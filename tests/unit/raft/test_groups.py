@@ -207,6 +207,30 @@ def test_snapshots_and_a_follower_that_was_away_for_longer_than_the_log(in_log: 
     assert len(digests(world)) == 1
 
 
+def test_a_snapshot_stands_for_what_was_applied_and_not_for_what_the_log_has_besides() -> None:
+    """The entries in between are not committed yet; whoever begins with the snapshot is given them afterwards."""
+    world = World()
+    leader = world.leader()
+    leader.propose(put(b"a", b"1"))
+    world.run(0.1)
+    driver = leader.driver()
+    applied = driver.applied
+    world.cut = lambda sender, receiver: leader.number in (sender, receiver)
+    leader.propose(put(b"a", b"2"), put(b"a", b"3"))
+    world.run(0.1)
+    assert leader.store.group(1).last_index() == applied + 2
+    driver.take_snapshot()
+    world.run(0.1)
+    assert (leader.store.group(1).snapshot().index, driver.applied) == (applied, applied)
+    world.cut = lambda sender, receiver: False
+    world.run(3.0)
+    leader.kill()
+    world.restart(leader.number)
+    world.run(3.0)
+    assert len(digests(world)) == 1
+    assert [node.machine().get(b"a") for node in world.nodes.values()] == [(3, b"3")] * 3
+
+
 def test_a_slow_receiver_of_a_snapshot_is_not_sent_back_to_its_begin_by_every_new_one() -> None:
     """A snapshot is taken every 50 ms, and to send one takes 320."""
     settings = Settings(snapshot_chunk_bytes=32, snapshot_window_chunks=1)

@@ -106,6 +106,18 @@ def test_entries_that_overwrite_others_are_read_in_their_place() -> None:
     world.check_recovered(world.log.durable, world.reopened())
 
 
+def test_entries_that_were_overwritten_when_they_had_moved_to_a_segment_are_read_as_they_are_now() -> None:
+    world = world_with(100)
+    assert any(row.first <= 12 for row in world.store.group(7).log.segments)
+    for first in range(12, 212, 5):
+        world.append(7, first, 2, [b"%d instead" % index * 8 for index in range(first, first + 5)])
+        world.settle()
+    assert sum(row.first <= 12 <= row.last for row in world.store.group(7).log.segments) == 2
+    world.check_now()
+    world.disk.kill()
+    world.check_recovered(world.log.durable, world.reopened())
+
+
 def test_what_was_damaged_on_its_way_is_not_installed() -> None:
     donor = world_with(30, World(node=2).open())
     donor.snapshot(7, 25, [1, 2, 9, 24], b"state" * 20)
@@ -195,6 +207,23 @@ def test_segments_of_which_nothing_counts_are_deleted_and_sparse_ones_rewritten(
     world.check_now()
     world.disk.kill()
     assert digest_of(world.reopened().store.group(7)) == world.now(7)
+
+
+def test_segments_that_came_with_a_snapshot_stay_while_a_start_would_look_for_them() -> None:
+    """Nothing of them counts any more, but the log still says that a snapshot came with them."""
+    donor = world_with(30, World(node=2).open())
+    donor.snapshot(7, 22, [1, 2, 21], b"state")
+    world = world_with(3)
+    assert world.install(7, donor)
+    came = {row.number for row in world.store.group(7).log.segments}
+    world.append(7, 23, 2, [b"one"])
+    world.settle()
+    assert came and world.snapshot(7, 23, [], b"newer")
+    world.store.tick(10_000_000)
+    world.settle()
+    assert {row.number for row in world.store.group(7).log.segments} >= came
+    world.disk.kill()
+    world.check_recovered(world.log.durable, world.reopened())
 
 
 def test_log_files_are_let_go_once_what_counts_is_elsewhere() -> None:
