@@ -133,7 +133,7 @@ class MembersMethods:
     @answers_errors
     async def GrowQueues(self, request: pb.GrowQueuesRequest, context: Context) -> pb.QueueChanges:
         members = self._members(f"GrowQueues {request.node or request.count}")
-        chosen = Chosen(request.vhost_pattern, request.queue_pattern)
+        chosen = _chosen(request)
         if bool(request.node) == bool(request.count):
             raise convert.InvalidRequest("give either a node or a count of members, to which queues are to grow")
         if request.count:
@@ -143,13 +143,12 @@ class MembersMethods:
     @answers_errors
     async def ShrinkQueues(self, request: pb.ShrinkQueuesRequest, context: Context) -> pb.QueueChanges:
         members = self._members(f"ShrinkQueues {request.node}")
-        chosen = Chosen(request.vhost_pattern, request.queue_pattern)
-        return _changes(await members.shrink(request.node, chosen, anyway=request.anyway))
+        return _changes(await members.shrink(request.node, _chosen(request), anyway=request.anyway))
 
     @answers_errors
     async def RebalanceQueues(self, request: pb.RebalanceQueuesRequest, context: Context) -> pb.QueueChanges:
         members = self._members("RebalanceQueues")
-        return _changes(await members.rebalance(Chosen(request.vhost_pattern, request.queue_pattern)))
+        return _changes(await members.rebalance(_chosen(request)))
 
 
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:
@@ -165,6 +164,10 @@ def group_stub(view: GroupView | None) -> pb.QueueGroup | None:
         needed=view.needed,
         members=map(_member, view.members),
     )
+
+
+def _chosen(request: pb.GrowQueuesRequest | pb.ShrinkQueuesRequest | pb.RebalanceQueuesRequest) -> Chosen:
+    return Chosen(request.vhost_pattern, request.queue_pattern)
 
 
 def _member(one: MemberView) -> pb.QueueMember:

@@ -225,18 +225,14 @@ async def with_little_memory(world: World, nodes: Nodes) -> AsyncIterator[None]:
 @asynccontextmanager
 async def with_rotten_log(world: World, nodes: Nodes) -> AsyncIterator[None]:
     """Killed, and some bits of its log are not what they were when it starts again."""
-    async with killed(world, nodes):
-        for node in nodes:
-            world.recorder.tell(f"{node}: {flip_bits(world.backend.data_dir(node), world.rng)}")
+    async with _damaged(world, nodes, flip_bits):
         yield
 
 
 @asynccontextmanager
 async def with_shortened_log(world: World, nodes: Nodes) -> AsyncIterator[None]:
     """Killed, and the end of its log is missing when it starts again."""
-    async with killed(world, nodes):
-        for node in nodes:
-            world.recorder.tell(f"{node}: {shorten(world.backend.data_dir(node), world.rng)}")
+    async with _damaged(world, nodes, shorten):
         yield
 
 
@@ -507,6 +503,15 @@ async def again_and_again(work: Callable[[], Awaitable[None]]) -> AsyncIterator[
     finally:
         goes_on = False
         await task
+
+
+@asynccontextmanager
+async def _damaged(world: World, nodes: Nodes, damage: Callable[[Path, random.Random], str]) -> AsyncIterator[None]:
+    """Killed; `damage` is done to a data directory, and says in words what it did."""
+    async with killed(world, nodes):
+        for node in nodes:
+            world.recorder.tell(f"{node}: {damage(world.backend.data_dir(node), world.rng)}")
+        yield
 
 
 @asynccontextmanager

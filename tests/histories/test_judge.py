@@ -77,7 +77,6 @@ def failed(delivery: int) -> list[Record]:
     return [Requeued(1.5 + delivery, delivery), Settled(1.6 + delivery, delivery)]
 
 
-REJECTED_BY = [("q", "rejected")]
 RIGHT: dict[str, tuple[Rules, History]] = {
     "all came, in order": (RULES, [*sent(1, 2), got(1, 1), got(2, 2), *acked(1, sure=True), *acked(2), *EMPTY]),
     "what was not confirmed is not there": (RULES, [*sent(1, confirmed=False), *EMPTY]),
