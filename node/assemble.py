@@ -356,6 +356,7 @@ class Node:
             calls=calls,
             loop=loop,
             wall_ms=self._clock.wall_ms,
+            monotonic=self._clock.monotonic,
             new_replica=self._new_replica,
             set_members=set_members,
             incarnation_of=incarnation_of,

@@ -67,6 +67,7 @@ class QuorumQueues:
         calls: Calls,
         loop: Loop,
         wall_ms: Callable[[], int],
+        monotonic: Callable[[], float],
         new_replica: NewReplica,
         set_members: Callable[[QueueRecord, tuple[MemberId, ...], int, bool], None],
         incarnation_of: Callable[[NodeId], int | None],
@@ -87,6 +88,7 @@ class QuorumQueues:
         self.groups = groups
         self.calls = calls
         self.wall_ms = wall_ms
+        self.monotonic = monotonic
         self.set_members = set_members
         self.incarnation_of = incarnation_of
         self.name_of: Callable[[NodeId], str] = str  # what people call a node

@@ -129,20 +129,28 @@ class Leading:
             self._cancel_deadline = None
         self._deadline = deadline
         if deadline is not None:
-            self._cancel_deadline = self._kind.host.call_at(deadline, self._due)
+            ahead = self._queue.queue_ms() - self._kind.wall_ms()
+            self._cancel_deadline = self._kind.host.call_at(deadline - ahead, self._due)
 
     def _due(self, now: int) -> None:
         self._deadline = self._cancel_deadline = None
         if not self.ended:
             self.propose_once(Tick())
 
+    def _keep_deadline(self, now: int) -> None:
+        """The wall clock may have been set back since it was decided when to look."""
+        if self._deadline is None:
+            self.look_at_deadline()
+        elif self._deadline <= self._queue.queue_ms() and self._cancel_deadline is not None:
+            self._cancel_deadline()
+            self._due(now)
+
     # what is due now and then
 
     def check(self, now: int) -> None:
         """Called about once a second."""
         self.keep_rules()
-        if self._deadline is None:
-            self.look_at_deadline()
+        self._keep_deadline(now)
         self._check_nodes()
         if not self._check_record_at - RECORD_MS <= now < self._check_record_at:
             self._check_record_at = now + RECORD_MS

@@ -43,6 +43,7 @@ from quorum.member import Member
 from quorum.numbered import may_be_numbered, parts, receipt_for_all
 from quorum.patience import WAIT_MS, Patience
 from quorum.ports import Driver
+from quorum.queue_time import QueueTime
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
 from quorum.subscription import Departed, Subscription, without_first
@@ -70,7 +71,7 @@ class QuorumQueue(Owner):
         self.deleted = False
         self._keep_to(effective)
         self.session = Session(kind.key, self)
-        self.way = Way(group, kind.groups, kind.calls, kind.wall_ms, self.member_nodes, self.heard)
+        self.way = Way(group, kind.groups, kind.calls, self.queue_ms, self.member_nodes, self.heard)
         self.member: Member | None = None
         self.leading: Leading | None = None
         self.attention: Attention | None = None
@@ -83,6 +84,7 @@ class QuorumQueue(Owner):
         self._effects: deque[tuple[int, Effect, Body | None]] = deque()
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
+        self._time = QueueTime(kind.wall_ms, kind.monotonic)
         self._resync = False  # what is out to our consumers is to be looked up in the machine
         self._figures = QueueStatistics()
 
@@ -136,6 +138,10 @@ class QuorumQueue(Owner):
         if not self.session.open:
             self.session.open = True
             self.session.flush()
+
+    def queue_ms(self) -> int:
+        """What time it is in the queue, if it is led from here."""
+        return self._time.now(self.member.machine.state.now if self.member is not None else 0)
 
     @property
     def has_leader(self) -> bool:

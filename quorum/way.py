@@ -30,7 +30,7 @@ class Way:
         group: int,
         groups: Groups,
         calls: Calls,
-        wall_ms: Callable[[], int],
+        queue_ms: Callable[[], int],
         members: Callable[[], Sequence[NodeId]],
         on_news: Callable[[News], None],
     ) -> None:
@@ -39,7 +39,7 @@ class Way:
         self._group = group
         self._groups = groups
         self._calls = calls
-        self._wall_ms = wall_ms
+        self._queue_ms = queue_ms  # what time it is in the queue, where it is led
         self._members = members
         self._on_news = on_news
         self._believed: NodeId = 0  # to lead; for a node without a member
@@ -109,7 +109,7 @@ class Way:
         self, ops: Sequence[Any], on_results: Callable[[Sequence[Result] | None, RaftError | None], None]
     ) -> None:
         """This node leads, as far as it knows."""
-        data = b"".join((commands.entry_head(self._wall_ms()), *ops))
+        data = b"".join((commands.entry_head(self._queue_ms()), *ops))
 
         def told(results: Sequence[Any] | None, error: RaftError | None) -> None:
             assert not isinstance(error, TooLarge), f"an entry of {len(data)} bytes: larger runs are not to be taken"

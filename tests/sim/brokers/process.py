@@ -290,6 +290,7 @@ class BrokerProcess(Process):
             calls=self.calls,
             loop=self.loop,
             wall_ms=self._wall_ms,
+            monotonic=self.site.clock.monotonic,
             new_replica=self.site.new_replica,
             set_members=set_members,
             incarnation_of=incarnation_of,

@@ -117,6 +117,7 @@ class QuorumNode:
             calls=self.calls,
             loop=cluster.loop,
             wall_ms=cluster.wall_ms,
+            monotonic=cluster.loop.clock.monotonic,
             new_replica=cluster.new_replica,
             set_members=cluster.set_members,
             incarnation_of=cluster.incarnation_of,
