@@ -363,6 +363,7 @@ class Node:
             node_name=place.name,
             on_damaged=self._repair_member,
             alone=lambda: self.member.alone,
+            catalog_is_behind=lambda: self.member.catalog_is_behind,
             on_lost=self._queue_cut,
             on_diverged=_tell_diverged,
         )

@@ -62,6 +62,12 @@ class MetadataMember:
     def alone(self) -> bool:
         return keeps_catalog_alone(self._place, self._machine.catalog)
 
+    @property
+    def catalog_is_behind(self) -> bool:
+        """Whether the member's log goes on behind the catalog: commands there are carried out once they are committed."""
+        store = self._raft.stores.get(METADATA_GROUP)
+        return store is not None and store.last_index() > self._machine.position.applied
+
     def begin(self) -> None:
         """See that the store has a member that can go on."""
         if self._place.kind != DISK:

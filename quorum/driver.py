@@ -29,11 +29,11 @@ from quorum.bodies import Bodies, EntryCache
 from quorum.browsing import browse_member
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
-from quorum.last_copy import begin_alone, votes_alone
+from quorum.last_copy import begin_alone, names_others, votes_alone
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, Payload, Store, Timer
+from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
 from quorum.versions import VERSION_NEWEST
@@ -76,14 +76,16 @@ class QuorumQueues:
         rules: SnapshotRules | None = None,
         on_damaged: Callable[[int, Damaged], None] | None = None,
         alone: Callable[[], bool] = lambda: False,
+        catalog_is_behind: Callable[[], bool] = lambda: True,
         on_lost: Callable[[QueueRecord, int], None] = lambda record, kept: None,
         on_diverged: Callable[[QuorumQueue, Odd], None] | None = None,
         machine_version: int = VERSION_NEWEST,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
         command, with the members, where in the log the group got them, and whether it began anew; it may fail, and is called
-        again. `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members.
-        `on_lost` is told of a queue that goes on with what is left here, and of the last entry of that."""
+        again. `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members, as
+        the catalog says. `catalog_is_behind`: its log may know more. `on_lost` is told of a queue that goes on with what is
+        left here, and of the last entry of that."""
         self.key = key
         self.groups = groups
         self.calls = calls
@@ -104,6 +106,7 @@ class QuorumQueues:
         self._snapshot_rules = rules or SnapshotRules()
         self._on_damaged = on_damaged
         self.alone = alone
+        self._catalog_is_behind = catalog_is_behind
         self._on_lost = on_lost
         self._on_diverged = on_diverged
         self.divergences = 0  # times that members of a queue led from here were found in different states
@@ -190,7 +193,7 @@ class QuorumQueues:
 
     def _begin(self, queue: QuorumQueue) -> None:
         store = self._store.group(queue.group)
-        if self._is_last_copy(queue) and not votes_alone(store):
+        if self._goes_on_alone(queue, store):
             self._on_lost(queue.record, begin_alone(store))
         member = Member(QueueMachine(), Bodies(queue.group, self._cache, store.read_entry), queue)
         try:
@@ -205,6 +208,13 @@ class QuorumQueues:
         queue.joined(driver, member)
         if driver.leads:
             self.leading_changed(queue.group)
+
+    def _goes_on_alone(self, queue: QuorumQueue, store: MemberStore) -> bool:
+        """What a start has of the catalog was written behind its log: until that is read the member may have been shared with
+        nodes which only its own log names."""
+        if votes_alone(store) or not self._is_last_copy(queue):
+            return False
+        return not (names_others(store) and self._catalog_is_behind())
 
     def _settings_of(self, queue: QuorumQueue) -> Settings:
         """Where the queue was declared its member usually leads: its first clients are there."""

@@ -3,20 +3,26 @@
 Its member would wait for ever for a leader that it would have to be itself. So it goes on with what it has: an
 entry behind its log makes it the only voter, in a term that nobody was elected in. What stood behind the damage is lost,
 confirmed messages with it; and messages whose acknowledgement stood there come again. That is told, and never done where
-another node may know more.
+another node may know more: neither where the catalog names one, nor where the member's own log does and the catalog may be
+older than that.
 """
 
 from __future__ import annotations
 
 from quorum.ports import MemberStore
 from raft.membership import encode
-from raft.messages import Entry, EntryKind, Membership
+from raft.messages import Entry, EntryKind, Membership, node_of
 from raft.ready import Facts
 
 
 def votes_alone(store: MemberStore) -> bool:
     """Whether the member needs nobody else, as its log says."""
     return store.memberships()[-1][1].voters == (store.member,)
+
+
+def names_others(store: MemberStore) -> bool:
+    """Whether a voter is on another node, as its log says."""
+    return any(node_of(voter) != node_of(store.member) for voter in store.memberships()[-1][1].voters)
 
 
 def begin_alone(store: MemberStore) -> int:

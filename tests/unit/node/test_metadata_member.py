@@ -21,7 +21,7 @@ from raft.messages import Membership, NodeId, member_id
 from storage.lmdb_store import MemoryStore
 from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY
 from tests.sim.disk import SimDisk
-from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
+from tests.unit.node.metadata_world import STORE_S, MetadataNode, MetadataWorld, Told, described
 from tests.unit.raft import groups_world
 
 PLACE = Place("0123", 1, "n1", DISK, disk_id=10, incarnation=1, founds=True, others=())
@@ -194,6 +194,22 @@ def test_a_ram_node_begins_in_memory_and_gives_up_what_it_had_as_a_disk_node() -
     assert METADATA_GROUP not in world.begun.store.stores
     driver = world.begun.groups.driver(METADATA_GROUP)
     assert (driver.me, driver.applied) == (member_id(1, 11), 0)
+
+
+def test_a_start_knows_that_its_log_has_more_than_its_store() -> None:
+    world = founded()
+    assert not world.begun.member.catalog_is_behind
+    world.begun.submit(DeclareQueue("/", "last", home="n1"))
+    while world.begun.metadata.catalog.queue("/", "last") is None:
+        world.run(STORE_S / 4)
+    world.begun.kill()
+    assert world.stored(1).queue("/", "last") is None
+    world.restart(1)
+    assert world.begun.member.catalog_is_behind
+    world.enter()
+    world.run(1.0)
+    assert not world.begun.member.catalog_is_behind
+    assert world.begun.metadata.catalog.queue("/", "last") is not None
 
 
 def test_who_keeps_the_catalog_alone() -> None:

@@ -20,6 +20,7 @@ from raft.messages import member_id, node_of
 from raft.node_log import StoreLimits
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher, Taker
+from tests.unit.quorum.nodes import DISK_ID, QuorumNode
 
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
@@ -612,6 +613,40 @@ def test_the_last_copy_of_a_queue_goes_on_with_what_is_left_of_it_and_says_so() 
     assert cluster.lost == [("q", 0)], "once is enough"
     assert clients.of(1, cluster.records[record.id])[1].way.leads
     assert rotten is not cluster.nodes[1].disk
+
+
+@pytest.mark.parametrize("behind", [True, False], ids=["the catalog may be behind", "the catalog is whole"])
+def test_a_member_that_is_shared_by_its_own_log_goes_on_alone_only_where_the_catalog_has_all_of_its_log(
+    behind: bool,
+) -> None:
+    """The catalog is on disk behind its log: a node may find there that it is alone though it was joined a moment before, and
+    went on as the only voter of a queue that the others still had. Once it has all, it knows that they were given up."""
+    clients = Clients()
+    cluster = clients.cluster
+    shared = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(shared).number == 1
+    Publisher(clients, 1, shared).publish(5)
+    cluster.run(1)
+    last = clients.of(1, shared)[1].way.driver.core.status().last
+    cluster.nodes[1].kill()
+    cluster.run(3)
+    others = Publisher(clients, 2, shared, name="others-")
+    others.publish(5)
+    cluster.run(1)
+    assert len(others.confirmed) == 5
+    of_before = replace(shared, members=shared.members[:1])
+    node = cluster.nodes[1] = QuorumNode(cluster, 1, cluster.nodes[1].disk, 2, DISK_ID)
+    node.kind.alone = lambda: True
+    node.kind._catalog_is_behind = lambda: behind
+    node.kind.attach(clients.hosts[1])
+    cluster.open(node, of_before)
+    assert cluster.lost == ([] if behind else [("q", last)])
+    cluster.run(3)
+    assert node.queue(shared).way.leads is not behind
+    if behind:
+        cluster.join_all()
+        cluster.run(3)
+        assert clients.drain(1, shared) == [*numbered(5), *others.confirmed]
 
 
 def test_what_a_member_alone_cannot_read_any_more_is_lost_and_the_rest_is_served() -> None:
