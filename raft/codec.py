@@ -77,9 +77,8 @@ def decode_batch(data: Buffer) -> tuple[int, list[Message]]:
     return batches[0]
 
 
-def decode_batches(data: Buffer) -> Iterator[tuple[int, list[Message]]]:
-    """Batches that follow one another. Raises BadBytes at the first that is none; those before it were given."""
-    at = 0
+def decode_batches(data: Buffer, at: int = 0) -> Iterator[tuple[int, list[Message]]]:
+    """Batches that follow one another, from there on. Raises BadBytes at the first that is none; those before it were given."""
     while at < len(data):
         reader = ByteReader(data, at)
         version, length, group, count = reader.fields(_BATCH)
@@ -172,8 +171,8 @@ def _read_append(reader: ByteReader, to: int, sender: int, term: int) -> Append:
 
 
 def _read_append_reply(reader: ByteReader, to: int, sender: int, term: int) -> AppendReply:
-    accepted, *rest = reader.fields(_APPEND_REPLY)
-    return AppendReply(to, sender, term, _yes(accepted), *rest)
+    accepted, index, commit, rejected, hint_term, read_round = reader.fields(_APPEND_REPLY)
+    return AppendReply(to, sender, term, _yes(accepted), index, commit, rejected, hint_term, read_round)
 
 
 def _read_chunk(reader: ByteReader, to: int, sender: int, term: int) -> SnapshotChunk:

@@ -256,13 +256,14 @@ class Core:
     def has_ready(self) -> bool:
         """Whether to call `ready`. A leader may find then that there is nothing to be done after all."""
         s = self._s
+        log, lead = s.log, s.leadership
         return bool(
             s.messages
             or s.messages_after
             or s.facts_changed
-            or s.log.handed < s.log.last
-            or (s.leadership is not None and s.leadership.must_send)
-            or self._may_apply() > s.applying
+            or log.handed < log.last
+            or (lead is not None and lead.must_send)
+            or (s.applying < s.commit and self._may_apply() > s.applying)
             or s.chunks
             or s.install is not None
             or s.reads

@@ -145,7 +145,7 @@ class FailureDetector:
                 self._judge(node, peer, False)
             if now >= peer.next_ping:
                 self._ping(node, peer, now)
-        self._next_tick = min((peer.next_ping for peer in self._peers.values()), default=now + interval)
+        self._next_tick = min([peer.next_ping for peer in self._peers.values()], default=now + interval)
 
     def take_signs(self) -> list[tuple[NodeId, Sign]]:
         """What is to be sent."""

@@ -18,8 +18,7 @@ whoever waits is told Unknown, and `on_failed` is called to end the process.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.core import Core, Settings
@@ -91,6 +90,27 @@ class NoSuchGroup(RaftError):
     """Returned when a group is asked for that has no member on this node."""
 
 
+class _StopOnFault:
+    """A disk that failed, or a mistake of ours: what this node holds in memory is not to be built upon any further. Entered
+    for every letter, so it is one object that costs next to nothing."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> bool:
+        if isinstance(error, StorageError):
+            self._groups.fail(str(error))
+            return True
+        if isinstance(error, Exception) and not isinstance(error, BadBytes):  # those are the peer's fault, and told to
+            self._groups._fail_by_fault(error)  # whoever brought the letter
+        return False
+
+
 class Groups:
     """The members of groups that live on this node. Everything belongs to the event loop's thread.
 
@@ -142,6 +162,7 @@ class Groups:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._closed = False
+        self._stop_on_fault = _StopOnFault(self)
         log.when_durable(self._durable)
 
     # Groups.
@@ -282,7 +303,7 @@ class Groups:
             self._after_detector()
             return
         self._detector.heard(node, now)
-        with self._stop_on_fault():
+        with self._stop_on_fault:
             for group, messages in content:
                 driver = self._drivers.get(group)
                 for message in messages:
@@ -404,7 +425,7 @@ class Groups:
         if not self._unfsynced or self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
-        with self._stop_on_fault():
+        with self._stop_on_fault:
             for due in [one for one in self._unfsynced if one <= ticket]:
                 for driver, ready in self._unfsynced.pop(due):
                     if self._drivers.get(driver.group) is driver:
@@ -422,19 +443,6 @@ class Groups:
             for letter in encode_batches(groups.items()):
                 self._net.send(node, letter)
 
-    @contextmanager
-    def _stop_on_fault(self) -> Iterator[None]:
-        """A disk that failed, or a mistake of ours: what this node holds in memory is not to be built upon any further."""
-        try:
-            yield
-        except BadBytes:
-            raise  # the peer's fault, and told to whoever brought the letter
-        except StorageError as error:
-            self.fail(str(error))
-        except Exception as error:
-            self._fail_by_fault(error)
-            raise
-
     def _fail_by_fault(self, error: Exception) -> None:
         self.fail(f"a fault of this node: {error!r}")
 
@@ -450,7 +458,7 @@ class Groups:
 
     def _found_damaged(self, driver: Driver, error: Damaged) -> None:
         if self.failed is None and not self._closed:
-            with self._stop_on_fault():
+            with self._stop_on_fault:
                 self._give_up(driver, error)
 
     def _look_after_given_up(self) -> None:
@@ -499,7 +507,7 @@ class Groups:
         earliest = self._detector.deadline
         if self._heap and (earliest is None or self._heap[0][0] < earliest):
             earliest = self._heap[0][0]
-        if earliest is None or self._closed:
+        if earliest is None or self._closed or (self._timer is not None and self._timer_at <= earliest):
             return
         at = max(earliest, self._clock.monotonic() + TIMER_STEP_S)
         if self._timer is not None:
@@ -507,14 +515,14 @@ class Groups:
                 return
             self._timer.cancel()
         self._timer_at = at
-        self._timer = self._loop.call_at(self._timer_at, self._time_passed)
+        self._timer = self._loop.call_at(at, self._time_passed)
 
     def _time_passed(self) -> None:
         self._timer = None
         if self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
-        with self._stop_on_fault():
+        with self._stop_on_fault:
             for driver in self._take_due(now):
                 deadline = driver.core.deadline
                 if deadline is not None and deadline <= now:
@@ -541,10 +549,11 @@ class Groups:
         return due
 
     def _after_detector(self) -> None:
-        now = self._clock.monotonic()
         for node, sign in self._detector.take_signs():
             self._net.send(node, encode_sign(sign))
-        for node, trusted, restarted in self._detector.take_verdicts():
+        verdicts = self._detector.take_verdicts()
+        now = self._clock.monotonic() if verdicts else 0.0
+        for node, trusted, restarted in verdicts:
             for driver in self._drivers.values():
                 if trusted:
                     driver.core.trust(node, now)

@@ -141,15 +141,14 @@ def decode(data: bytes) -> Membership:
 class MembershipHistory:
     """The membership in force, and those that come back when entries are truncated."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_known", "current")
+
+    current: Membership  # in force; a field, because it is asked for at every step
 
     def __init__(self, known: Sequence[tuple[int, Membership]]) -> None:
         assert known, "a log without any membership: its first one belongs to its first snapshot"
         self._known = list(known)
-
-    @property
-    def current(self) -> Membership:
-        return self._known[-1][1]
+        self.current = self._known[-1][1]
 
     @property
     def index(self) -> int:
@@ -169,6 +168,7 @@ class MembershipHistory:
         while len(self._known) > 1 and self._known[1][0] <= commit:
             del self._known[0]
         self._known += found
+        self.current = self._known[-1][1]
         return True
 
     def truncate(self, last: int) -> bool:
@@ -177,8 +177,10 @@ class MembershipHistory:
         while self._known[-1][0] > last:
             assert len(self._known) > 1, f"the membership at {self._known[0][0]} was committed, but truncated to {last}"
             self._known.pop()
+        self.current = self._known[-1][1]
         return len(self._known) < before
 
     def reset(self, index: int, membership: Membership) -> None:
         """A snapshot stands for everything up to `index`, and nothing lies behind it."""
         self._known = [(index, membership)]
+        self.current = membership

@@ -13,7 +13,7 @@ Measured: LogCore.append of 1 000 entries of 100 bytes takes 0.87 ms with a reco
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from struct import Struct
+from struct import Struct, unpack_from
 from struct import pack as pack_struct
 from typing import NamedTuple
 
@@ -71,7 +71,7 @@ def count_in(data: Buffer) -> int:
 def lengths_in(data: Buffer) -> Sequence[int]:
     """The lengths of the entries. Raises BadBytes when `data` has another size than they say."""
     count = count_in(data)
-    lengths = Struct(f"<{count}I").unpack_from(data, 4)
+    lengths = unpack_from(f"<{count}I", data, 4)
     if 4 + 4 * count + sum(lengths) != len(data):
         raise BadBytes(f"a pack of {count} entries should have {4 + 4 * count + sum(lengths)} bytes, not {len(data)}")
     return lengths
@@ -79,9 +79,10 @@ def lengths_in(data: Buffer) -> Sequence[int]:
 
 def decode(first: int, term: int, kind: int, data: bytes) -> list[Entry]:
     """The entries of a pack. Raises BadBytes."""
-    at = 4 + 4 * count_in(data)
+    lengths = lengths_in(data)
+    at = 4 + 4 * len(lengths)
     entries = []
-    for index, length in enumerate(lengths_in(data), first):
+    for index, length in enumerate(lengths, first):
         entries.append(Entry(index, term, kind, data[at : at + length]))
         at += length
     return entries

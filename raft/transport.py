@@ -75,7 +75,7 @@ def decode(letter: Buffer) -> Sign | Iterator[tuple[int, list[Message]]]:
     """A sign, or the messages by group. Raises BadBytes, for messages while they are taken."""
     kind = letter[0] if letter else 0
     if kind == BATCHES:
-        return codec.decode_batches(memoryview(letter)[1:])
+        return codec.decode_batches(letter, 1)
     if kind not in (PING, PONG) or len(letter) != _SIGN.size:
         raise BadBytes(f"there is no letter of kind {kind} and {len(letter)} bytes")
     _, incarnation, number, to_incarnation = _SIGN.unpack(letter)

@@ -6,28 +6,30 @@ order: by time, then in the order in which they were asked for. Nothing here sle
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 
 class SimClock:
     """Both kinds of time. They move together unless `jump_wall_ms` makes the wall clock lie, as real ones do."""
 
+    __slots__ = ("_wall_start_ms", "now")
+
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
-        self._monotonic = 0.0
+        self.now = 0.0  # as `monotonic` says; a field, because it is asked for several times in each event
         self._wall_start_ms = wall_ms
 
     def monotonic(self) -> float:
-        return self._monotonic
+        return self.now
 
     def wall_ms(self) -> int:
-        return self._wall_start_ms + round(self._monotonic * 1000)
+        return self._wall_start_ms + round(self.now * 1000)
 
     def advance(self, seconds: float) -> None:
         assert seconds >= 0, f"time cannot go back by {-seconds} s"
-        self._monotonic += seconds
+        self.now += seconds
 
     def jump_wall_ms(self, by: int) -> None:
         """The wall clock is set to another time, either way."""
@@ -37,16 +39,14 @@ class SimClock:
 class Timer:
     """A call that is still to come."""
 
+    __slots__ = ("args", "callback")
+
     def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         self.callback: Callable[..., object] | None = callback
         self.args = args
 
     def cancel(self) -> None:
         self.callback = None
-
-    def run(self) -> None:
-        if self.callback is not None:
-            self.callback(*self.args)
 
 
 class SimLoop:
@@ -59,7 +59,7 @@ class SimLoop:
         self._asked = 0
 
     def time(self) -> float:
-        return self.clock.monotonic()
+        return self.clock.now
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> Timer:
         timer = Timer(callback, args)
@@ -70,25 +70,31 @@ class SimLoop:
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
         timer = Timer(callback, args)
-        self._asked += 1
-        heapq.heappush(self._later, (when, self._asked, timer))
+        self._asked = asked = self._asked + 1
+        heappush(self._later, (when, asked, timer))
         return timer
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
-        return self.call_at(self.time() + delay, callback, *args)
+        return self.call_at(self.clock.now + delay, callback, *args)
 
     def run_soon(self) -> None:
         """Run what is due now, and what that asks for, until nothing is left."""
-        while self._soon:
-            self._soon.popleft().run()
+        soon = self._soon
+        while soon:
+            timer = soon.popleft()
+            if timer.callback is not None:
+                timer.callback(*timer.args)
 
     def run_for(self, seconds: float) -> None:
         """Let time pass, stopping at each timer on the way."""
-        until = self.time() + seconds
+        clock, later, soon = self.clock, self._later, self._soon
+        until = clock.now + seconds
         self.run_soon()
-        while self._later and self._later[0][0] <= until:
-            when, _, timer = heapq.heappop(self._later)
-            self.clock.advance(max(0.0, when - self.time()))
-            timer.run()
-            self.run_soon()
-        self.clock.advance(until - self.time())
+        while later and later[0][0] <= until:
+            when, _, timer = heappop(later)
+            clock.now += max(0.0, when - clock.now)
+            if timer.callback is not None:
+                timer.callback(*timer.args)
+            if soon:
+                self.run_soon()
+        clock.advance(until - clock.now)

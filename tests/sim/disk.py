@@ -330,7 +330,7 @@ class SimDisk:
 
     def call(self, operation: str, name: str) -> Fault | None:
         self.calls += 1
-        return self.faults(Call(self.calls, operation, name))
+        return None if self.faults is no_faults else self.faults(Call(self.calls, operation, name))
 
     def synced(self, name: str) -> None:
         if self.on_sync is not None:

@@ -127,10 +127,11 @@ def registered_in(registry: dict[str, Callable[..., None]]) -> Callable[[Check],
         name = check.__name__
 
         @functools.wraps(check)
-        def checked(subject: Subject, *args: Any, **kwargs: Any) -> None:
-            subject.checked[name] = subject.checked.get(name, 0) + 1
+        def checked(subject: Subject, *args: Any) -> None:
+            counts = subject.checked
+            counts[name] = counts.get(name, 0) + 1
             try:
-                check(subject, *args, **kwargs)
+                check(subject, *args)
             except AssertionError as error:
                 raise Violation(name, f"{subject.label}: {error}") from None
 
@@ -157,6 +158,8 @@ def one_leader_per_term(book: Book, member: MemberId, term: int) -> None:
 def facts_are_durable_before_they_are_told(book: Book, twin: Twin, message: Message) -> None:
     term = twin.durable.facts.term
     match message:
+        case Append() | AppendReply() | SnapshotChunk() | SnapshotReply():
+            assert term >= message.term, f"{message}, and fsynced is term {term}"
         case VoteReply(pre=True) | VoteRequest(pre=True):
             return
         case VoteReply(granted=True):
@@ -167,7 +170,7 @@ def facts_are_durable_before_they_are_told(book: Book, twin: Twin, message: Mess
         case VoteRequest():
             vote = twin.votes.get(message.term)
             assert vote == message.sender or term > message.term, f"{message}, and fsynced is {term}, a vote for {vote}"
-        case Append() | SnapshotChunk() | VoteReply() | AppendReply() | SnapshotReply():
+        case VoteReply():
             assert term >= message.term, f"{message}, and fsynced is term {term}"
         case _:
             return

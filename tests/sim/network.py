@@ -59,6 +59,7 @@ class Network:
         self.letters = 0
         self.lost = 0
         self._loop = loop
+        self._clock = loop.clock
         self._random = random
         self._delay_s = delay_s
         self._ends = ends
@@ -119,8 +120,9 @@ class Network:
                 if trouble.reorder_s:
                     reorder = True
                     delay += trouble.reorder_s * random.random()
-        now = self._loop.time()
-        at = max(now + delay, self._clogged.get(pair, 0.0))
+        at = self._clock.now + delay
+        if self._clogged:
+            at = max(at, self._clogged.get(pair, 0.0))
         if not reorder:
             at = max(at, self._arrival.get(pair, 0.0))
             self._arrival[pair] = at

@@ -52,21 +52,21 @@ class NodeClock:
     """A node's own clock: it begins anywhere, and may be too fast or too slow."""
 
     def __init__(self, world: World, start: float) -> None:
-        self._world = world
+        self._clock = world.loop.clock
         self._since = 0.0
         self._stood_at = start
         self.rate = 1.0
         self.wall_offset_ms = 0
 
     def monotonic(self) -> float:
-        return self._stood_at + (self._world.loop.time() - self._since) * self.rate
+        return self._stood_at + (self._clock.now - self._since) * self.rate
 
     def wall_ms(self) -> int:
-        return self._world.loop.clock.wall_ms() + self.wall_offset_ms
+        return self._clock.wall_ms() + self.wall_offset_ms
 
     def go_at(self, rate: float) -> None:
         self._stood_at = self.monotonic()
-        self._since = self._world.loop.time()
+        self._since = self._clock.now
         self.rate = rate
 
     def world_time(self, when: float) -> float:
@@ -87,7 +87,7 @@ class NodeLoop:
     call_soon_threadsafe = call_soon
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
-        at = max(self._site.clock.world_time(when), self._loop.time())
+        at = max(self._site.clock.world_time(when), self._loop.clock.now)
         return self._loop.call_at(at, self._site.run, self._life, callback, args)
 
     def call_after(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:

@@ -16,6 +16,7 @@ from raft.log_replay import files_of
 from raft.membership import decode as decode_membership
 from raft.membership import members_of
 from raft.messages import (
+    Append,
     AppendReply,
     Entry,
     EntryKind,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from tests.sim.process import Process, Site
 
 ALL_BYTES = 1 << 40
+UNCHECKED = (Replaced, TransferNow)  # they promise nothing
 
 
 class View(NamedTuple):
@@ -59,6 +61,23 @@ class View(NamedTuple):
     matches: tuple[int, ...] = ()
 
 
+class Glance:
+    """What was seen of a member: as long as all of it stays, a look has nothing to find."""
+
+    __slots__ = ("core", "identity", "segments", "snapshot", "store")
+
+    def __init__(self, core: tuple[object, ...], store: WalLogStore) -> None:
+        self.core = core
+        self.store = store
+        self.identity, self.segments, self.snapshot = store.log.identity, store.log.segments, store.log.snapshot
+
+    def store_has_changed(self) -> bool:
+        log = self.store.log
+        return (
+            log.segments is not self.segments or log.snapshot is not self.snapshot or log.identity is not self.identity
+        )
+
+
 class Watch:
     """One run."""
 
@@ -70,6 +89,7 @@ class Watch:
         self.counted: dict[str, int] = {}
         self.moment = 0  # counts events; what is later has a higher one
         self._views: dict[tuple[int, int], View] = {}  # node, group
+        self._glances: dict[Driver, Glance] = {}
         self._twins: dict[tuple[int, int], Twin] = {}  # node, group
         self._voters: dict[
             tuple[int, int], list[tuple[int, tuple[MemberId, ...]]]
@@ -181,12 +201,14 @@ class Watch:
 
     def sending(self, process: Process, group: int, message: Message) -> None:
         twin, book = self._twins[process.site.number, group], self.book(group)
-        if isinstance(message, Replaced | TransferNow):
+        if isinstance(message, UNCHECKED):
             if isinstance(message, TransferNow):
                 self.count("transfer")
             return
         invariants.facts_are_durable_before_they_are_told(book, twin, message)
         match message:
+            case Append():
+                return
             case VoteReply(granted=True, pre=False):
                 invariants.one_vote_per_term(book, message.sender, message.term, message.to)
             case VoteRequest(pre=False):
@@ -269,8 +291,25 @@ class Watch:
         self._look_at(process, process.groups.driver(group))
 
     def look(self, process: Process) -> None:
+        """Most events change nothing of most members, so a glance comes first."""
+        glances = self._glances
         for driver in process.groups.drivers():
-            self._look_at(process, driver)
+            s = driver.core._s
+            log, lead = s.log, s.leadership
+            matches = [one.match for one in lead.progress.values()] if lead is not None else None
+            core = (s.commit, s.applied, log.durable, log.handed, matches, s.term, s.role, s.members.current)
+            known = glances.get(driver)
+            if known is None or known.core != core or known.store_has_changed():
+                self._look_at(process, driver)
+                self._remember_glance(process, driver, core)
+
+    def _remember_glance(self, process: Process, driver: Driver, core: tuple[object, ...]) -> None:
+        """Unless the next look would find something though nothing has changed: entries that can be compared only then."""
+        view = self._views.get((process.site.number, driver.group))
+        store = process.store.stores.get(driver.group)
+        s = driver.core._s
+        if view is not None and store is not None and view.checked == min(s.commit, s.log.handed):
+            self._glances[driver] = Glance(core, store)
 
     def _look_at(self, process: Process, driver: Driver) -> None:
         s = driver.core._s
@@ -388,6 +427,7 @@ class Watch:
             self._forget_views(node, group)
 
     def _forget_views(self, node: int, group: int) -> None:
+        self._glances.clear()
         self._views.pop((node, group), None)
         self._named.pop((node, group), None)
 

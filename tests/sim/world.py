@@ -44,6 +44,7 @@ class World:
         self.plan = plan
         self.shape = plan.shape
         self.loop = SimLoop()
+        self._clock = self.loop.clock
         self.random = Random(f"{plan.seed} world")
         self.trace = Trace()
         self.watch = Watch(self.reference_of)
@@ -131,7 +132,7 @@ class World:
             self._look_for_storm()
         process = site.process
         assert process is not None, f"node {site.number} is down"
-        self.trace.event(self.loop.time(), site.number, getattr(callback, "__name__", "call"))
+        self.trace.event(self._clock.now, site.number, getattr(callback, "__name__", "call"))
         try:
             callback(*args)
         except Crash as crash:
