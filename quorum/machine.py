@@ -58,7 +58,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import OUTCOMES_COUNTED, must_know
+from quorum.versions import OUTCOMES_COUNTED, REFUSED_AGAIN, must_know
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -356,7 +356,7 @@ class QueueMachine:
         if session is None:
             return Answer.GONE
         if not session.begin(key.number):
-            return None
+            return self._consumed_before(key)
         if not s.consumers.accepts(op.exclusive):
             return Answer.IN_USE
         consumer = Consumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms)
@@ -364,6 +364,12 @@ class QueueMachine:
         s.consumers.add(consumer)
         s.used_at = s.now
         return None
+
+    def _consumed_before(self, key: ConsumerKey) -> Result:
+        """Whoever is not known as a consumer was refused the first time, or has left since and waits for no answer."""
+        if self.state.version < REFUSED_AGAIN or key in self.state.consumers.all:
+            return None
+        return Answer.IN_USE
 
     def _cancel(self, key: ConsumerKey, held: Held) -> Result:
         consumer = self.state.consumers.all.get(key)

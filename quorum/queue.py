@@ -215,14 +215,13 @@ class QuorumQueue(Owner):
             raise self._in_use()
 
     def _consumed(self, subscription: Subscription, answer: Pending[None], result: Any) -> None:
-        if not isinstance(result, Answer):
-            subscription.known = True
-            answer.resolve(None)
-            self._host.wake(self)
-            return
-        if subscription.number in self.subscriptions:
+        if isinstance(result, Answer) and subscription.number in self.subscriptions:
             self._forget(subscription)
-        answer.fail(self._in_use())
+            answer.fail(self._in_use())
+            return
+        subscription.known = True  # or it has left: said again, it is taken for one that was refused
+        answer.resolve(None)
+        self._host.wake(self)
 
     def _in_use(self) -> AccessRefused:
         return AccessRefused(f"{self.record.label} in exclusive use")

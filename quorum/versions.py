@@ -7,14 +7,16 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
     1   the first
     2   SETTLE with Outcome.RELEASED: back to the queue, seen and without a failure; before, it counted as one.
         A rejected message counts this delivery, too, before it goes to the dead letters
+    3   CONSUME that is said again by who was refused: it is refused again; before, it was told that it consumes
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 2
+VERSION_NEWEST = 3
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
+REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
 
 
 def must_know(version: int) -> None:

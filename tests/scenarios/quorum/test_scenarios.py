@@ -6,6 +6,7 @@ rules KEY=VALUE...             fields of quorum/rules.py, `none` for no limit; t
 publish MESSAGE... [priority=N] [ttl=MS] [size=BYTES] [node=N] [answered=N] [by=NAME:NUMBER]
                                one run; `publish again` says the last one again
 consume NAME [prefetch=N] [priority=N] [timeout=MS] [on=NODE] [no_ack] [exclusive]
+                               `consume again NAME` says what it said once more
 settle NAME ack|requeue|release|reject|return MESSAGE...|ID..ID       messages that it holds, or ids whatever they are
 cancel NAME [requeued|returned]                               get NAME [no_ack] [on=NODE]
 purge                          down NODE / up NODE / gone NODE        what the failure detector says of it
@@ -77,6 +78,7 @@ class Player:
         self.world = QueueWorld()
         self.messages: list[str] = []  # by the number in which they were published
         self.keys: dict[str, ConsumerKey] = {}
+        self.consumed: dict[str, Consume] = {}
         self.numbers: dict[int, int] = {}
         self.incarnations: dict[int, int] = {}
         self.sequences: dict[SessionKey, int] = {}
@@ -131,18 +133,20 @@ class Player:
         self.tell(self.last)
 
     def do_consume(self, name: str, *flags: str, **options: str) -> None:
+        if name == "again":
+            self.tell(self.consumed[flags[0]])
+            return
         key = self.keys[name] = self.new_key(int(options.get("on", 1)))
-        self.tell(
-            Consume(
-                key,
-                name,
-                int(options.get("prefetch", 0)),
-                "no_ack" in flags,
-                "exclusive" in flags,
-                int(options.get("priority", 0)),
-                int(options["timeout"]) if "timeout" in options else None,
-            )
+        op = self.consumed[name] = Consume(
+            key,
+            name,
+            int(options.get("prefetch", 0)),
+            "no_ack" in flags,
+            "exclusive" in flags,
+            int(options.get("priority", 0)),
+            int(options["timeout"]) if "timeout" in options else None,
         )
+        self.tell(op)
 
     def do_settle(self, name: str, outcome: str, *what: str) -> None:
         ranges = [ids(one) for one in what] if ".." in what[0] else self.ids_of(self.keys[name], what)

@@ -225,7 +225,7 @@ class DumbQueue:
         if told is None:
             return Answer.GONE
         if op.consumer.number in told.numbers:
-            return None
+            return None if self.version < 3 or op.consumer in self.clients else Answer.IN_USE
         told.numbers.add(op.consumer.number)
         others = [one for one in self.clients.values() if one.status not in ("get", "cancelled")]
         alone = op.exclusive and (others or self.rules.single_active)

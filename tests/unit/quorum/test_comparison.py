@@ -132,6 +132,22 @@ def test_a_group_keeps_its_version_until_the_nodes_of_all_members_know_a_later_o
     assert [piece.headers for piece in taker.held] == [{"x-acquired-count": 2, "x-delivery-count": 1}], "and none"
 
 
+@pytest.mark.parametrize("known", range(VERSION_OLDEST, VERSION_NEWEST))
+def test_nobody_is_asked_for_more_than_the_version_that_all_know(known: int) -> None:
+    """Nodes are updated one by one: what is new begins with the last one."""
+    clients = Clients()
+    cluster = clients.cluster
+    cluster.nodes[2].kind.machine_version = known
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.run(ROUND_S)
+    assert versions(clients, record.id) == {1: known, 2: known, 3: known}
+    cluster.nodes[2].kill()
+    cluster.run(1)
+    cluster.restart(2)  # as newer software
+    cluster.run(ROUND_S)
+    assert versions(clients, record.id) == {1: VERSION_NEWEST, 2: VERSION_NEWEST, 3: VERSION_NEWEST}
+
+
 def test_answers_of_members_are_read_as_they_were_written() -> None:
     assert decode_compared(compared(2, 7, [(5, 1 << 63)])) == Compared(Status.DONE, 7, [(5, 1 << 63)])
     assert decode_compared(refusal(Status.NO_GROUP, 0)) == Compared(Status.NO_GROUP)

@@ -14,6 +14,7 @@ from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
+from quorum.versions import REFUSED_AGAIN
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
@@ -438,6 +439,43 @@ def test_an_exclusive_consumer_elsewhere_is_found_out_in_time() -> None:
     cluster.run(0.5)
     assert [taker.answered for taker in (one, other)].count(True) == 1
     assert [len(taker.errors) for taker in (one, other)].count(1) == 1
+
+
+@pytest.mark.parametrize("version", [REFUSED_AGAIN - 1, REFUSED_AGAIN])
+def test_who_was_refused_by_a_leader_that_died_before_it_could_say_so_is_refused_by_the_next(version: int) -> None:
+    """Before there was this version of the machine, the client was told that it consumes, and waited for ever."""
+    clients = Clients()
+    cluster = clients.cluster
+    for node in cluster.alive():
+        node.kind.machine_version = version
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(1)
+    alone = Taker(clients, 2, record, exclusive=True)
+    other = Taker(clients, 3, record)
+    cluster.run(0.0025)  # to the leader, and from there to the others; what they acknowledge is on its way
+    cluster.nodes[1].kill()
+    cluster.run(5)
+    assert alone.answered and other.answered is (version < REFUSED_AGAIN)
+    assert [str(error) for error in other.errors] == ["queue 'q' in vhost '/' in exclusive use"] * (not other.answered)
+    Publisher(clients, 3, record).publish(2)
+    cluster.run(1)
+    assert (alone.bodies, other.bodies) == (numbered(2), [])
+
+
+def test_a_client_that_left_before_its_leader_could_answer_is_not_told_that_it_was_refused() -> None:
+    """Its consumer is not known any more when it is heard of again, like one that was refused."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(1)
+    left = Taker(clients, 3, record)
+    left.cancel()
+    cluster.run(0.0025)
+    cluster.nodes[1].kill()
+    cluster.run(5)
+    assert (left.answered, left.errors, clients.of(2, record)[1].consumer_count) == (True, [], 0)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.REQUEUED, Outcome.RELEASED, Outcome.RETURNED])
