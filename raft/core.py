@@ -287,18 +287,19 @@ class Core:
         standing = s.standing() if s.stands_otherwise() else None
         if standing is not None:
             s.shown = standing
+        # By place, in the order of the class: names would cost 0.8 us for every turn of every group.
         ready = Ready(
-            number=self._number,
-            standing=standing,
-            messages=s.messages,
-            facts=facts,
-            entries=s.log.hand_out(self._number),
-            messages_after=s.messages_after,
-            chunks=s.chunks,
-            install=s.install,
-            committed=self._take_committed(),
-            reads=s.reads,
-            lost_reads=s.lost_reads,
+            self._number,
+            standing,
+            s.messages,
+            facts,
+            s.log.hand_out(self._number),
+            s.messages_after,
+            s.chunks,
+            s.install,
+            self._take_committed(),
+            s.reads,
+            s.lost_reads,
         )
         s.messages, s.messages_after, s.chunks, s.reads, s.lost_reads = [], [], [], [], []
         s.install = None

@@ -140,8 +140,9 @@ class FailureDetector:
         late = now - self._next_tick
         if late > interval:
             self._patient_until = now + min(late, self._settings.silence_s)
+        is_patient = now < self._patient_until
         for node, peer in self._peers.items():
-            if peer.trusted and now >= self._patient_until and self._is_silent(peer, now):
+            if peer.trusted and not is_patient and self._is_silent(peer, now):
                 self._judge(node, peer, False)
             if now >= peer.next_ping:
                 self._ping(node, peer, now)

@@ -43,7 +43,8 @@ class ReadPoint:
     index: int
 
 
-class Ready(NamedTuple):
+@dataclass(slots=True)
+class Ready:
     """Duties. Several may be under way at once, but what is persisted is persisted in the order of `number`."""
 
     number: int

@@ -18,8 +18,9 @@ and a queue that is full, may lose any of them. Raft asks again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from raft import codec
 from raft.errors import BadBytes
@@ -44,8 +45,9 @@ class Net(Protocol):
         never raises."""
 
 
-class Sign(NamedTuple):
-    """A ping or a pong."""
+@dataclass(slots=True)
+class Sign:
+    """A ping or a pong. Nobody changes it once it is made."""
 
     is_pong: bool
     incarnation: int  # the sender's

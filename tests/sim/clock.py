@@ -92,7 +92,8 @@ class SimLoop:
         self.run_soon()
         while later and later[0][0] <= until:
             when, _, timer = heappop(later)
-            clock.now += max(0.0, when - clock.now)
+            if when > clock.now:
+                clock.now += when - clock.now
             if timer.callback is not None:
                 timer.callback(*timer.args)
             if soon:

@@ -19,18 +19,18 @@ Row = tuple[int, int, bytes]  # term, kind, data
 NO_FACTS = Facts(0, 0)
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class SetFacts:
     facts: Facts
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class AddRows:
     first: int
     rows: list[Row]
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class TakeSnapshot:
     """Of this member's own machine; the log begins at `first` from now on."""
 
@@ -39,13 +39,13 @@ class TakeSnapshot:
     first: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class InstallSnapshot:
     index: int
     term: int
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class BecomeAnother:
     """It lost something, and keeps entries up to `last`."""
 

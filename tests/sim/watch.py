@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raft.driver import Driver
 from raft.errors import Damaged
+from raft.group_log import GroupLog
 from raft.log_replay import files_of
 from raft.membership import decode as decode_membership
 from raft.membership import members_of
@@ -64,18 +65,12 @@ class View(NamedTuple):
 class Glance:
     """What was seen of a member: as long as all of it stays, a look has nothing to find."""
 
-    __slots__ = ("core", "identity", "segments", "snapshot", "store")
+    __slots__ = ("core", "identity", "log", "segments", "snapshot")
 
-    def __init__(self, core: tuple[object, ...], store: WalLogStore) -> None:
+    def __init__(self, core: tuple[object, ...], log: GroupLog) -> None:
         self.core = core
-        self.store = store
-        self.identity, self.segments, self.snapshot = store.log.identity, store.log.segments, store.log.snapshot
-
-    def store_has_changed(self) -> bool:
-        log = self.store.log
-        return (
-            log.segments is not self.segments or log.snapshot is not self.snapshot or log.identity is not self.identity
-        )
+        self.log = log
+        self.identity, self.segments, self.snapshot = log.identity, log.segments, log.snapshot
 
 
 class Watch:
@@ -299,9 +294,16 @@ class Watch:
             matches = [one.match for one in lead.progress.values()] if lead is not None else None
             core = (s.commit, s.applied, log.durable, log.handed, matches, s.term, s.role, s.members.current)
             known = glances.get(driver)
-            if known is None or known.core != core or known.store_has_changed():
-                self._look_at(process, driver)
-                self._remember_glance(process, driver, core)
+            if known is not None and known.core == core:
+                kept = known.log
+                if (
+                    kept.segments is known.segments
+                    and kept.snapshot is known.snapshot
+                    and kept.identity is known.identity
+                ):
+                    continue
+            self._look_at(process, driver)
+            self._remember_glance(process, driver, core)
 
     def _remember_glance(self, process: Process, driver: Driver, core: tuple[object, ...]) -> None:
         """Unless the next look would find something though nothing has changed: entries that can be compared only then."""
@@ -309,7 +311,7 @@ class Watch:
         store = process.store.stores.get(driver.group)
         s = driver.core._s
         if view is not None and store is not None and view.checked == min(s.commit, s.log.handed):
-            self._glances[driver] = Glance(core, store)
+            self._glances[driver] = Glance(core, store.log)
 
     def _look_at(self, process: Process, driver: Driver) -> None:
         s = driver.core._s
@@ -360,13 +362,15 @@ class Watch:
         """Compare what this member takes for committed with what everybody does; it may be the first to know."""
         now = twin.now
         until = min(s.commit, now.last, s.log.handed)  # what the core truncated and was not handed out yet is no log
+        if until <= checked:
+            return checked
         for index in range(max(checked + 1, now.first), until + 1):
             row = now.rows[index]
             if index == len(book.committed) + 1:
                 book.commit(row, s.term)
                 self._leaders_must_have_it(book)
             invariants.commit_is_agreed(book, s.me, index, row)
-        return max(checked, until)
+        return until
 
     def _leaders_must_have_it(self, book: Book) -> None:
         """Leaders of later terms than that in which it was committed, if there are any already."""
@@ -593,7 +597,8 @@ def model_of(store: WalLogStore, book: Book, *, may_be_damaged: bool) -> LogMode
             rows[at] = (term, *known[:2])
             at += 1
         else:
-            rows.update((entry.index, (store.term(entry.index), int(entry.kind), entry.data)) for entry in entries)
+            for entry in entries:
+                rows[entry.index] = (store.term(entry.index), int(entry.kind), entry.data)
             at += len(entries)
     meta = store.snapshot()
     return LogModel(store.member, store.facts(), meta.index, meta.term, first, last, rows)

@@ -79,8 +79,8 @@ class World:
         """It has read its disk."""
         raise NotImplementedError
 
-    def may_change_groups(self, callback: Callable[..., object]) -> bool:
-        """Whether the watch is to look after this event of a process."""
+    def may_change_groups(self, name: str) -> bool:
+        """Whether the watch is to look after an event of this name."""
         return True
 
     def is_excused(self, process: Process, error: Exception) -> bool:
@@ -132,7 +132,8 @@ class World:
             self._look_for_storm()
         process = site.process
         assert process is not None, f"node {site.number} is down"
-        self.trace.event(self._clock.now, site.number, getattr(callback, "__name__", "call"))
+        name: str = getattr(callback, "__name__", "call")
+        self.trace.event(self._clock.now, site.number, name)
         try:
             callback(*args)
         except Crash as crash:
@@ -147,7 +148,7 @@ class World:
                 raise Violation("no_fault_of_its_own", f"node {site.number}: {error!r}") from error
             self._failed(site)
         else:
-            if process.failed is not None or self.may_change_groups(callback):
+            if process.failed is not None or self.may_change_groups(name):
                 self._look(site, process)
         finally:
             self._is_in_event = False
