@@ -43,6 +43,7 @@ from raft.group_records import Identity
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of, replica_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
+from storage.errors import StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
 LOOK_S = 0.02  # how often queues without a leader look for one
@@ -195,7 +196,7 @@ class QuorumQueues:
         store = self._store.group(queue.group)
         if self._goes_on_alone(queue, store):
             self._on_lost(queue.record, begin_alone(store))
-        member = Member(QueueMachine(), Bodies(queue.group, self._cache, store.read_entry), queue)
+        member = Member(QueueMachine(), Bodies(queue.group, self._cache, partial(self._read_entry, store)), queue)
         try:
             driver = self.groups.add(
                 queue.group, store.member, store, member, self._settings_of(queue), self._snapshot_rules
@@ -215,6 +216,15 @@ class QuorumQueues:
         if votes_alone(store) or not self._is_last_copy(queue):
             return False
         return not (names_others(store) and self._catalog_is_behind())
+
+    def _read_entry(self, store: MemberStore, index: int) -> bytes:
+        """Raises Damaged. What the disk just does not give may be there all the same: no member is given up for that. As
+        wherever the disk fails, the node stops; a later life of it may read it."""
+        try:
+            return store.read_entry(index)
+        except StorageError as error:
+            self.groups.fail(str(error))
+            raise Damaged(f"entry {index} cannot be read, and its node stops: {error}") from error
 
     def _settings_of(self, queue: QuorumQueue) -> Settings:
         """Where the queue was declared its member usually leads: its first clients are there."""

@@ -449,6 +449,8 @@ class Groups:
     def _give_up(self, driver: Driver, error: Damaged) -> None:
         """What a group's core or machine has read is not what was written. The member stops at once, for it cannot vouch for
         what it promised; who looks after the store gives it a new number."""
+        if self.failed is not None:
+            return  # all of them have stopped
         if self._on_damaged is None:
             raise error
         if self._drivers.get(driver.group) is driver:

@@ -124,9 +124,6 @@ class BrokerWorld(World):
         """What clients and other brokers say waits for the next round of the groups."""
         return name not in QUIET
 
-    def is_excused(self, process: Process, error: Exception) -> bool:
-        return super().is_excused(process, error) or isinstance(error, StorageError)
-
     # Forming
 
     def form(self) -> None:
