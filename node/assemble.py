@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker.broker import Broker, ignore
+from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
-from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId, SetQueueMembers
+from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
 from broker.errors import NotFound
 from broker.limits import Limits as ClientLimits
 from broker.records import NodeRecord, QueueRecord
@@ -56,6 +56,7 @@ from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
 from node.queue_members import QueueMembers
 from node.queue_places import PlacingMetadata, QueuePlaces
+from node.queue_records import QueueRecords
 from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.reconciliation import Reconciler
 from node.recovery import recover
@@ -334,20 +335,7 @@ class Node:
             raise NoPlace(removed_text(place.name, error.text)) from error
 
     def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
-        metadata, catalog = self.metadata, self.metadata.catalog
-
-        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool) -> None:
-            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed, anew)
-            metadata.submit(command).then(ignore, ignore)  # its leader asks again as long as the record is wrong
-
-        def incarnation_of(number: NodeId) -> int | None:
-            record = catalog.node_of_number(number)
-            return record.incarnation if record is not None else None
-
-        def applied(command: Command, result: Any) -> None:
-            if isinstance(command, SetQueueMembers) and result is not None:
-                quorum.members_changed(result)
-
+        records = QueueRecords(self.metadata)
         quorum = QuorumQueues(
             SessionKey(place.number, place.incarnation),
             place.disk_id,
@@ -358,8 +346,8 @@ class Node:
             wall_ms=self._clock.wall_ms,
             monotonic=self._clock.monotonic,
             new_replica=self._new_replica,
-            set_members=set_members,
-            incarnation_of=incarnation_of,
+            set_members=records.set_members,
+            incarnation_of=records.incarnation_of,
             node_name=place.name,
             on_damaged=self._repair_member,
             alone=lambda: self.member.alone,
@@ -367,8 +355,8 @@ class Node:
             on_lost=self._queue_cut,
             on_diverged=_tell_diverged,
         )
-        quorum.name_of = partial(name_of_node, catalog)
-        metadata.subscribe(applied)
+        quorum.name_of = partial(name_of_node, self.metadata.catalog)
+        records.tell(quorum)
         return quorum
 
     def _reconciler(self, places: QueuePlaces) -> Reconciler:

@@ -15,7 +15,7 @@ a failure is kept after it was made smaller.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any
@@ -214,7 +214,8 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     """The world of a seed."""
     random = Random(f"plan of {seed}")
     shape = replace(_draw_shape(random), seconds=seconds)
-    return Plan(seed, shape, tuple(_draw_faults(random, shape)), tuple(_draw_asks(random, shape)))
+    faults = draw_faults(random, shape, RECIPES, (1.0, 2.0, 2.0, 4.0))
+    return Plan(seed, shape, faults, tuple(_draw_asks(random, shape)))
 
 
 def _draw_shape(random: Random) -> Shape:
@@ -267,11 +268,15 @@ def _draw_limits(random: Random) -> dict[str, Any]:
     }
 
 
-def _draw_faults(random: Random, shape: Shape) -> Iterator[Fault]:
+def draw_faults(random: Random, shape: Shape, recipes: Sequence[Recipe], gaps_s: Sequence[float]) -> tuple[Fault, ...]:
+    """Of these recipes, some exist in a world, and follow each other in one of these gaps, more or less."""
     share = random.choice((0.1, 0.2, 0.35, 0.6))
-    recipes = [recipe for recipe in RECIPES if random.random() < share and (shape.frail or not recipe.frail)]
+    ours = [recipe for recipe in recipes if random.random() < share and (shape.frail or not recipe.frail)]
+    return tuple(_draw_faults(random, shape, ours, random.choice(gaps_s)))
+
+
+def _draw_faults(random: Random, shape: Shape, recipes: Sequence[Recipe], gap_s: float) -> Iterator[Fault]:
     weights = [recipe.weight for recipe in recipes]
-    gap_s = random.choice((1.0, 2.0, 2.0, 4.0))
     at = 1.0 + random.random()
     while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
         recipe = random.choices(recipes, weights)[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.sim.plan import FAULTS_BEFORE_END_S, RECIPES, SECONDS, Ask, Fault, Plan, Recipe, Shape
+from tests.sim.plan import RECIPES, SECONDS, Ask, Plan, Recipe, Shape, draw_faults
 
 QUORUM = {"x-queue-type": "quorum", "x-consumer-disconnected-timeout": 3000}
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -69,7 +69,8 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     """The world of a seed."""
     random = Random(f"brokers of {seed}")
     shape = replace(_draw_shape(random), seconds=seconds)
-    return Plan(seed, shape, tuple(_draw_faults(random, shape)), tuple(_draw_asks(random, shape)), "brokers")
+    faults = draw_faults(random, shape, BROKER_RECIPES, (0.3, 0.5, 0.8))
+    return Plan(seed, shape, faults, tuple(_draw_asks(random, shape)), "brokers")
 
 
 def _draw_shape(random: Random) -> BrokerShape:
@@ -126,22 +127,6 @@ def _draw_limits(random: Random) -> dict[str, Any]:
         "snapshot_window_chunks": random.choice((1, 2, 4)),
         "promote_lag_entries": random.choice((0, 2, 10)),
     }
-
-
-def _draw_faults(random: Random, shape: BrokerShape) -> Iterator[Fault]:
-    share = random.choice((0.1, 0.2, 0.35, 0.6))
-    recipes = [recipe for recipe in BROKER_RECIPES if random.random() < share and (shape.frail or not recipe.frail)]
-    weights = [recipe.weight for recipe in recipes]
-    gap_s = random.choice((0.3, 0.5, 0.8))
-    at = 1.0 + random.random()
-    while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
-        recipe = random.choices(recipes, weights)[0]
-        most = shape.frail if recipe.frail else shape.nodes
-        node = 0 if not recipe.frail and random.random() < recipe.leader else random.randint(1, most)
-        other = random.randint(1, shape.nodes)
-        span, value = random.uniform(*recipe.span), random.uniform(*recipe.value)
-        yield Fault(round(at, 3), recipe.kind, node, other, round(span, 3), round(value, 3))
-        at += random.expovariate(1 / gap_s)
 
 
 ASKS = ("publish", "burst", "consume", "get", "leave", "purge", "exchange", "bind")

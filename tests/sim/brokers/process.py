@@ -22,7 +22,6 @@ from broker.catalog_commands import (
     PutUser,
     RemoveNode,
     SetClusterId,
-    SetQueueMembers,
 )
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
@@ -36,6 +35,7 @@ from node.metadata_member import MetadataMember
 from node.metadata_members import wanted_change
 from node.peer_calls import CallEars, PeerCalls
 from node.queue_places import PlacingMetadata, QueuePlaces
+from node.queue_records import QueueRecords
 from node.queue_types import classic_anywhere
 from node.reconciliation import Reconciler
 from quorum.bodies import EntryCache
@@ -268,20 +268,7 @@ class BrokerProcess(Process):
         self._cluster_tick()
 
     def _quorum_queues(self) -> QuorumQueues:
-        metadata, catalog, shape = self.metadata, self.metadata.catalog, self.site.world.shape
-
-        def set_members(record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool) -> None:
-            command = SetQueueMembers(record.vhost, record.name, record.id, members, formed, anew)
-            metadata.submit(command).then(ignore, ignore)
-
-        def incarnation_of(number: int) -> int | None:
-            record = catalog.node_of_number(number)
-            return record.incarnation if record is not None else None
-
-        def applied(command: Command, result: Any) -> None:
-            if isinstance(command, SetQueueMembers) and result is not None:
-                quorum.members_changed(result)
-
+        records = QueueRecords(self.metadata)
         quorum = QuorumQueues(
             SessionKey(self.place.number, self.place.incarnation),
             self.place.disk_id,
@@ -292,14 +279,16 @@ class BrokerProcess(Process):
             wall_ms=self._wall_ms,
             monotonic=self.site.clock.monotonic,
             new_replica=self.site.new_replica,
-            set_members=set_members,
-            incarnation_of=incarnation_of,
+            set_members=records.set_members,
+            incarnation_of=records.incarnation_of,
             node_name=self.place.name,
             on_damaged=self._repair_queue,
             alone=lambda: self.member.alone,
         )
-        quorum._cache = EntryCache(shape.memory_bytes_max)  # so that bodies are read from files all the time
-        metadata.subscribe(applied)
+        quorum._cache = EntryCache(
+            self.site.world.shape.memory_bytes_max
+        )  # so that bodies are read from files all the time
+        records.tell(quorum)
         return quorum
 
     def _enter_cluster(self) -> None:
