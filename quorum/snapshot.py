@@ -67,6 +67,7 @@ _HELD = Struct("<QQ")
 _DUE = Struct("<Q")
 _LANE = Struct("<BQ")
 _CHECKSUM = Struct("<I")
+_NONE = _COUNT.pack(0)  # most sets and holdings are empty
 _NOT_SET = (1 << 64) - 1
 _NO_ACK, _EXCLUSIVE, _ACTIVE, _QUIESCING = 1, 2, 4, 8
 
@@ -256,9 +257,13 @@ def _encode_consumer(consumer: Consumer, active: bool, quiescing: bool) -> list[
 
 def _encode_set(numbers: SequenceSet) -> bytes:
     ranges = numbers.ranges()
+    if not ranges:
+        return _NONE
     return _COUNT.pack(len(ranges)) + b"".join([_RANGE.pack(*one) for one in ranges])
 
 
 def _encode_holding(holding: Holding) -> bytes:
+    if not holding.count:
+        return _NONE
     rows = [_HELD.pack(first_id, since) + _STORED.pack(*stored) for first_id, stored, since in holding]
     return _COUNT.pack(len(rows)) + b"".join(rows)

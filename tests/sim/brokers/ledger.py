@@ -70,7 +70,7 @@ class Twin(DumbQueue):
         ledger = self._ledger
         before = len(self.ready)
         purged = [*self.ready, *self.delayed] if isinstance(op, Purge) else []
-        dead = dict(self.dead)
+        dead = dict(self.dead) if isinstance(op, DeadSettled) else {}
         out = self._out() if isinstance(op, Get) else []
         result = super().do(index, offset, op)
         if isinstance(op, Enqueue) and result is Answer.ACCEPTED:
@@ -169,10 +169,7 @@ class Ledger:
         return index
 
     def of_snapshot(self, version: int, state: Sequence[Buffer]) -> str:
-        digest = hashlib.blake2b(digest_size=16)
-        for part in state:
-            digest.update(part)
-        return digest.hexdigest()
+        return hashlib.blake2b(b"".join(state), digest_size=16).hexdigest()
 
     def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:
         machine = QueueMachine()

@@ -137,10 +137,8 @@ def _in_order(position: Position) -> Position:
 
 
 def _digest(head: bytes, records: Iterable[Any]) -> str:
-    digest = hashlib.blake2b(head, digest_size=16)
-    for row in sorted(key_of(record) + encode_record(record) for record in records):
-        digest.update(row)
-    return digest.hexdigest()
+    rows = sorted([key_of(record) + encode_record(record) for record in records])
+    return hashlib.blake2b(b"".join([head, *rows]), digest_size=16).hexdigest()
 
 
 class CatalogReference(Watcher):

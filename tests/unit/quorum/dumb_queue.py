@@ -41,8 +41,10 @@ from quorum.rules import DeadLetters, Retry, Rules
 Event = tuple[Any, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Message:
+    """One. Two that look alike are two, so lists find it by what it is."""
+
     where: tuple[int, int, int]  # entry, offset of the op, place in the run
     size: int
     priority: int
@@ -57,7 +59,7 @@ class Message:
         return Piece(*self.where, 1)
 
 
-@dataclass
+@dataclass(eq=False)
 class Out:
     message_id: int
     message: Message
@@ -168,7 +170,7 @@ class DumbQueue:
             return Gap(told.next_sequence)
         if op.sequence < told.next_sequence:
             return Answer.REJECTED if op.sequence in told.rejected else Answer.DUPLICATE
-        if op.producer is not None and any(one >= op.producer.number for one in self.said.get(op.producer.name, ())):
+        if op.producer is not None and max(self.said.get(op.producer.name, ()), default=-1) >= op.producer.number:
             told.next_sequence += 1
             return Answer.DUPLICATE
         sequences = range(op.sequence, op.sequence + op.messages)
@@ -357,8 +359,9 @@ class DumbQueue:
     def expired(self, messages: list[Message]) -> list[Message]:
         """Take them out."""
         found = [one for one in messages if one.expires_at <= self.now]
-        found.sort(key=lambda one: (one.came_back is None, self.place(one)))
-        messages[:] = [one for one in messages if one.expires_at > self.now]
+        if found:
+            found.sort(key=lambda one: (one.came_back is None, self.place(one)))
+            messages[:] = [one for one in messages if one.expires_at > self.now]
         return found
 
     # Consumers.
