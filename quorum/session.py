@@ -10,7 +10,9 @@ is on its way the next one gathers, so portions grow with the load. Only what is
 what consumers settle does not wait for the like: it is small, and brings them the messages that they have room for.
 
 An answer counts only if everything before it was answered too. When one portion fails (its leader is gone, its fate unknown),
-all from the first unanswered one on are said again, in the old order. What was applied already is recognised by the machine: by
+all from the first unanswered one on are said again, in the old order: the first alone, the rest once that is answered. Said
+together, a leader that has room for the first but not for both would refuse the second each time, and each time the answer to
+the first would be that of an attempt that is over. What was applied already is recognised by the machine: by
 the sequences of messages, the numbers of consumers and gets, the ids of deliveries. So a channel's order holds whatever
 happens to leaders, and nothing said later takes effect for good before what was said earlier.
 """
@@ -121,6 +123,7 @@ class Session:
     __slots__ = (
         "_answered",
         "_cut_to",
+        "_doubts",
         "_gathering",
         "_gathering_bytes",
         "_gathering_runs",
@@ -146,6 +149,7 @@ class Session:
         self.waiting_bytes = 0  # said and not answered, sent or not
         self.waiting_messages = 0
         self._owner = owner
+        self._doubts = False  # since the last failure nothing was answered
         self._gathering: deque[_Op | _Publishes] = deque()
         self._gathering_bytes = 0
         self._gathering_runs = 0
@@ -238,7 +242,7 @@ class Session:
         if not self.open:
             return
         self._say_settles()
-        while self.open and self.sent < IN_FLIGHT_MAX:
+        while self.open and self.sent < (1 if self._doubts else IN_FLIGHT_MAX):
             if self.sent == len(self.portions):
                 if not self._gathering or not self._may_overlap():
                     return
@@ -287,6 +291,7 @@ class Session:
 
     def _tell(self, portion: Portion) -> None:
         self.sent -= 1
+        self._doubts = False
         self.waiting_bytes -= portion.size
         self.waiting_messages -= portion.sequence_end - self._answered
         self._answered = portion.sequence_end
@@ -305,6 +310,7 @@ class Session:
         self.attempt += 1
         self.sent = 0
         self.open = False
+        self._doubts = True
         for portion in self.portions:
             portion.results = None
         self._owner.lost_touch()

@@ -248,10 +248,11 @@ def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
     assert (line.lost, line.session.open) == (1, False)
     line.answer(2)  # comes late: what it says does not count, for portion 1 was not applied before it
     line.open_again()
+    assert [bodies_of(portion) for portion, _ in line.sent[3:]] == [[b"2"]]
+    line.answer(3, Answer.DUPLICATE)
     again = line.sent[3:]
     assert [bodies_of(portion) for portion, _ in again] == [[b"2"], [b"3"]]
     assert [portion for portion, _ in again] == [portion for portion, _ in line.sent[1:3]]
-    line.answer(3, Answer.DUPLICATE)
     line.answer(4, Answer.DUPLICATE)
     assert line.publisher.answers == [(1, True), (2, True), (3, True)]
     assert line.session.idle
@@ -267,7 +268,26 @@ def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
     line.session.failed(attempt)
     line.open_again()
     line.session.failed(attempt)
-    assert (line.lost, line.session.open, line.session.sent) == (1, True, 2)
+    assert (line.lost, line.session.open, line.session.sent) == (1, True, 1)
+
+
+@pytest.mark.usefixtures("pipelined")
+def test_who_is_refused_because_of_what_went_before_waits_until_that_is_answered() -> None:
+    """A leader that had room for one of two said yes to the first and no to the second, for ever (simulation, seed 30205)."""
+    line = Line()
+    for tag in (1, 2, 3):
+        line.publish(b"%d" % tag, tag=tag)
+        line.session.flush()
+    for done in range(3):
+        refused, first = len(line.sent) - 1, len(line.sent) - line.session.sent
+        line.session.failed(line.sent[refused][1])
+        line.answer(first)  # the answer of an attempt that is over
+        assert line.publisher.answers == [(tag, True) for tag in range(1, done + 1)]
+        line.open_again()
+        assert line.session.sent == 1
+        line.answer(len(line.sent) - 1, Answer.DUPLICATE)
+        assert line.publisher.answers == [(tag, True) for tag in range(1, done + 2)]
+    assert line.session.idle
 
 
 @pytest.mark.usefixtures("pipelined")
@@ -278,8 +298,9 @@ def test_a_gap_means_that_something_before_it_is_missing() -> None:
         line.session.flush()
     line.answer(1, Gap(1))
     line.open_again()
-    assert [bodies_of(portion) for portion, _ in line.sent[2:]] == [[b"1"], [b"2"]]
     assert line.publisher.answers == []
+    line.answer(2)
+    assert [bodies_of(portion) for portion, _ in line.sent[2:]] == [[b"1"], [b"2"]]
 
 
 @pytest.mark.usefixtures("pipelined")
@@ -292,6 +313,7 @@ def test_without_a_leader_everything_gathers() -> None:
     line.session.flush()
     assert len(line.sent) == 1
     line.open_again()
+    line.answer(1)
     assert [bodies_of(portion) for portion, _ in line.sent[1:]] == [[b"1"], [b"2"]]
 
 
