@@ -33,6 +33,7 @@ from raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
+    EntryRun,
     Message,
     Replaced,
     SnapshotChunk,
@@ -130,7 +131,7 @@ def _encode_append(message: Append) -> bytes:
         expected = message.prev_index + 1
         assert entries[0].index == expected, f"entries from {entries[0].index} behind {message.prev_index}"
         assert entries[-1].index == message.prev_index + len(entries), f"{len(entries)} entries are not consecutive"
-    encoded = list(packs.packed(entries))
+    encoded = packs.packs_of(entries)
     head = _APPEND.pack(message.prev_index, message.prev_term, message.commit, message.read_round, len(encoded))
     parts = [head]
     for one in encoded:
@@ -159,15 +160,26 @@ def _read_vote_reply(reader: ByteReader, to: int, sender: int, term: int) -> Vot
 
 def _read_append(reader: ByteReader, to: int, sender: int, term: int) -> Append:
     prev_index, prev_term, commit, read_round, count = reader.fields(_APPEND)
+    entries = _read_entries(reader, prev_index, count) if count else ()
+    return Append(to, sender, term, prev_index, prev_term, commit, entries, read_round)
+
+
+def _read_entries(reader: ByteReader, prev_index: int, count: int) -> EntryRun:
     entries: list[Entry] = []
+    received = []
     for _ in range(count):
         pack_term, kind, size = reader.fields(_PACK)
         if kind not in _ENTRY_KINDS:
             raise BadBytes(f"there is no entry of kind {kind}")
-        entries += packs.decode(prev_index + 1 + len(entries), pack_term, kind, reader.take(size))
+        first, data = prev_index + 1 + len(entries), reader.take(size)
+        new = packs.decode(first, pack_term, kind, data)
+        received.append(packs.Pack(first, pack_term, kind, len(new), data))
+        entries += new
     if prev_index + len(entries) >= 1 << 64:
         raise BadBytes(f"{len(entries)} entries behind {prev_index} are more than a log holds")
-    return Append(to, sender, term, prev_index, prev_term, commit, tuple(entries), read_round)
+    run = EntryRun(entries)
+    run.packs = received
+    return run
 
 
 def _read_append_reply(reader: ByteReader, to: int, sender: int, term: int) -> AppendReply:

@@ -5,8 +5,6 @@ All of it happens once for each Ready, so whatever was proposed since the last o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from raft.leadership import Leadership
 from raft.messages import Append, Entry, SnapshotChunk
 from raft.progress import Progress, Sending
@@ -55,7 +53,7 @@ def _wants_empty(s: State, lead: Leadership, one: Progress, news_due: bool) -> b
     return one.sending is Sending.STREAM and news_due and one.commit_sent < s.commit
 
 
-def _append(s: State, lead: Leadership, one: Progress, entries: Sequence[Entry], now: float) -> None:
+def _append(s: State, lead: Leadership, one: Progress, entries: tuple[Entry, ...], now: float) -> None:
     prev_index = max(one.next, s.log.first_index()) - 1
     read_round = lead.reads.wanted
     s.messages.append(
@@ -66,7 +64,7 @@ def _append(s: State, lead: Leadership, one: Progress, entries: Sequence[Entry],
             prev_index,
             s.log.term(prev_index),
             s.commit,
-            tuple(entries),
+            entries,
             read_round=read_round,
         )
     )

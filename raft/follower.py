@@ -93,7 +93,8 @@ def _write(s: State, entries: tuple[Entry, ...], now: float) -> None:
         assert conflict > s.commit, f"entry {conflict} differs from the leader's, but {s.commit} are committed"
         s.log.truncate(conflict - 1)
         s.members.truncate(conflict - 1)
-    new = entries[s.log.last + 1 - entries[0].index :]
+    known = s.log.last + 1 - entries[0].index
+    new = entries[known:] if known else entries
     if new:
         s.append(new)
     if s.membership is not membership:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from raft.log_store import LogStore
-from raft.messages import Entry
+from raft.messages import Entry, EntryRun
 
 ENTRY_OVERHEAD_BYTES = 24  # what an entry costs on its way beside its data; a guess that need not be exact
 
@@ -22,7 +22,7 @@ ENTRY_OVERHEAD_BYTES = 24  # what an entry costs on its way beside its data; a g
 class Log:
     """Positions: handed, durable and commit of the member are at most `last`; entries up to `durable` are the store's."""
 
-    __slots__ = ("_claims", "_ends", "_store", "_tail", "durable", "handed", "last", "last_term")
+    __slots__ = ("_claims", "_ends", "_newest", "_store", "_tail", "durable", "handed", "last", "last_term")
 
     durable: int
     handed: int  # entries up to here were handed out to be persisted; durable <= handed <= last
@@ -39,6 +39,7 @@ class Log:
         self.last_term = self._store.term(self.last)
         self._tail: list[Entry] = []
         self._ends = [0]  # _ends[i]: bytes of the first i entries of the tail
+        self._newest: EntryRun | None = None  # ends with the last entry: what was asked for last, or came
 
     def first_index(self) -> int:
         return self._store.first_index()
@@ -64,6 +65,7 @@ class Log:
         ends = accumulate(sizes, initial=self._ends.pop())
         self._tail += entries
         self._ends += ends
+        self._newest = entries if isinstance(entries, EntryRun) else None
         self.last = entries[-1].index
         self.last_term = entries[-1].term
 
@@ -81,14 +83,23 @@ class Log:
         self.handed = min(self.handed, last)
         self.last_term = self._tail[-1].term if self._tail else self._store.term(last)
         self.last = last
+        self._newest = None
 
     def hand_out(self, number: int) -> Sequence[Entry]:
         """What is still to be persisted; `number` stands for it."""
-        entries = self._tail[self.handed - self.durable :]
+        if self.handed == self.last:
+            return ()
+        entries = self._from(self.handed + 1)
         self.handed = self.last
-        if entries:
-            self._claims.append([number, self.last])
+        self._claims.append([number, self.last])
         return entries
+
+    def _from(self, low: int) -> EntryRun:
+        """The tail from there on; the same run for all who ask, so that it is packed once."""
+        run = self._newest
+        if run is None or run[0].index != low:
+            run = self._newest = EntryRun(self._tail[low - self.durable - 1 :])
+        return run
 
     def persisted(self, number: int) -> None:
         """Claims up to this number hold now."""
@@ -103,11 +114,12 @@ class Log:
         if count == len(self._tail):
             self._tail = []
             self._ends = [0]
+            self._newest = None
         elif count:
             del self._tail[:count]
             del self._ends[:count]
 
-    def entries(self, low: int, bytes_max: int) -> tuple[Sequence[Entry], int]:
+    def entries(self, low: int, bytes_max: int) -> tuple[tuple[Entry, ...], int]:
         """Entries from `low` on, fewer than there are when they come to more than `bytes_max`, but at least one; and their
         size. Those that the store has come alone."""
         assert low <= self.last, f"entries from {low} asked for, the log ends at {self.last}"
@@ -115,15 +127,15 @@ class Log:
             return self._entries_of_tail(low, bytes_max)
         stored = self._store.entries(low, self.durable + 1, bytes_max)
         assert stored and stored[0].index == low, f"the store has no entry {low}, durable is {self.durable}"
-        return stored, sum([len(entry.data) for entry in stored]) + ENTRY_OVERHEAD_BYTES * len(stored)
+        return tuple(stored), sum([len(entry.data) for entry in stored]) + ENTRY_OVERHEAD_BYTES * len(stored)
 
-    def _entries_of_tail(self, low: int, bytes_max: int) -> tuple[Sequence[Entry], int]:
+    def _entries_of_tail(self, low: int, bytes_max: int) -> tuple[tuple[Entry, ...], int]:
         ends = self._ends
         start = low - self.durable - 1
         if ends[-1] - ends[start] <= bytes_max:
-            return self._tail[start:], ends[-1] - ends[start]
+            return self._from(low), ends[-1] - ends[start]
         stop = max(start + 1, bisect_right(ends, ends[start] + bytes_max) - 1)
-        return self._tail[start:stop], ends[stop] - ends[start]
+        return tuple(self._tail[start:stop]), ends[stop] - ends[start]
 
     def between(self, low: int, high: int, bytes_max: int) -> Sequence[Entry]:
         """Durable entries from `low` to `high`, both included; fewer as above."""

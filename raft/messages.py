@@ -11,9 +11,13 @@ are members, `term` is the sender's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from raft.packs import Pack
 
 MemberId = int
 NodeId = int
@@ -60,6 +64,13 @@ class Entry:
     term: int
     kind: int
     data: bytes
+
+
+class EntryRun(tuple[Entry, ...]):
+    """Consecutive entries that several want to have as bytes: a leader's own log and each follower, or a follower's log, which
+    is given them as they came. So `packs` is made once; see raft/packs.py."""
+
+    packs: Sequence[Pack] | None = None
 
 
 class Membership(NamedTuple):

@@ -234,7 +234,7 @@ class RaftStore:
         problem = log.problem(entries[0].index, entries[0].term)
         assert problem is None, f"group {group}: {problem}"
         size = 0
-        for pack in packs.packed(entries):
+        for pack in packs.packs_of(entries):
             location = self._place(Kind.RAFT_ENTRIES, group, pack.first, pack.data, pack.kind, pack.term)
             log.append(pack.first, pack.entry_count, pack.term, pack.kind, location)
             size += len(pack.data)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raft import packs
 from raft.codec import decode_batch, decode_batches, encode_batch
 from raft.errors import BadBytes
 from raft.messages import (
     Append,
     AppendReply,
     Entry,
+    EntryRun,
     Membership,
     Message,
     Replaced,
@@ -66,6 +68,14 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
 @given(U64, st.lists(MESSAGES, max_size=5))
 def test_what_is_said_is_what_is_heard(group: int, messages: list[Message]) -> None:
     assert decode_batch(encode_batch(group, messages)) == (group, messages)
+
+
+@given(appends())
+def test_entries_come_with_the_packs_that_a_log_would_make_of_them(message: Append) -> None:
+    (heard,) = decode_batch(encode_batch(1, [message]))[1]
+    assert isinstance(heard, Append)
+    assert packs.packs_of(heard.entries) == list(packs.packed(message.entries))
+    assert not heard.entries or isinstance(heard.entries, EntryRun), "nobody packs them again"
 
 
 @given(st.lists(st.tuples(U64, st.lists(MESSAGES, max_size=2)), max_size=4))

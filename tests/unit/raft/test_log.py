@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from raft.log import ENTRY_OVERHEAD_BYTES, Log
-from raft.messages import Entry, EntryKind, Membership, SnapshotMeta, member_id
+from raft.messages import Entry, EntryKind, EntryRun, Membership, SnapshotMeta, member_id
 from tests.unit.raft.memory_store import MemoryStore
 
 ALONE = Membership((member_id(1, 1),))
@@ -88,8 +88,6 @@ class LogBesideAList(RuleBasedStateMachine):
         assert read == self.model
 
 
-TestLogBesideAList = LogBesideAList.TestCase
-
 rising = st.lists(st.integers(1, 5), max_size=12).map(sorted)
 
 
@@ -162,9 +160,39 @@ def test_a_write_that_went_beyond_the_snapshot_says_nothing_about_the_log_behind
     assert log.durable == 5
 
 
+def test_all_who_want_what_is_new_are_given_one_run() -> None:
+    """So it is packed once: for two followers, and for the log here."""
+    _, log = stored([1])
+    log.append(entries(2, [1, 1]))
+    first, _ = log.entries(2, 1_000)
+    second, _ = log.entries(2, 1_000)
+    assert first is second is log.hand_out(1)
+    assert [entry.index for entry in first] == [2, 3]
+
+
+def test_a_run_goes_from_the_letter_to_the_log_as_it_came() -> None:
+    _, log = stored([1])
+    came = EntryRun(entries(2, [1, 1]))
+    log.append(came)
+    assert log.hand_out(1) is came
+
+
+def test_a_run_that_was_cut_short_is_given_to_nobody() -> None:
+    _, log = stored([1])
+    came = EntryRun(entries(2, [1, 1]))
+    log.append(came)
+    log.truncate(2)
+    assert [entry.index for entry in log.hand_out(1)] == [2]
+    log.append(entries(3, [2]))
+    assert [(entry.index, entry.term) for entry in log.entries(2, 1_000)[0]] == [(2, 1), (3, 2)]
+
+
 def test_entries_follow_each_other() -> None:
     _, log = stored([1, 2])
     with pytest.raises(AssertionError, match="entry 4 cannot follow 2"):
         log.append(entries(4, [2]))
     with pytest.raises(AssertionError, match="term 1 cannot follow 2"):
         log.append(entries(3, [1]))
+
+
+TestLogBesideAList = LogBesideAList.TestCase
