@@ -2,7 +2,7 @@
 
 While one transaction is on its way to the disk, what is applied gathers for the next one. Who waits for an entry is told when
 the transaction with it is durable. When the disk has no room, nobody is told, and the same is tried again at each `tick`.
-After any other failure nothing is kept any more, and nobody told.
+After any other failure nothing is kept any more, and nobody told; the node must stop, for it cannot follow what is declared.
 """
 
 from __future__ import annotations
@@ -37,9 +37,15 @@ class _Batch:
 
 
 class Keeper:
-    """See the module. `on_kept` is told of outcomes in the order of their entries."""
+    """See the module. `on_kept` is told of outcomes in the order of their entries, `on_failed` why nothing is kept any more."""
 
-    def __init__(self, store: Store, background: Background, on_kept: Callable[[Sequence[Outcome]], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        background: Background,
+        on_kept: Callable[[Sequence[Outcome]], None],
+        on_failed: Callable[[str], None],
+    ) -> None:
         self.commits = 0
         self.full: str | None = None  # why nothing can be kept at the moment
         self.failure: str | None = None  # why nothing is kept any more
@@ -47,6 +53,7 @@ class Keeper:
         self._store = store
         self._background = background
         self._on_kept = on_kept
+        self._on_failed = on_failed
         self._gathered = _Batch()
         self._committing = False
 
@@ -107,6 +114,7 @@ class Keeper:
                 self.full = f"what was declared cannot be kept now: {error}"
             else:
                 self.failure = f"the metadata store failed and the node must be restarted: {error}"
+                self._on_failed(self.failure)
         if not self._committing:
             waiting, self.on_idle = self.on_idle, []
             for call in waiting:

@@ -67,8 +67,8 @@ class ClusterMetadata(Watcher):
         self.catalog = catalog
         position = catalog_store.load(store, catalog)
         self.machine = CatalogMachine(catalog, position, self)
-        self._keeper = Keeper(store, background, self._kept)
-        self.on_failed: Callable[[str], None] = logger.error  # told when somebody could not follow what was applied
+        self._keeper = Keeper(store, background, self._kept, lambda reason: self.on_failed(reason))
+        self.on_failed: Callable[[str], None] = logger.error  # told why this node follows no more what is applied
         self._subscribers: list[OnApplied] = []
         self._node = 0
         self._incarnation = 0
