@@ -72,14 +72,16 @@ KILLERS = (
     Killer(
         "queues",
         tuple(
-            f"tests/unit/quorum/test_{name}.py" for name in ("machine", "returned", "numbered", "session", "snapshot")
+            f"tests/unit/quorum/test_{name}.py"
+            for name in ("machine", "returned", "numbered", "session", "snapshot", "attention")
         ),
         blind_to=ALL_BUT_QUEUES,
     ),
     Killer(
         "nodes with queues",
         tuple(
-            f"tests/unit/quorum/test_{name}.py" for name in ("dead_letters", "driver", "administration", "taken_away")
+            f"tests/unit/quorum/test_{name}.py"
+            for name in ("dead_letters", "driver", "administration", "taken_away", "queue_time", "unreadable")
         ),
         blind_to=ALL_BUT_QUEUES,
     ),
@@ -93,6 +95,7 @@ KILLERS = (
                 "broker/test_topology",
                 "broker/test_route",
                 "node/test_metadata_machine",
+                "node/test_catalog_store",
             )
         ),
         blind_to=(*ENGINE, "quorum/"),
