@@ -48,6 +48,11 @@ class Hold:
     since: int
     until: int = 0  # the entry that ended it; 0: it lasts
 
+    def is_over_at(self, applied: int) -> bool:
+        """As far as a member knows that has applied so many entries. One that is new, and not there yet, knows nothing against
+        what the leader's node has brought."""
+        return 0 < self.until <= applied
+
 
 @dataclass
 class Asked:
@@ -275,11 +280,6 @@ class Ledger:
         )
 
     # What clients ask for
-
-    def holds_at(self, said: Said, applied: int) -> bool:
-        """Whether it is checked out, as far as a member knows that has applied so many entries."""
-        hold = self.holds.get(said)
-        return hold is not None and hold.since <= applied and (not hold.until or hold.until > applied)
 
     def numbered(self, producer: bytes, number: int) -> bytes | None:
         """A producer's message of this number, as it was stored, however it was sent."""

@@ -348,8 +348,8 @@ class BrokerWorld(World):
         assert given.key is not None, f"{who} has no key"
         about, said = ledger.about, (given.key, given.message_id)
         member = queue.member
-        applied = member.machine.state.applied if member is not None else None
-        is_held = ledger.holds_at(said, applied) if applied is not None else said in ledger.holds
+        applied = member.machine.state.applied if member is not None else 0
+        is_held = said in ledger.holds and not ledger.holds[said].is_over_at(applied)
         invariants.delivered_is_checked_out(about, who, given.body, is_held)
         hold = ledger.holds[said]
         invariants.delivered_is_what_was_published(about, who, given.body, hold.known.body)

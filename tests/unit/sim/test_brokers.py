@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quorum import numbered
+from tests.sim.brokers.ledger import Hold, Known
 from tests.sim.brokers.plan import BrokerShape, draw
 from tests.sim.run import run
 
@@ -33,6 +34,14 @@ def test_a_seed_of_brokers_is_the_same_run_in_every_process() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert f"trace {here}" in done.stdout.splitlines()
+
+
+def test_what_the_leader_has_brought_may_be_ahead_of_a_new_member() -> None:
+    """Seed 5000336: the client took it when its node had a member already, which had applied nothing yet."""
+    hold = Hold(Known((64, 481, 0), b"body", 9), failures=0, acquired=0, since=64)
+    assert not hold.is_over_at(0)
+    hold.until = 70
+    assert [hold.is_over_at(applied) for applied in (0, 69, 70)] == [False, False, True]
 
 
 def test_dead_letters_that_are_taken_for_duplicates_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
