@@ -456,8 +456,9 @@ class Watch:
         invariants.who_was_deleted_stays_away(book, site.number, store.member, key in self._twins or site.unsure)
         if key not in self._twins:
             self.count("deleted member is back on an old disk")
-            twin = self._twins[key] = Twin(site.number, group, model_of(store, book, may_be_damaged=True))
-            book.twins[store.member] = twin
+            found = model_of(store, book, may_be_damaged=True)
+            self._forgive(book, store.member, found)  # seed 5000406 of brokers: it had said more before it was deleted
+            book.twins[store.member] = self._twins[key] = Twin(site.number, group, found)
 
     def _judge_start(self, process: Process, group: int, twin: Twin) -> None:
         site, book = process.site, self.book(group)
