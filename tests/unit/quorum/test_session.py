@@ -80,6 +80,12 @@ class Line(Owner):
         run = Run("", key, content, len(bodies), sum(map(len, bodies)), **properties)
         self.session.enqueue(run, Receipt(self.publisher, tag, tag + len(bodies) - 1, 1), joined=joined)
 
+    def publish_apart(self, *tags: int) -> None:
+        """Each said at once, and so in a portion of its own where portions may overlap."""
+        for tag in tags:
+            self.publish(b"%d" % tag, tag=tag)
+            self.session.flush()
+
     def ops(self, number: int = -1) -> list[Op]:
         return [op for _, op in decode_entry(entry_head(0) + b"".join(self.sent[number][0].ops))[1]]
 
@@ -227,9 +233,7 @@ def test_a_portion_is_bounded_and_a_larger_message_travels_alone() -> None:
 @pytest.mark.usefixtures("pipelined")
 def test_nobody_is_answered_before_those_who_said_something_earlier() -> None:
     line = Line()
-    for tag in (1, 2, 3):
-        line.publish(b"%d" % tag, tag=tag)
-        line.session.flush()
+    line.publish_apart(1, 2, 3)
     line.answer(2)
     line.answer(1)
     assert line.publisher.answers == []
@@ -240,9 +244,7 @@ def test_nobody_is_answered_before_those_who_said_something_earlier() -> None:
 @pytest.mark.usefixtures("pipelined")
 def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
     line = Line()
-    for tag in (1, 2, 3):
-        line.publish(b"%d" % tag, tag=tag)
-        line.session.flush()
+    line.publish_apart(1, 2, 3)
     line.answer(0)
     line.session.failed(line.sent[1][1])
     assert (line.lost, line.session.open) == (1, False)
@@ -261,9 +263,7 @@ def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
 @pytest.mark.usefixtures("pipelined")
 def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
     line = Line()
-    for tag in (1, 2):
-        line.publish(b"%d" % tag, tag=tag)
-        line.session.flush()
+    line.publish_apart(1, 2)
     attempt = line.sent[0][1]
     line.session.failed(attempt)
     line.open_again()
@@ -275,9 +275,7 @@ def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
 def test_who_is_refused_because_of_what_went_before_waits_until_that_is_answered() -> None:
     """A leader that had room for one of two said yes to the first and no to the second, for ever (simulation, seed 30205)."""
     line = Line()
-    for tag in (1, 2, 3):
-        line.publish(b"%d" % tag, tag=tag)
-        line.session.flush()
+    line.publish_apart(1, 2, 3)
     for done in range(3):
         refused, first = len(line.sent) - 1, len(line.sent) - line.session.sent
         line.session.failed(line.sent[refused][1])
@@ -293,9 +291,7 @@ def test_who_is_refused_because_of_what_went_before_waits_until_that_is_answered
 @pytest.mark.usefixtures("pipelined")
 def test_a_gap_means_that_something_before_it_is_missing() -> None:
     line = Line()
-    for tag in (1, 2):
-        line.publish(b"%d" % tag, tag=tag)
-        line.session.flush()
+    line.publish_apart(1, 2)
     line.answer(1, Gap(1))
     line.open_again()
     assert line.publisher.answers == []
