@@ -672,7 +672,8 @@ def _tell_diverged(queue: QuorumQueue, odd: Odd) -> None:
     name = queue.record.label
     if odd.nodes:
         logger.error(
-            "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others",
+            "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others, "
+            "one at a time",
             name, odd.at, ", ".join(map(str, odd.nodes)),
         )  # fmt: skip
     else:

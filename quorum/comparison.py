@@ -5,8 +5,9 @@ entries on every member, however these came in. The leader asks the others for t
 new, and compares what it has in common with them.
 
 Where they differ, what a majority of the voters has come to is right. A member that has come to something else is given up as
-if its disk had lost it, and made anew from the others: nobody knows what else is wrong in it. Without such a majority all of
-them stay, and it is said each time.
+if its disk had lost it, and made anew from the others: nobody knows what else is wrong in it. Of several the next one waits
+until the one before votes again: the log of a member is a copy, whatever its machine has made of it. Without such a majority
+all of them stay, and it is said each time.
 
 The answers tell, too, which version a member's node knows. When all know a later one than the group has, the leader proposes
 it (quorum/versions.py). So it asks at once when it begins to lead, and again whenever a node was away.
@@ -80,7 +81,7 @@ def odd_ones(digests: Mapping[NodeId, Mapping[int, int]], voters: int) -> Odd | 
             digest, count = Counter(found.values()).most_common(1)[0]
             if 2 * count <= voters:
                 return Odd((), index)
-            return Odd(tuple(node for node, one in found.items() if one != digest), index)
+            return Odd(tuple(sorted(node for node, one in found.items() if one != digest)), index)
     return None
 
 
@@ -156,11 +157,16 @@ class Comparison:
         driver, member = self._queue.way.driver, self._queue.member
         assert driver is not None and member is not None, f"{self._queue.record.name} is led without a member"
         digests = self._digests | {self._kind.key.node: member.marks.all(member.machine)}
-        voters = [node_of(one) for one in driver.core.status().membership.voters]
+        membership = driver.core.status().membership
+        voters = [node_of(one) for one in membership.voters]
         found = odd_ones({node: digests[node] for node in digests if node in voters}, len(voters))
         self.diverged = found
         if found is None:
             return
         self._kind.diverged(self._queue, found)
-        for node in found.nodes:
-            self._kind.give_up_member(self._queue, node, found.at)
+        if not found.nodes:
+            return
+        self._compared = -1  # look again in any case, though nothing may be new by then
+        if not membership.promotable:
+            first = self._kind.key.node if self._kind.key.node in found.nodes else found.nodes[0]
+            self._kind.give_up_member(self._queue, first, found.at)

@@ -85,6 +85,37 @@ def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(od
     assert taker.bodies == [b"%d" % number for number in range(40)]
 
 
+def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_votes_again() -> None:
+    clients = Clients(5)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3, 4, 5])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    leader = cluster.leader(record).number
+    wrong = {leader, leader % 5 + 1}
+    for number in wrong:
+        member = cluster.nodes[number].queue(record).member
+        assert member is not None
+        member.machine.state.digest ^= number << 32
+    founders = set(record.members)
+    publisher.publish(1)
+    anew: set[int] = set()  # nodes whose new members were seen to vote
+    for _ in range(int(6 * ROUND_S / 0.05)):
+        cluster.run(0.05)
+        drivers = [driver for node in cluster.alive() if (driver := node.queue(record).way.driver) is not None]
+        voters = {voter for driver in drivers if driver.leads for voter in driver.core.status().membership.voters}
+        anew |= {node_of(voter) for voter in voters - founders}
+        assert not voters or len([driver for driver in drivers if driver.me in voters]) >= 4, "two were away at once"
+    assert anew == wrong
+    told = [odd.nodes for _, odd in cluster.diverged]
+    assert told[0] == tuple(sorted(wrong))
+    assert set(told[1:]) == {tuple(wrong - {leader})}
+    taker = Taker(clients, leader, record)
+    cluster.run(2)
+    assert taker.bodies == [b"%d" % number for number in range(21)]
+
+
 def test_without_a_majority_of_one_mind_all_members_stay_and_it_is_told() -> None:
     clients = Clients()
     cluster = clients.cluster
