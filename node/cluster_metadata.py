@@ -5,9 +5,10 @@ and applied on every node (node/metadata_machine.py). A disk node keeps what tha
 then are those told who follow the catalog or wait for an answer. So a queue that somebody may have put a message into is in
 the store at the next start, whether or not the other nodes can be reached then. A node alone is a cluster of one voter.
 
-    submit -> courier -> leader's log, majority -> machine -> store -> subscribers, answer
+    submit -> courier -> leader's log, majority -> machine -> store -> subscribers -> the other nodes' word -> answer
 
-The catalog itself is ahead of what subscribers were told, by what is on its way to the store.
+An answer waits until the other nodes that can be reached have come as far (node/catalog_followers.py). The catalog itself is
+ahead of what subscribers were told, by what is on its way to the store.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from struct import Struct
 from typing import Any
 
 from broker.catalog import Catalog
@@ -25,10 +28,11 @@ from broker.pending import Pending
 from node import catalog_store
 from node.background import Background
 from node.catalog_difference import difference
+from node.catalog_followers import Followers
 from node.catalog_keeper import Keeper
 from node.catalog_state import State
 from node.catalog_store import encode_head
-from node.metadata_courier import FETCH, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
+from node.metadata_courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.metadata_group import MetadataGroup
 from node.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
 from node.peer_calls import METADATA, Answer, PeerCalls
@@ -42,6 +46,7 @@ COMMAND_BYTES_MAX = 8 << 20  # of one command; a definition is never as large
 logger = logging.getLogger("leveret")
 
 _SNAPSHOT = Origin(0, 0, 0, 0)  # of what a snapshot brought: it is nobody's answer
+_FOLLOWS = Struct("<BQQ")  # FOLLOWS | incarnation of the process that submitted | number of its last command
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,7 +78,9 @@ class ClusterMetadata(Watcher):
         self._node = 0
         self._incarnation = 0
         self._group: MetadataGroup
+        self._calls: PeerCalls
         self._courier: Courier | None = None
+        self._followers: Followers
         catalog.observer = self._keeper.note
 
     def attach(
@@ -86,7 +93,8 @@ class ClusterMetadata(Watcher):
     ) -> None:
         """Who this node is, and the ways to the others."""
         self._node, self._incarnation = node, incarnation
-        self._group = group
+        self._group, self._calls = group, calls
+        self._followers = Followers(self._reachable, monotonic)
         self._courier = Courier(node, incarnation, group, calls, monotonic, self._name_of)
         calls.serve(METADATA, self._serve)
 
@@ -122,6 +130,7 @@ class ClusterMetadata(Watcher):
         self._keeper.tick()
         if self._courier is not None:
             self._courier.tick()
+            self._followers.look()
 
     def status(self) -> MetadataStatus:
         status = self._group.status()
@@ -152,6 +161,7 @@ class ClusterMetadata(Watcher):
         self.catalog.observer = None
         if self._courier is not None:
             self._courier.close()
+            self._followers.close()
         self._keeper.close()
 
     # what the machine tells
@@ -162,10 +172,9 @@ class ClusterMetadata(Watcher):
     def replaced(self, before: Sequence[Record]) -> None:
         after = list(self.catalog.records())
         outcomes = [Outcome(_SNAPSHOT, Verdict.DONE, *told) for told in difference(before, after)]
+        for node, (incarnation, number) in self.machine.position.sessions.items():
+            outcomes.append(Outcome(Origin(node, incarnation, number, 0), Verdict.SKIPPED))
         self._keeper.keep_whole(after, outcomes, self._head())
-        incarnation, number = self.machine.position.sessions.get(self._node, (0, 0))
-        if self._courier is not None and incarnation == self._incarnation:
-            self._courier.overtaken(number)
 
     def _head(self) -> bytes:
         return encode_head(self.machine.position, self.catalog.head)
@@ -173,26 +182,41 @@ class ClusterMetadata(Watcher):
     def _kept(self, outcomes: Sequence[Outcome]) -> None:
         missed = False
         for outcome in outcomes:
-            mine = outcome.origin.node == self._node and outcome.origin.incarnation == self._incarnation
-            if outcome.verdict is Verdict.DONE:
+            origin, verdict = outcome.origin, outcome.verdict
+            mine = origin.node == self._node and origin.incarnation == self._incarnation
+            if verdict is Verdict.DONE:
                 try:
                     self._tell(outcome, mine)
                 except Exception as error:  # what this node serves would not be what is declared any more
                     self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
                     raise
-            missed |= mine and outcome.verdict is Verdict.MISSED
-        if missed and self._courier is not None:
-            self._courier.send_again()
+            elif verdict is Verdict.SKIPPED and mine and self._courier is not None:
+                self._courier.overtaken(origin.number)
+            missed |= mine and verdict is Verdict.MISSED
+        if self._courier is not None:
+            self._tell_who_submitted(outcomes)
+            if missed:
+                self._courier.send_again()
+
+    def _tell_who_submitted(self, outcomes: Sequence[Outcome]) -> None:
+        """The other nodes, how far theirs is followed here."""
+        done = [one.origin for one in outcomes if one.verdict in (Verdict.DONE, Verdict.SKIPPED)]
+        letters = {one.node: _FOLLOWS.pack(FOLLOWS, one.incarnation, one.number) for one in done}
+        for node, letter in letters.items():
+            if node not in (self._node, _SNAPSHOT.node):
+                self._calls.tell(node, METADATA, letter)
 
     def _tell(self, outcome: Outcome, mine: bool) -> None:
         if outcome.error is None and outcome.command is not None:
             for on_applied in self._subscribers:
                 on_applied(outcome.command, outcome.result)
         pending = self._courier.applied(outcome.origin.number) if mine and self._courier is not None else None
-        if pending is not None and outcome.error is not None:
-            pending.fail(outcome.error)
-        elif pending is not None:
-            pending.resolve(outcome.result)
+        if pending is None:
+            return
+        if outcome.error is not None:
+            self._followers.when_followed(0, partial(pending.fail, outcome.error))
+        else:
+            self._followers.when_followed(outcome.origin.number, partial(pending.resolve, outcome.result))
 
     # steps
 
@@ -212,6 +236,10 @@ class ClusterMetadata(Watcher):
             return Pending.failed(PreconditionFailed(text))
         return self._courier.submit(encoded, patient=patient)
 
+    def _reachable(self) -> list[NodeId]:
+        numbers = [record.number for record in self.catalog.nodes.values()]
+        return [one for one in numbers if one != self._node and self._calls.connected(one) and self._group.trusts(one)]
+
     def _name_of(self, node: NodeId) -> str:
         record = self.catalog.node_of_number(node)
         return record.name if record is not None else f"node {node}"
@@ -220,13 +248,20 @@ class ClusterMetadata(Watcher):
 
     def _serve(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
         if answer is None:
-            raise BadBytes(f"node {node} tells of the catalog, where it should ask")
-        if payload[:1] == bytes((SUBMIT,)):
+            self._hear_that_it_follows(node, payload)
+        elif payload[:1] == bytes((SUBMIT,)):
             self._serve_submit(node, decode_submit(payload), answer)
         elif payload == bytes((FETCH,)):
             self._group.read(lambda error: answer(self._whole() if error is None else NOT_TAKEN))
         else:
             raise BadBytes(f"node {node} asks {payload[:1].hex() or 'nothing'} of the catalog, which is no request")
+
+    def _hear_that_it_follows(self, node: NodeId, payload: bytes) -> None:
+        if len(payload) != _FOLLOWS.size or payload[0] != FOLLOWS:
+            raise BadBytes(f"node {node} tells {payload[:1].hex() or 'nothing'} of the catalog, which says nothing")
+        _, incarnation, number = _FOLLOWS.unpack(payload)
+        if incarnation == self._incarnation:
+            self._followers.follows(node, number)
 
     def _whole(self) -> Sequence[bytes]:
         return [TAKEN, *State(self.catalog, self.machine.position)]

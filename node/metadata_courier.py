@@ -28,6 +28,7 @@ BATCH_BYTES_MAX = 1 << 20  # of commands that are sent together; a single one ma
 
 SUBMIT = 1
 FETCH = 2
+FOLLOWS = 3
 TAKEN = b"\x00"
 NOT_TAKEN = b"\x01"
 

@@ -72,6 +72,10 @@ class MetadataGroup:
         voters = status.membership.voters if status is not None else ()
         return [node_of(member) for member in voters] or self._disk_nodes()
 
+    def trusts(self, node: NodeId) -> bool:
+        """Whether it can be reached, as far as we know."""
+        return self._groups.trusts(node)
+
     def missing(self) -> Sequence[NodeId]:
         """The voters that cannot be reached, if the others are no majority; else none."""
         voters = self.voters()

@@ -55,6 +55,9 @@ class Verdict(Enum):
     REPEATED = "repeated"
     MISSED = "missed"
     LATE = "late"
+    SKIPPED = (
+        "skipped"  # a snapshot brought what it, and all before it of the same process, did: nobody here has seen how
+    )
 
 
 @dataclass(slots=True, frozen=True)

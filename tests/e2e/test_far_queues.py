@@ -87,7 +87,6 @@ def test_what_is_published_and_confirmed_there_is_counted_got_consumed_and_purge
     home: BlockingChannel, far: BlockingChannel
 ) -> None:
     home.queue_declare("work", durable=True)
-    far = known(far, "work")
     far.confirm_delivery()
     bodies = [b"%04d" % number + bytes(number * 7 % 3_000) for number in range(300)]
     for body in bodies:
@@ -118,7 +117,6 @@ def test_what_is_published_and_confirmed_there_is_counted_got_consumed_and_purge
 
 def test_a_message_of_several_megabytes_travels_both_ways(home: BlockingChannel, far: BlockingChannel) -> None:
     home.queue_declare("large", durable=True)
-    far = known(far, "large")
     far.confirm_delivery()
     body = os.urandom(9 << 20)
     far.basic_publish("", "large", body, PERSISTENT)
@@ -128,7 +126,6 @@ def test_a_message_of_several_megabytes_travels_both_ways(home: BlockingChannel,
 def test_refusals_have_the_same_words_as_at_home(home: BlockingChannel, far: BlockingChannel) -> None:
     home.queue_declare("refuses", durable=True)
     home.basic_consume("refuses", lambda *_: None, exclusive=True)
-    far = known(far, "refuses")
     with refused(far, 403, "queue 'refuses' in vhost '/' in exclusive use"):
         far.basic_consume("refuses", lambda *_: None)
     far = far.connection.channel()
@@ -139,7 +136,7 @@ def test_refusals_have_the_same_words_as_at_home(home: BlockingChannel, far: Blo
     home.queue_declare("filled", durable=True)
     home.confirm_delivery()
     home.basic_publish("", "filled", b"x")
-    far = known(far.connection.channel(), "filled")
+    far = far.connection.channel()
     with refused(far, 406, "queue 'filled' in vhost '/' not empty"):
         far.queue_delete("filled", if_empty=True)
     far = far.connection.channel()
@@ -162,7 +159,6 @@ def test_refusals_have_the_same_words_as_at_home(home: BlockingChannel, far: Blo
 
 def test_what_a_closed_channel_held_comes_back_in_its_order(home: BlockingChannel, far: BlockingChannel) -> None:
     home.queue_declare("held", durable=True)
-    far = known(far, "held")
     for number in range(5):
         home.basic_publish("", "held", b"%d" % number)
     far.basic_qos(prefetch_count=3)
@@ -182,7 +178,6 @@ def test_what_a_closed_channel_held_comes_back_in_its_order(home: BlockingChanne
 def test_a_request_is_answered_by_a_server_on_another_node(home: BlockingChannel, far: BlockingChannel) -> None:
     home.queue_declare("requests", durable=True)
     answers: list[bytes] = []
-    far = known(far, "requests")
     far.basic_consume("amq.rabbitmq.reply-to", lambda *found: answers.append(found[3]), auto_ack=True)
     far.basic_publish("", "requests", b"six times seven", pika.BasicProperties(reply_to="amq.rabbitmq.reply-to"))
     request = wait_for(lambda: home.basic_get("requests", auto_ack=True), lambda got: got[0] is not None)
@@ -206,7 +201,6 @@ def test_when_the_home_node_dies_clients_elsewhere_are_told_and_go_on_when_it_is
         with channel_to(cluster, 1) as home:
             home.queue_declare("orders", durable=True)
         with channel_to(cluster, 2) as far:
-            far = known(far, "orders")
             far.confirm_delivery()
             for number in range(3):
                 far.basic_publish("", "orders", b"%d" % number, PERSISTENT)

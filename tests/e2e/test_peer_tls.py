@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from tests.e2e.test_cluster import process_of, status, status_when, up
-from tests.e2e.test_far_queues import channel_to, counts, known
+from tests.e2e.test_far_queues import channel_to, counts
 from tests.e2e.test_quorum_queues import EVERYBODY, QUORUM, all_are_voters, consumed, published
 from tests.running_cluster import RunningCluster, free_base_port
 from tests.running_node import start_node
@@ -48,17 +48,16 @@ def test_three_nodes_over_tls_replicate_survive_a_kill_and_tell_who_is_not_belie
         with channel_to(cluster, 1) as home:
             home.queue_declare("over.tls", durable=True, arguments=QUORUM)
         with channel_to(cluster, 2) as publisher, channel_to(cluster, 3) as consumer:
-            publisher = known(publisher, "over.tls")
             publisher.confirm_delivery()
             published(publisher, "over.tls", range(50))
             before = len(cluster.lines)
             os.kill(process_of(cluster, 1), signal.SIGKILL)
             published(publisher, "over.tls", range(50, 100))
-            assert consumed(known(consumer, "over.tls"), "over.tls", 100) == [(number, False) for number in range(100)]
+            assert consumed(consumer, "over.tls", 100) == [(number, False) for number in range(100)]
             cluster.said(r"^n1 +\| ready: ", before)
         status_when(cluster.grpc(2), lambda found: up(found) == EVERYBODY)
         with channel_to(cluster, 1) as back:
-            assert counts(known(back, "over.tls"), "over.tls") == (0, 0)
+            assert counts(back, "over.tls") == (0, 0)
 
         theirs = certificates(tmp_path / "theirs")  # the same secret, and another authority
         secret = str(cluster.data_dir / "secret")

@@ -15,7 +15,7 @@ import kombu
 import pika
 import pytest
 
-from tests.e2e.test_far_queues import channel_to, known, refused
+from tests.e2e.test_far_queues import channel_to, refused
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters, published
 from tests.running_cluster import ROOT, RunningCluster, running_cluster
 
@@ -46,7 +46,6 @@ def test_pika_sees_counts_that_rise_and_a_message_that_fails_too_often_die(clust
         channel.queue_declare("pika.work", durable=True, arguments={**QUORUM, "x-delivery-limit": 1, **dead_letters})
         channel.confirm_delivery()
         published(channel, "pika.work", range(1))
-        consumer = known(known(consumer, "pika.work"), "pika.dead")
         counts: list[Any] = []
         for method, properties, _ in consumer.consume("pika.work"):
             counts.append((method.redelivered, properties.headers))
@@ -73,6 +72,25 @@ def test_pika_sees_counts_that_rise_and_a_message_that_fails_too_often_die(clust
         consumer.cancel()
 
 
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_what_was_declared_is_there_on_every_node_at_once(cluster: RunningCluster, kind: str) -> None:
+    """Clients that are connected already, so that nothing but the nodes can be late."""
+    with channel_to(cluster, 1) as first, channel_to(cluster, 2) as second, channel_to(cluster, 3) as third:
+        channels = [first, second, third]
+        for channel in channels:
+            channel.confirm_delivery()
+        for number in range(60):
+            declaring, publishing, consuming = (channels[(number + turn) % 3] for turn in range(3))
+            queue = f"at.once.{kind}.{number}"
+            declaring.queue_declare(queue, durable=True, arguments={"x-queue-type": kind})
+            declaring.queue_bind(queue, "amq.topic", f"{queue}.#")
+            publishing.basic_publish("", queue, b"named", mandatory=True)
+            publishing.basic_publish("amq.topic", f"{queue}.key", b"bound", mandatory=True)
+            got = [consuming.basic_get(queue, auto_ack=True)[2] for _ in range(2)]
+            assert got == [b"named", b"bound"]
+            publishing.queue_delete(queue)
+
+
 def test_a_message_is_seen_on_every_node_and_stays(cluster: RunningCluster) -> None:
     with channel_to(cluster, 1) as channel:
         channel.queue_declare("seen", durable=True, arguments={**QUORUM, "x-quorum-initial-group-size": 1})
@@ -81,8 +99,6 @@ def test_a_message_is_seen_on_every_node_and_stays(cluster: RunningCluster) -> N
         for queue in ("seen", "seen.classic"):
             published(channel, queue, range(3))
             for number in (1, 2, 3):
-                with channel_to(cluster, number) as other:
-                    known(other, queue)
                 bodies = [one["body"] for one in browsed(cluster, number, queue, "--skip", "1")]
                 assert bodies == ["1", "2"], f"node {number}, {queue}"
             assert channel.queue_declare(queue, passive=True).method.message_count == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.e2e.test_cluster import process_of, status_when, up
-from tests.e2e.test_far_queues import PERSISTENT, channel_to, counts, known
+from tests.e2e.test_far_queues import PERSISTENT, channel_to, counts
 from tests.running_cluster import RunningCluster, running_cluster
 
 QUORUM = {"x-queue-type": "quorum"}
@@ -46,17 +46,16 @@ def test_whoever_is_killed_nothing_is_lost_doubled_or_out_of_order(tmp_path: Pat
         with channel_to(cluster, 1) as home:
             home.queue_declare("payments", durable=True, arguments=QUORUM)
         with channel_to(cluster, 2) as publisher, channel_to(cluster, 3) as consumer:
-            publisher = known(publisher, "payments")
             publisher.confirm_delivery()
             published(publisher, "payments", range(100))
             seen_before = len(cluster.lines)
             os.kill(process_of(cluster, 1), signal.SIGKILL)  # it leads: the queue was declared there
             published(publisher, "payments", range(100, 200))
-            assert consumed(known(consumer, "payments"), "payments", 200) == [(number, False) for number in range(200)]
+            assert consumed(consumer, "payments", 200) == [(number, False) for number in range(200)]
             cluster.said(r"^n1 +\| ready: ", seen_before)
             all_are_voters(cluster)
             with channel_to(cluster, 1) as back:
-                assert counts(known(back, "payments"), "payments") == (0, 0)
+                assert counts(back, "payments") == (0, 0)
 
 
 def test_all_nodes_stop_and_start_and_every_message_is_there(tmp_path: Path) -> None:
@@ -67,4 +66,4 @@ def test_all_nodes_stop_and_start_and_every_message_is_there(tmp_path: Path) -> 
             channel.confirm_delivery()
             published(channel, "kept", range(50))
     with running_cluster(tmp_path / "data") as cluster, channel_to(cluster, 3) as channel:
-        assert consumed(known(channel, "kept"), "kept", 50) == [(number, False) for number in range(50)]
+        assert consumed(channel, "kept", 50) == [(number, False) for number in range(50)]

@@ -5,7 +5,7 @@ What is handed to a store is there a while later, or not at all when the process
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -19,7 +19,8 @@ from node.cluster_metadata import ClusterMetadata
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.peer_calls import Answer, Handler, OnAnswer, Payload
 from raft.messages import NodeId
-from storage.lmdb_store import MemoryStore
+from storage.errors import DiskFull
+from storage.lmdb_store import Change, MemoryStore
 from tests.sim.disk import SimDisk
 from tests.unit.raft import groups_world
 
@@ -44,6 +45,17 @@ class Told:
 
     def _failed(self, error: BrokerError) -> None:
         self.error, self.answered = error, True
+
+
+class FillableStore(MemoryStore):
+    """Refuses what it is given as long as it is `full`."""
+
+    full: DiskFull | None = None
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        if self.full is not None:
+            raise self.full
+        super().commit(changes)
 
 
 class Later:
@@ -82,6 +94,17 @@ class MemoryCalls:
     def connected(self, node: NodeId) -> bool:
         other = self._node.metadata_world.nodes[node]
         return other.alive and not self._node.world.cut(self._node.number, node)
+
+    def tell(self, node: NodeId, topic: int, payload: Payload) -> bool:
+        assert isinstance(payload, bytes)
+        other = self._node.metadata_world.node(node)
+
+        def arrive() -> None:
+            if self.connected(node):
+                other.calls.handlers[topic](self._node.number, payload, None)
+
+        self._node.world.loop.call_later(CALL_S, arrive)
+        return self.connected(node)
 
     def ask(self, node: NodeId, topic: int, payload: Payload, on_answer: OnAnswer) -> None:
         other = self._node.metadata_world.nodes[node]
@@ -130,7 +153,7 @@ class MetadataWorld(groups_world.World):
     """Nodes `n1` to `n<count>`, a founded cluster."""
 
     def __init__(self, size: int = 3, seed: int = 1, **options: Any) -> None:
-        self.stores = {number: MemoryStore() for number in range(1, size + 1)}
+        self.stores = {number: FillableStore() for number in range(1, size + 1)}
         self._numbers = count()
         super().__init__(size, seed, **options)
         first = self.leader_node()

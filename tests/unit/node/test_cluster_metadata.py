@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from broker.catalog import Catalog
 from broker.catalog_commands import (
     Bind,
     Command,
@@ -18,11 +22,18 @@ from broker.catalog_commands import (
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
+from node.catalog_followers import WAIT_S
 from node.catalog_state import decode_state
+from node.catalog_store import Position
+from node.cluster_metadata import ClusterMetadata
 from node.metadata_courier import FETCH, NOT_TAKEN, TAKEN, TIMEOUT_S
+from node.metadata_machine import CatalogMachine
 from node.peer_calls import METADATA
-from raft.driver import SnapshotRules
+from raft.driver import OnResults, SnapshotRules
+from raft.messages import Entry, EntryKind
 from raft.ready import Role
+from storage.errors import DiskFull
+from storage.lmdb_store import MemoryStore
 from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
 
 
@@ -76,6 +87,43 @@ def test_followers_are_told_after_it_is_kept(world: MetadataWorld) -> None:
     node.submit(DeclareQueue("/", "q"))
     world.run(0.1)
     assert kept == [True]
+
+
+def test_an_answer_comes_when_every_node_that_can_be_reached_follows(world: MetadataWorld) -> None:
+    def declared(node: MetadataNode, name: str) -> list[bool]:
+        """Which nodes knew the queue when this one answered."""
+        command, known = DeclareQueue("/", name), []
+        node.metadata.submit(command).then(
+            lambda _: known.extend(any(heard == command for heard, _ in one.heard) for one in world.alive()),
+            pytest.fail,
+        )
+        world.run(0.05)
+        return known
+
+    for node in world.alive():
+        for number in range(20):
+            assert declared(node, f"{node.number}.{number}") == [True, True, True]
+
+
+def test_a_node_that_is_lost_or_keeps_nothing_holds_up_no_answers_for_long(world: MetadataWorld) -> None:
+    submitter, stuck = world.leader_node(), world.follower()
+    world.stores[stuck.number].full = DiskFull("no room")
+    first = submitter.submit(DeclareQueue("/", "first"))
+    world.run(WAIT_S - 0.2)
+    assert not first.answered
+    world.run(0.4)
+    assert first.value is not None
+    second = submitter.submit(DeclareQueue("/", "second"))
+    world.run(0.1)
+    assert second.value is not None
+    world.stores[stuck.number].full = None
+    world.run(1.0)
+    assert stuck.heard[-1][0] == DeclareQueue("/", "second")
+    stuck.kill()
+    world.run(0.1)
+    third = submitter.submit(DeclareQueue("/", "third"))
+    world.run(0.1)
+    assert third.value is not None
 
 
 def test_many_commands_share_a_commit_of_the_store(world: MetadataWorld) -> None:
@@ -193,6 +241,46 @@ def test_a_node_that_skips_entries_tells_the_difference(world: MetadataWorld) ->
     assert ("DeclareQueue", "kept") not in names
     assert {"PutUser", "PutPolicy"} <= {kind for kind, _ in names}
     agreed(world)
+
+
+class Alone:
+    """A node whose group is played by hand: what it proposes is noted, and what it keeps waits for `kept`."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._jobs: list[Callable[[], None]] = []
+        self.metadata = ClusterMetadata(Catalog(), MemoryStore(), self)
+        group, calls = Mock(leader=lambda: (1, 1), missing=tuple, propose=self._propose), Mock()
+        self.metadata.attach(1, 1, group, calls, lambda: 0.0)
+
+    def _propose(self, commands: Sequence[bytes], _: OnResults) -> None:
+        for command in commands:
+            self.entries.append(Entry(len(self.entries) + 1, 1, EntryKind.COMMAND, command))
+
+    def run(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        self._jobs.append(lambda: done(work(), None))
+
+    def close(self) -> None:
+        pass
+
+    def kept(self) -> None:
+        while self._jobs:
+            self._jobs.pop(0)()
+
+
+def test_a_snapshot_that_comes_while_a_command_is_being_kept_answers_nothing_before_its_turn() -> None:
+    node = Alone()
+    told = [Told(node.metadata.submit(PutVhost(VhostRecord(name)))) for name in ("one", "two", "three")]
+    others = CatalogMachine(Catalog(), Position())
+    others.apply(node.entries[:2])
+    node.metadata.machine.apply(node.entries[:1])
+    node.metadata.machine.restore(b"".join(others.snapshot()), others.version)
+    node.metadata.machine.apply(node.entries[2:])
+    assert not any(one.answered for one in told)
+    node.kept()
+    assert [one.error is None for one in told] == [True, False, True]
+    assert "too far behind to see its result" in str(told[1].error)
+    assert {"one", "two", "three"} <= node.metadata.catalog.vhosts.keys()
 
 
 def test_only_who_leads_a_majority_gives_the_catalog_away(world: MetadataWorld) -> None:

@@ -24,7 +24,7 @@ from node.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watc
 from raft.messages import Entry
 from tests.unit.node.metadata_world import described
 
-DONE, REPEATED, MISSED, LATE = Verdict
+DONE, REPEATED, MISSED, LATE, _ = Verdict
 
 
 class Log(Watcher):
