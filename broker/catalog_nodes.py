@@ -58,6 +58,11 @@ class CatalogNodes:
         if current is not None and current.disk_id == wish.disk_id:
             return current
         if current is not None:
+            if wish.disk_id < current.disk_id:
+                raise PreconditionFailed(
+                    f"node '{wish.name}' wants to come back on a disk that was begun with before the one that it had last: its "
+                    f"clock is set back, or the directory is an old one; set the clock, and start it with an empty directory"
+                )
             self._check_disk_is_left(wish)
             return self._keep_node(replace(wish, number=current.number, incarnation=current.incarnation))
         record = self._keep_node(replace(wish, number=self.next_node_number))

@@ -70,7 +70,6 @@ from raft.errors import Damaged
 from raft.groups import Groups
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
-from raft.replicas import replica_at
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.log_users import LogUsers
@@ -109,6 +108,7 @@ class Node:
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
         identity, peers = await self._take_place(disk)
+        self.identity = identity
         peers.enter(PeerIdentity(identity.number, identity.incarnation, identity.cluster_id))
         calls = PeerCalls(peers.links, loop, logger)
         metadata = await self._open_catalog(disk, loop, identity.place, peers, calls)
@@ -428,7 +428,7 @@ class Node:
         return int.from_bytes(self._random.random_bytes(6)) / (1 << 48)
 
     def _new_replica(self) -> int:
-        return replica_at(self._clock.wall_ms())
+        return self.identity.new_replica(self._clock.wall_ms())
 
     def _alarm_ports(self, broker: Broker, classic: ClassicQueues, disk: OsDisk) -> AlarmPorts:
         return AlarmPorts(

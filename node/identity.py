@@ -214,6 +214,11 @@ class NodeIdentity:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
+    def new_replica(self, wall_ms: int) -> int:
+        """Of a member that begins now: by the clock, and never below the disk's own number. A clock may be set back while the
+        node runs, and on an earlier disk it may have been as early."""
+        return max(self._facts.disk_id, replica_at(wall_ms))
+
     def survive(self, survives: bool) -> None:
         """The next start begins the metadata group anew, with this node alone; or that is done."""
         if survives != self._facts.survives:

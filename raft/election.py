@@ -108,7 +108,7 @@ def objects(s: State, request: VoteRequest) -> bool:
 
 def step_request(s: State, request: VoteRequest, now: float) -> None:
     """Real, of this term; nobody to object to it, if its term is new."""
-    granted = s.vote == request.sender or (s.vote == 0 and s.leader == 0 and _is_up_to_date(s, request))
+    granted = s.vote == request.sender or (s.vote == 0 and s.leader == 0 and _may_vote_for(s, request))
     if granted:
         s.set_facts(s.term, request.sender)
         s.arm(now)
@@ -122,7 +122,7 @@ def step_pre_request(s: State, request: VoteRequest, now: float) -> None:
     if objects(s, request):
         object_to(s, request)
         return
-    _answer(s, request, request.term > s.term and _is_up_to_date(s, request))
+    _answer(s, request, request.term > s.term and _may_vote_for(s, request))
 
 
 def object_to(s: State, request: VoteRequest) -> None:
@@ -159,6 +159,14 @@ def ask_node_who_leads(s: State, node: NodeId) -> None:
 
 def refuse(s: State, request: VoteRequest) -> None:
     _answer(s, request, granted=False)
+
+
+def _may_vote_for(s: State, request: VoteRequest) -> bool:
+    """Whoever founded nothing and has nothing was never made a voter, for that takes an entry that it has: who asks it means an
+    earlier life with its number, and does not know that what that had promised is lost."""
+    if not s.log.last and not members_of(s.membership):
+        return False
+    return _is_up_to_date(s, request)
 
 
 def _is_up_to_date(s: State, request: VoteRequest) -> bool:

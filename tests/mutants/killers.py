@@ -100,6 +100,12 @@ KILLERS = (
         ),
         blind_to=(*ENGINE, "quorum/"),
     ),
+    Killer(
+        "catalog on several nodes",
+        tuple(f"tests/unit/node/test_{name}.py" for name in ("catalog_followers", "cluster_metadata")),
+        only="not whatever_is_killed",  # which draws what it does
+        blind_to=(*ENGINE, "quorum/"),
+    ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )

@@ -179,9 +179,13 @@ class BrokerProcess(Process):
 
     def new_store(self, work: SlowWork) -> RaftStore:
         site = self.site
-        store = BrokerStore(site.disk, site.world.shape.store_limits(), work, site.new_replica, self.found.append)
+        store = BrokerStore(site.disk, site.world.shape.store_limits(), work, self._new_replica, self.found.append)
         store.process = self
         return store
+
+    def _new_replica(self) -> int:
+        """As NodeIdentity has it."""
+        return max(self.identity.disk_id, self.site.new_replica())
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         shape = self.site.world.shape
@@ -278,7 +282,7 @@ class BrokerProcess(Process):
             loop=self.loop,
             wall_ms=self._wall_ms,
             monotonic=self.site.clock.monotonic,
-            new_replica=self.site.new_replica,
+            new_replica=self._new_replica,
             set_members=records.set_members,
             incarnation_of=records.incarnation_of,
             node_name=self.place.name,
@@ -495,8 +499,9 @@ class BrokerSite(Site):
         return BrokerProcess(self)
 
     def rising_wall_ms(self) -> int:
-        """The wall clock at a start. Whoever starts a node on another disk sees to it that its clock is not set back."""
-        self._risen_ms = max(self._risen_ms + 1000, self.clock.wall_ms())
+        """The wall clock at a start. Whoever starts a node on another disk sees to it that its clock is not set back, and takes
+        longer for it than its members need to be numbered anew."""
+        self._risen_ms = max(self._risen_ms + 60_000, self.clock.wall_ms())
         return self._risen_ms
 
     def found_cluster(self, cluster_id: str) -> None:

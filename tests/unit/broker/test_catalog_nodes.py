@@ -74,6 +74,17 @@ def test_a_node_that_lost_its_disk_keeps_its_number_and_one_that_asks_twice_chan
     assert catalog.next_node_number == 3
 
 
+def test_a_node_does_not_come_back_on_a_disk_from_before() -> None:
+    catalog = cluster("a", "b")
+    catalog.apply(AddNode(node("b", disk_id=11)))
+    text = (
+        "node 'b' wants to come back on a disk that was begun with before the one that it had last: its clock is set back, or "
+        "the directory is an old one; set the clock, and start it with an empty directory"
+    )
+    refused(catalog, AddNode(node("b", disk_id=10)), PreconditionFailed, text)
+    assert catalog.nodes["b"].disk_id == 11
+
+
 def test_a_cluster_keeps_a_disk_node() -> None:
     catalog = cluster("a")
     catalog.apply(AddNode(node("r", kind="ram")))

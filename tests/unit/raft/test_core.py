@@ -80,6 +80,25 @@ def leader() -> tuple[Core, MemoryStore]:
     return core, store
 
 
+def test_who_has_nothing_and_founded_nothing_grants_no_vote() -> None:
+    """It was never made a voter: whoever asks it means an earlier life of its node that had the same number."""
+
+    def granted(core: Core, store: MemoryStore, term: int) -> list[bool]:
+        for pre in (True, False):
+            core.step(VoteRequest(ME, YOU, term, last_index=6, last_term=2, pre=pre), 0.0)
+        said = [one for ready in persist(core, store) for one in ready.messages_after if isinstance(one, VoteReply)]
+        return [one.granted for one in said]
+
+    core, store = core_of(Membership(()))
+    assert granted(core, store, 3) == [False, False]
+    core.step(Append(ME, THEY, 4, 0, 0, 0, (Entry(1, 1, EntryKind.NOOP, b""),)), 0.0)
+    persist(core, store)
+    core.suspect(3, 0.0)
+    assert granted(core, store, 5) == [True, True]
+    founder, store = core_of(THREE)
+    assert granted(founder, store, 3) == [True, True]
+
+
 def test_a_thousand_proposals_are_one_message_to_each_follower() -> None:
     core, _ = leader()
     for number in range(500):
