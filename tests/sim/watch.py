@@ -510,6 +510,8 @@ class Watch:
         member = twin.durable.member
         if found.member != member or found.last < twin.durable.last or found.facts < twin.durable.facts:
             self._forgive(book, member, found)
+        if found.member < member:  # who was given up is back on an old disk: seed 6001630 of brokers
+            self._forgive(book, found.member, found)
         if found.member != member and twin.now.member != found.member:
             book.twins[member] = Twin(twin.node, twin.group, twin.durable.copy())
         twin.stand_on(found, vouched)
