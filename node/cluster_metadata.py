@@ -211,12 +211,15 @@ class ClusterMetadata(Watcher):
             for on_applied in self._subscribers:
                 on_applied(outcome.command, outcome.result)
         pending = self._courier.applied(outcome.origin.number) if mine and self._courier is not None else None
-        if pending is None:
-            return
+        if pending is not None:
+            number = outcome.origin.number if outcome.error is None else 0
+            self._followers.when_followed(number, partial(self._answer, pending, outcome))
+
+    def _answer(self, pending: Pending[Any], outcome: Outcome) -> None:
         if outcome.error is not None:
-            self._followers.when_followed(0, partial(pending.fail, outcome.error))
+            pending.fail(outcome.error)
         else:
-            self._followers.when_followed(outcome.origin.number, partial(pending.resolve, outcome.result))
+            pending.resolve(outcome.result)
 
     # steps
 

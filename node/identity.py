@@ -215,9 +215,9 @@ class NodeIdentity:
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
     def new_replica(self, wall_ms: int) -> int:
-        """Of a member that begins now: by the clock, and never below the disk's own number. A clock may be set back while the
-        node runs, and on an earlier disk it may have been as early."""
-        return max(self._facts.disk_id, replica_at(wall_ms))
+        """Of a member that begins now: by the clock, as if it had not been set back since this process began, nor since its
+        disk was begun with. On an earlier disk it may have been as early."""
+        return max(self._facts.disk_id, replica_at(max(self._facts.incarnation, wall_ms)))
 
     def survive(self, survives: bool) -> None:
         """The next start begins the metadata group anew, with this node alone; or that is done."""

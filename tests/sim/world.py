@@ -391,12 +391,12 @@ class World:
                 self.watch.judge_end(site.process)
 
     def _come_to_rest(self) -> None:
-        """Until all jobs are done, and what nobody needs is deleted."""
+        """Until all jobs are done, and what nobody needs is deleted. Brokers may have said something more meanwhile."""
         until = self.loop.time() + CONVERGE_WITHIN_S
         stores = [site.process.store for site in self.sites.values() if site.process is not None]
         while self.loop.time() < until:
             self.loop.run_for(self.shape.compaction_interval_ms / 1000 + 2 * self.shape.tick_s)
-            if all(store.idle and not store.dead_files for store in stores):
+            if all(store.idle and not store.dead_files for store in stores) and not self._unsettled():
                 return
 
     def _unsettled(self) -> str:

@@ -31,6 +31,7 @@ from node.catalog_store import CatalogDamaged
 from node.cluster_metadata import ClusterMetadata
 from node.identity import DISK, KnownNode, NodeIdentity
 from node.metadata_group import METADATA_GROUP, MetadataGroup
+from node.metadata_machine import Outcome
 from node.metadata_member import MetadataMember
 from node.metadata_members import wanted_change
 from node.peer_calls import CallEars, PeerCalls
@@ -139,11 +140,11 @@ class SimMetadata(ClusterMetadata):
 
     telling: tuple[int, int, int] | None = None  # node, incarnation, number
 
-    def _tell(self, outcome: Any, mine: bool) -> None:
+    def _answer(self, pending: Pending[Any], outcome: Outcome) -> None:
         origin = outcome.origin
         self.telling = (origin.node, origin.incarnation, origin.number)
         try:
-            super()._tell(outcome, mine)
+            super()._answer(pending, outcome)
         finally:
             self.telling = None
 
@@ -184,8 +185,7 @@ class BrokerProcess(Process):
         return store
 
     def _new_replica(self) -> int:
-        """As NodeIdentity has it."""
-        return max(self.identity.disk_id, self.site.new_replica())
+        return max(self.identity.new_replica(0), self.site.new_replica())
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         shape = self.site.world.shape
@@ -499,9 +499,8 @@ class BrokerSite(Site):
         return BrokerProcess(self)
 
     def rising_wall_ms(self) -> int:
-        """The wall clock at a start. Whoever starts a node on another disk sees to it that its clock is not set back, and takes
-        longer for it than its members need to be numbered anew."""
-        self._risen_ms = max(self._risen_ms + 60_000, self.clock.wall_ms())
+        """The wall clock at a start. Whoever starts a node on another disk sees to it that its clock is not set back."""
+        self._risen_ms = max(self._risen_ms + 1000, self.clock.wall_ms(), self.world.loop.clock.wall_ms())
         return self._risen_ms
 
     def found_cluster(self, cluster_id: str) -> None:

@@ -46,10 +46,13 @@ def test_an_old_copy_is_known_by_its_last_life_however_often_it_is_refused() -> 
     assert begin(disk).earlier_incarnation == later.incarnation
 
 
-def test_members_are_numbered_by_the_clock_but_never_below_their_disk() -> None:
-    identity = begin(SimDisk())
+def test_members_are_numbered_by_the_clock_as_if_it_were_never_set_back() -> None:
+    disk = SimDisk()
+    identity = begin(disk)
     assert identity.new_replica(NOW + 60_500) == NOW // 1000 + 60
     assert identity.new_replica(NOW - 60_500) == identity.disk_id == NOW // 1000
+    later = begin(disk, NOW + 90_000)
+    assert later.new_replica(NOW) == NOW // 1000 + 90
 
 
 def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:
