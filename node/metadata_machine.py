@@ -55,9 +55,7 @@ class Verdict(Enum):
     REPEATED = "repeated"
     MISSED = "missed"
     LATE = "late"
-    SKIPPED = (
-        "skipped"  # a snapshot brought what it, and all before it of the same process, did: nobody here has seen how
-    )
+    SKIPPED = "skipped"  # a snapshot brought what all up to this one of the same process did: nobody here has seen how
 
 
 @dataclass(slots=True, frozen=True)
