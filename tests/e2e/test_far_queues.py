@@ -47,7 +47,7 @@ def refused(channel: BlockingChannel, code: int, text: str) -> Iterator[None]:
 
 
 def known(channel: BlockingChannel, queue: str) -> BlockingChannel:
-    """A channel that knows the queue: nodes hear of a declaration one after the other."""
+    """A channel that knows the queue: a node that has just come may still be told of what was declared before."""
     deadline = time.monotonic() + WITHIN_S
     while True:
         try:
