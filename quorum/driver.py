@@ -290,7 +290,7 @@ class QuorumQueues:
         queue = self.queues.get(group)
         if queue is not None and self._is_last_copy(queue):
             return False
-        if queue is not None and group in self._store.stores:  # it may have been taken out of the group meanwhile
+        if queue is not None:
             self._begin(queue)
         return True
 

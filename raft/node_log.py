@@ -188,7 +188,8 @@ class RaftStore:
 
     def repair(self, group: int, damage: Damaged, done: Callable[[MemberId], None]) -> None:
         """A member, which takes part no more, could not read what it had stored. It becomes another one, that keeps what
-        stands before the damage and that the others repair. `done` is told the new member when it is durable."""
+        stands before the damage and that the others repair. `done` is told the new member when it is durable, unless the
+        group was removed meanwhile, also where it is here again by then."""
         heard = damage.later if isinstance(damage, Superseded) else 0
         self._jobs.add(Renumber(self, self.stores[group], Loss(max(0, damage.index - 1), str(damage), heard), done))
 
@@ -216,7 +217,12 @@ class RaftStore:
             f"group {group} ('{store.identity.name}') keeps {kept}: {loss.why}. Its member {shown(old)} is {shown(member)} "
             f"from now on, and will be repaired from the others. Copies of what it gives up {copies}"
         )
-        self._when_durable(ticket, partial(done, member))
+
+        def durable() -> None:
+            if self.stores.get(group) is store:
+                done(member)
+
+        self._when_durable(ticket, durable)
         self._jobs.add(Flush(self))  # the damage may have kept log files from being let go
 
     # what groups append

@@ -347,3 +347,18 @@ def test_settling_damage_can_be_cut_off_anywhere() -> None:
             if through:
                 break
         assert call > 20
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_nobody_is_told_of_the_repair_of_a_group_that_was_removed_before_it_was_durable(comes_back: bool) -> None:
+    """Simulated seed 7200245: its queue had a new member here by then, which was begun twice, and the node stopped."""
+    world = flushed_world()
+    group, told = GROUPS[0], list[int]()
+    was = world.store.group(group).member
+    world.store.renumber(group, 0, told.append)
+    assert world.store.group(group).member != was and told == [], "the repair is written, and not durable yet"
+    world.store.remove_group(group)
+    if comes_back:
+        world.create(group)
+    world.settle()
+    assert told == []
