@@ -7,6 +7,7 @@ has room, and it is the active one if there can be only one.
 Single active consumer. The active one is the one of the highest priority, and among equals the one that came first. When one
 of a higher priority comes, the active one is *quiescing*: it is given nothing more, keeps what it holds, and the next one
 becomes active once that is settled. When it is cancelled, timed out or suspected the next one becomes active at once.
+Consumers of a node that is back come back one after the other, as they came: who was quiescing for a later one is so again.
 """
 
 from __future__ import annotations

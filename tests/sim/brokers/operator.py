@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 EXCHANGES = ("x1", "x2")
 KINDS = ("direct", "fanout", "topic")
+# The clocks of a run may jump by hours altogether, and nothing is to expire by this.
+LONG_TTL_MS = 30 * 24 * 3_600_000
 DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"delivery-limit": 5},
     {"delivery-limit": 9},
     {"max-length": 1000},
-    {"message-ttl": 3_600_000},
+    {"message-ttl": LONG_TTL_MS},
     {"consumer-timeout": 60_000},
 )
 

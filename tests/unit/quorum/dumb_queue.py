@@ -376,6 +376,8 @@ class DumbQueue:
         for key, client in self.clients.items():
             if key[:2] == session:
                 client.suspected_at = self.now if suspected else None
+                if self.rules.single_active:
+                    self.elect()
 
     def room(self, key: ConsumerKey) -> int:
         return self.clients[key].window - len(self.clients[key].out)
