@@ -673,7 +673,7 @@ def _tell_diverged(queue: QuorumQueue, odd: Odd) -> None:
     if odd.nodes:
         logger.error(
             "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others, "
-            "one at a time",
+            "one at a time while all members can be reached",
             name, odd.at, ", ".join(map(str, odd.nodes)),
         )  # fmt: skip
     else:

@@ -5,9 +5,9 @@ entries on every member, however these came in. The leader asks the others for t
 new, and compares what it has in common with them.
 
 Where they differ, what a majority of the voters has come to is right. A member that has come to something else is given up as
-if its disk had lost it, and made anew from the others: nobody knows what else is wrong in it. Of several the next one waits
-until the one before votes again: the log of a member is a copy, whatever its machine has made of it. Without such a majority
-all of them stay, and it is said each time.
+if its disk had lost it, and made anew from the others: nobody knows what else is wrong in it. The log of a member is a copy,
+whatever its machine has made of it, so one goes at a time, and only while all voters answer: of several the next one waits
+until the one before votes again. Without such a majority all of them stay, and it is said each time.
 
 The answers tell, too, which version a member's node knows. When all know a later one than the group has, the leader proposes
 it (quorum/versions.py). So it asks at once when it begins to lead, and again whenever a node was away.
@@ -16,7 +16,7 @@ it (quorum/versions.py). So it asks at once when it begins to lead, and again wh
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ from quorum.commands import Upgrade
 from quorum.letters import BadLetter, Status
 from quorum.ports import QUORUM_TOPIC
 from raft.membership import members_of
-from raft.messages import NodeId, node_of
+from raft.messages import Membership, NodeId, node_of
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -167,6 +167,15 @@ class Comparison:
         if not found.nodes:
             return
         self._compared = -1  # look again in any case, though nothing may be new by then
-        if not membership.promotable:
+        if self._all_are_there(membership, voters, found, digests):
             first = self._kind.key.node if self._kind.key.node in found.nodes else found.nodes[0]
             self._kind.give_up_member(self._queue, first, found.at)
+
+    def _all_are_there(
+        self, membership: Membership, voters: Sequence[NodeId], found: Odd, digests: Mapping[NodeId, Mapping[int, int]]
+    ) -> bool:
+        """Whether one voter may go: no other one is being made anew or away, and nobody is on the way to become one. Whoever
+        began anew is not as far as what was compared."""
+        if any(self._kind.calls.connected(node_of(one)) for one in membership.promotable):
+            return False
+        return all(found.at in digests.get(node, {}) for node in voters)

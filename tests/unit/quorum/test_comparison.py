@@ -9,6 +9,7 @@ import pytest
 from broker.queue_type import Outcome
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
 from quorum.letters import BadLetter, Compared, Status, compared, decode_compared, refusal
+from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import node_of
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -114,6 +115,65 @@ def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_v
     taker = Taker(clients, leader, record)
     cluster.run(2)
     assert taker.bodies == [b"%d" % number for number in range(21)]
+
+
+def test_of_two_members_in_another_state_the_second_stays_however_long_the_first_is_away() -> None:
+    """A member that takes long to be made anew is no voter on the way yet, and was overlooked."""
+    clients = Clients(5)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3, 4, 5])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    leader = cluster.leader(record).number
+    first, second = sorted({1, 2, 3, 4, 5} - {leader})[:2]
+    slow = cluster.nodes[first]
+    waiting: list[tuple[int, object]] = []  # repairs that its disk takes long for
+
+    def wait_with_repair(group: int, damage: object) -> None:
+        slow.kind.damaged(group)
+        waiting.append((group, damage))
+
+    vars(slow)["_repair"] = wait_with_repair
+    for number in (first, second):
+        _falsify(cluster.nodes[number].queue(record))
+    publisher.publish(1)
+    cluster.run(3 * ROUND_S)
+    assert len(waiting) == 1, "the first was given up, once"
+    assert cluster.records[record.id].members == record.members
+    del vars(slow)["_repair"]
+    slow._repair(*waiting[0])
+    cluster.run(4 * ROUND_S)
+    kept = set(record.members) & set(cluster.records[record.id].members)
+    assert {node_of(member) for member in kept} == {1, 2, 3, 4, 5} - {first, second}
+
+
+def test_a_new_member_that_is_away_keeps_nobody_from_being_made_anew() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    cluster.run(1)
+    leader = cluster.leader(record)
+    leader.kind.administration.add_member(leader.queue(record), 4)
+    driver = leader.queue(record).way.driver
+    assert driver is not None
+    while not driver.core.status().membership.promotable:
+        cluster.loop.run_for(0.001)
+    cluster.nodes[4].kill()
+    wrong = leader.number % 3 + 1
+    _falsify(cluster.nodes[wrong].queue(record))
+    publisher.publish(20)
+    cluster.run(3 * ROUND_S)
+    assert [node_of(one) for one in driver.core.status().membership.promotable] == [4]
+    kept = set(record.members) & set(cluster.records[record.id].members)
+    assert {node_of(member) for member in kept} == {1, 2, 3} - {wrong}
+
+
+def _falsify(queue: QuorumQueue) -> None:
+    assert queue.member is not None
+    queue.member.machine.state.digest ^= queue.session.key.node << 32
 
 
 def test_without_a_majority_of_one_mind_all_members_stay_and_it_is_told() -> None:
