@@ -61,7 +61,8 @@ class CatalogNodes:
             if wish.disk_id < current.disk_id:
                 raise PreconditionFailed(
                     f"node '{wish.name}' wants to come back on a disk that was begun with before the one that it had last: its "
-                    f"clock is set back, or the directory is an old one; set the clock, and start it with an empty directory"
+                    f"clock is set back, or was ahead then, or the directory is an old one; set the clock, and start it with "
+                    f"an empty directory, or forget the node first, and it joins as a new one"
                 )
             self._check_disk_is_left(wish)
             return self._keep_node(replace(wish, number=current.number, incarnation=current.incarnation))

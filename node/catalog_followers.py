@@ -39,7 +39,7 @@ class Followers:
         self._reachable = reachable
         self._monotonic = monotonic
         self._followed: dict[NodeId, int] = {}
-        self._owed: dict[NodeId, int] = {}  # by nodes that nobody waits for: what they have to follow first
+        self._owed: dict[NodeId, int] = {}  # by nodes that nobody waits for: the last that was answered without them
         self._waiting: deque[_Waiting] = deque()
 
     def when_followed(self, number: int, tell: Tell) -> None:
@@ -67,8 +67,9 @@ class Followers:
             if missing and now < first.until:
                 return
             for node in missing:
-                self._owed[node] = first.number
                 awaited.remove(node)
+            for node in (*self._owed, *missing):
+                self._owed[node] = max(first.number, self._owed.get(node, 0))
             self._waiting.popleft().tell()
 
     def close(self) -> None:

@@ -216,8 +216,8 @@ class NodeIdentity:
 
     def new_replica(self, wall_ms: int) -> int:
         """Of a member that begins now: by the clock, as if it had not been set back since this process began, nor since its
-        disk was begun with. On an earlier disk it may have been as early."""
-        return max(self._facts.disk_id, replica_at(max(self._facts.incarnation, wall_ms)))
+        disk was begun with. On an earlier disk it may have been as early. Founders have the number of the disk itself."""
+        return max(self._facts.disk_id + 1, replica_at(max(self._facts.incarnation, wall_ms)))
 
     def survive(self, survives: bool) -> None:
         """The next start begins the metadata group anew, with this node alone; or that is done."""

@@ -79,7 +79,8 @@ def test_a_node_does_not_come_back_on_a_disk_from_before() -> None:
     catalog.apply(AddNode(node("b", disk_id=11)))
     text = (
         "node 'b' wants to come back on a disk that was begun with before the one that it had last: its clock is set back, or "
-        "the directory is an old one; set the clock, and start it with an empty directory"
+        "was ahead then, or the directory is an old one; set the clock, and start it with an empty directory, or forget the "
+        "node first, and it joins as a new one"
     )
     refused(catalog, AddNode(node("b", disk_id=10)), PreconditionFailed, text)
     assert catalog.nodes["b"].disk_id == 11

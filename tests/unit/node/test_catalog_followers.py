@@ -96,6 +96,23 @@ def test_a_node_that_has_caught_up_is_waited_for_again(said: int, awaited: bool)
     assert scene.told == (["1"] if awaited else ["1", "8"])
 
 
+def test_a_node_that_lags_behind_is_not_waited_for_until_it_follows_what_was_answered_without_it() -> None:
+    """It held up one answer more with each command that it followed late."""
+    scene = Scene(2)
+    scene.wait(1)
+    scene.now += WAIT_S
+    scene.wait(2)
+    scene.wait(3)
+    assert scene.told == ["1", "2", "3"]
+    for late in (1, 2):
+        scene.followers.follows(2, late)
+        scene.wait(late + 3)
+    assert scene.told == ["1", "2", "3", "4", "5"]
+    scene.followers.follows(2, 5)
+    scene.wait(6)
+    assert scene.told == ["1", "2", "3", "4", "5"]
+
+
 def test_who_still_waits_is_answered_when_the_node_stops() -> None:
     scene = Scene(2)
     scene.wait(1)
