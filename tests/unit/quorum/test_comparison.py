@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from broker.queue_type import Outcome
+from broker.records import QueueRecord
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
 from quorum.letters import BadLetter, Compared, Status, compared, decode_compared, refusal
 from quorum.queue import QuorumQueue
@@ -62,17 +63,11 @@ def test_members_remember_their_digests_at_the_same_entries_however_these_came_i
 
 @pytest.mark.parametrize("odd", ["a follower", "the leader"])
 def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(odd: str) -> None:
-    clients = Clients()
+    clients, record, publisher = _with_members_on(1, 2, 3)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3])
-    publisher = Publisher(clients, 1, record)
-    publisher.publish(20)
-    cluster.run(1)
     leader = cluster.leader(record).number
     wrong = leader if odd == "the leader" else leader % 3 + 1
-    member = cluster.nodes[wrong].queue(record).member
-    assert member is not None
-    member.machine.state.digest ^= 1
+    _falsify(cluster.nodes[wrong].queue(record))
     before = {node_of(one): one for one in cluster.records[record.id].members}
     publisher.publish(20)
     cluster.run(2 * ROUND_S)
@@ -87,18 +82,12 @@ def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(od
 
 
 def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_votes_again() -> None:
-    clients = Clients(5)
+    clients, record, publisher = _with_members_on(1, 2, 3, 4, 5)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3, 4, 5])
-    publisher = Publisher(clients, 1, record)
-    publisher.publish(20)
-    cluster.run(1)
     leader = cluster.leader(record).number
     wrong = {leader, leader % 5 + 1}
     for number in wrong:
-        member = cluster.nodes[number].queue(record).member
-        assert member is not None
-        member.machine.state.digest ^= number << 32
+        _falsify(cluster.nodes[number].queue(record))
     founders = set(record.members)
     publisher.publish(1)
     anew: set[int] = set()  # nodes whose new members were seen to vote
@@ -119,12 +108,8 @@ def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_v
 
 def test_of_two_members_in_another_state_the_second_stays_however_long_the_first_is_away() -> None:
     """A member that takes long to be made anew is no voter on the way yet, and was overlooked."""
-    clients = Clients(5)
+    clients, record, publisher = _with_members_on(1, 2, 3, 4, 5)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3, 4, 5])
-    publisher = Publisher(clients, 1, record)
-    publisher.publish(20)
-    cluster.run(1)
     leader = cluster.leader(record).number
     first, second = sorted({1, 2, 3, 4, 5} - {leader})[:2]
     slow = cluster.nodes[first]
@@ -149,12 +134,8 @@ def test_of_two_members_in_another_state_the_second_stays_however_long_the_first
 
 
 def test_a_new_member_that_is_away_keeps_nobody_from_being_made_anew() -> None:
-    clients = Clients(4)
+    clients, record, publisher = _with_members_on(1, 2, 3, nodes=4)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3])
-    publisher = Publisher(clients, 1, record)
-    publisher.publish(20)
-    cluster.run(1)
     leader = cluster.leader(record)
     leader.kind.administration.add_member(leader.queue(record), 4)
     driver = leader.queue(record).way.driver
@@ -171,21 +152,25 @@ def test_a_new_member_that_is_away_keeps_nobody_from_being_made_anew() -> None:
     assert {node_of(member) for member in kept} == {1, 2, 3} - {wrong}
 
 
+def _with_members_on(*members: int, nodes: int | None = None) -> tuple[Clients, QueueRecord, Publisher]:
+    """A queue with twenty messages that all members know."""
+    clients = Clients(nodes or len(members))
+    record = clients.cluster.declare("q", members)
+    publisher = Publisher(clients, 1, record)
+    publisher.publish(20)
+    clients.cluster.run(1)
+    return clients, record, publisher
+
+
 def _falsify(queue: QuorumQueue) -> None:
     assert queue.member is not None
     queue.member.machine.state.digest ^= queue.session.key.node << 32
 
 
 def test_without_a_majority_of_one_mind_all_members_stay_and_it_is_told() -> None:
-    clients = Clients()
+    clients, record, publisher = _with_members_on(1, 2, nodes=3)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2])
-    publisher = Publisher(clients, 1, record)
-    publisher.publish(20)
-    cluster.run(1)
-    member = cluster.nodes[2].queue(record).member
-    assert member is not None
-    member.machine.state.digest ^= 1
+    _falsify(cluster.nodes[2].queue(record))
     publisher.publish(1)
     cluster.run(ROUND_S)
     assert [told.nodes for _, told in cluster.diverged] == [()]
