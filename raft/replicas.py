@@ -1,9 +1,9 @@
 """Which number a member gets when it begins: always one above every earlier member's of its node (docs/decisions/0003).
 
 A member that is new on its node is numbered by the node itself, with the seconds since 1970 by its clock. The founders of a
-group are the exception: they have number 0, which all know without asking. Whatever the clock says, a member that follows
-another one is numbered above it, and above a later one that the others speak of: a node whose clock or disk is set back hears
-from them which number it had.
+group are the exception: all know their numbers without asking, which are 0, or those of their nodes' disks where a catalog
+names them. Whatever the clock says, a member that follows another one is numbered above it, and above a later one that the
+others speak of: a node whose clock or disk is set back hears from them which number it had.
 """
 
 from __future__ import annotations
