@@ -29,6 +29,7 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       11  TICK
       12  DEAD_SETTLED  ranges
       13  UPGRADE       version u32
+      14  PURGE_ONCE    consumer 20: who asks, which never consumes | answered u64
 
     producer   number u64 | name_len u8 | name: one message that its client has numbered; see quorum/producers.py
     session    node u32 | incarnation u64
@@ -36,8 +37,9 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
     ranges     first u64 | count u32, one behind the other
 
 Numbers that make saying it again harmless: the `sequence` of an enqueuer's first message is 1, and grows by one for each
-message; `answered` is the sequence below which its session has an answer to everything and will not ask again. Consumers and
-gets of a session share one ascending `number`, which begins at 1; one that is not above all before it is not begun anew.
+message; `answered` is the sequence below which its session has an answer to everything and will not ask again; of a purge, the
+number below which it has an answer to every purge. Consumers, gets and purges of a session share one ascending `number`, which
+begins at 1; one that is not above all before it is not begun anew.
 Later additions get new kinds. An op of a kind that the machine's version does not have does nothing, on all members.
 
 The result of an entry is a list with one result for each op: see `Result`. Their bytes, one behind the other:
@@ -61,7 +63,7 @@ from quorum.rules import Rules, decode_rules
 ENTRY_VERSION = 1
 
 FIRST_SEQUENCE = 1  # of an enqueuer
-FIRST_NUMBER = 1  # of a session's consumers and gets
+FIRST_NUMBER = 1  # of a session's consumers, gets and purges
 FIRST_ID = 1  # of what a consumer is given
 
 PRIORITY_MAX = 31
@@ -89,6 +91,7 @@ class CommandKind(IntEnum):
     TICK = 11
     DEAD_SETTLED = 12
     UPGRADE = 13
+    PURGE_ONCE = 14
 
 
 class Held(IntEnum):
@@ -107,7 +110,7 @@ class SessionKey(NamedTuple):
 
 
 class ConsumerKey(NamedTuple):
-    """A consumer or a get of a session."""
+    """A consumer, a get or a purge of a session."""
 
     node: int
     incarnation: int
@@ -208,9 +211,14 @@ class Upgrade(NamedTuple):
     version: int
 
 
+class PurgeOnce(NamedTuple):
+    asker: ConsumerKey
+    answered: int
+
+
 Op = (
     Enqueue | Settle | Consume | Cancel | Get | Purge | Policy | NodeDown | NodeUp | SessionGone | Tick | DeadSettled
-    | Upgrade
+    | Upgrade | PurgeOnce
 )  # fmt: skip
 
 
@@ -233,6 +241,8 @@ class Gap(NamedTuple):
 
 
 class Purged(NamedTuple):
+    """What a purge has taken, however often it was said."""
+
     messages: int
 
 
@@ -258,6 +268,7 @@ _CANCEL = Struct("<IQQB")
 _SESSION = Struct("<IQ")
 _PRODUCER = Struct("<QB")
 _VERSION = Struct("<I")
+_PURGE_ONCE = Struct("<IQQQ")
 _NO_ACK, _EXCLUSIVE = 1, 2
 
 _CODE = Struct("<B")
@@ -342,6 +353,8 @@ def encode(op: Op) -> bytes:
             return _op(CommandKind.DEAD_SETTLED, b"".join([RANGE.pack(*one) for one in ranges]))
         case Upgrade(version):
             return _op(CommandKind.UPGRADE, _VERSION.pack(version))
+        case PurgeOnce(asker, answered):
+            return _op(CommandKind.PURGE_ONCE, _PURGE_ONCE.pack(*asker, answered))
         case _:
             raise TypeError(f"{type(op).__name__} is not encoded here: use encode_enqueue")
 
@@ -475,6 +488,9 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
             return DeadSettled(read_ranges(data, start, end))
         case CommandKind.UPGRADE:
             return Upgrade(_VERSION.unpack_from(data, start)[0])
+        case CommandKind.PURGE_ONCE:
+            node, incarnation, number, answered = _PURGE_ONCE.unpack_from(data, start)
+            return PurgeOnce(ConsumerKey(node, incarnation, number), answered)
         case _:
             raise ValueError(f"an op of kind {kind} is unknown here")
 

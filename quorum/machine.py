@@ -45,6 +45,7 @@ from quorum.commands import (
     Producer,
     Purge,
     Purged,
+    PurgeOnce,
     Result,
     SessionGone,
     SessionKey,
@@ -58,7 +59,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import OUTCOMES_COUNTED, REFUSED_AGAIN, must_know
+from quorum.versions import OUTCOMES_COUNTED, PURGED_ONCE, REFUSED_AGAIN, must_know
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -330,7 +331,9 @@ class QueueMachine:
             case Get(key, no_ack):
                 return self._get(key, no_ack)
             case Purge():
-                return Purged(self.state.ready.clear() + self.state.delayed.clear())
+                return Purged(self._purge())
+            case PurgeOnce(asker, answered):
+                return self._purge_once(asker, answered)
             case Policy(rules):
                 return self._change_rules(rules)
             case NodeDown(session):
@@ -419,6 +422,22 @@ class QueueMachine:
         for held in self.checked_out(key):
             return Got(held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count)
         return None
+
+    def _purge(self) -> int:
+        return self.state.ready.clear() + self.state.delayed.clear()
+
+    def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
+        s = self.state
+        if s.version < PURGED_ONCE:
+            return Answer.UNKNOWN
+        session = s.sessions.of(asker.node, asker.incarnation)
+        if session is None:
+            return Answer.GONE
+        session.forget_purges(answered)
+        if session.begin(asker.number):
+            session.purged[asker.number] = self._purge()
+        taken = session.purged.get(asker.number)
+        return Purged(taken) if taken is not None else None  # its session has the answer
 
     def _change_rules(self, rules: Rules) -> Result:
         s = self.state

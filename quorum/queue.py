@@ -34,7 +34,7 @@ from native.content import take
 from quorum.attention import Attention
 from quorum.bodies import Body, count_headers
 from quorum.browsing import browse
-from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, Tick
+from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, PurgeOnce, Tick
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
@@ -82,6 +82,7 @@ class QuorumQueue(Owner):
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         # With the index of the entry that they come of, and a dead letter's message.
         self._effects: deque[tuple[int, Effect, Body | None]] = deque()
+        self._purges: deque[int] = deque()  # numbers of those that were said and not answered, ascending
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._time = QueueTime(kind.wall_ms, kind.monotonic)
@@ -361,12 +362,23 @@ class QuorumQueue(Owner):
         """One that takes too long may still be done."""
         waiting: Patience[int] = Patience(self._host, now, self._took_too_long)
 
-        def purged(result: Any) -> None:
-            waiting.resolve(result.messages if isinstance(result, Purged) else 0)
-
-        self.session.say(Purge(), purged)
+        number = self.session.new_number()
+        self._purges.append(number)
+        once = PurgeOnce(self.session.consumer_key(number), answered=self._purges[0])
+        self.session.say(once, partial(self._purged_once, waiting, number))
         self.session.flush()
         return waiting.answer
+
+    def _purged_once(self, waiting: Patience[int], number: int, result: Any) -> None:
+        self._purges.remove(number)
+        if result is not Answer.UNKNOWN:
+            self._purged(waiting, result)
+        elif not waiting.answer.answered:  # by a machine of an earlier version, which has done nothing
+            self.session.say(Purge(), partial(self._purged, waiting))
+            self._host.wake(self)
+
+    def _purged(self, waiting: Patience[int], result: Any) -> None:
+        waiting.resolve(result.messages if isinstance(result, Purged) else 0)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

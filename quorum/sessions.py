@@ -13,13 +13,14 @@ NUMBER_MAX = 1 << 62
 class Session:
     """One session: how far it has come."""
 
-    __slots__ = ("last_number", "next_sequence", "overtaken", "rejected", "suspected")
+    __slots__ = ("last_number", "next_sequence", "overtaken", "purged", "rejected", "suspected")
 
     def __init__(self) -> None:
         self.next_sequence = FIRST_SEQUENCE
         self.rejected = SequenceSet()  # sequences that were refused, as far as the session may ask again
-        self.last_number = FIRST_NUMBER - 1  # the highest of its consumers and gets
+        self.last_number = FIRST_NUMBER - 1  # the highest of its consumers, gets and purges
         self.overtaken = SequenceSet()  # numbers below it that have not been heard of yet
+        self.purged: dict[int, int] = {}  # purges by their number, as far as the session may ask again: what they took
         self.suspected = False  # its node seems to be down
 
     def hear(self, sequence: int, length: int, answered: int) -> Answer | Gap | None:
@@ -38,7 +39,7 @@ class Session:
         self.next_sequence += length
 
     def begin(self, number: int) -> bool:
-        """A consumer or get with this number: whether it is heard of for the first time."""
+        """A consumer, get or purge with this number: whether it is heard of for the first time."""
         if number > NUMBER_MAX:
             return False
         if number > self.last_number:
@@ -47,6 +48,11 @@ class Session:
             self.last_number = number
             return True
         return self.overtaken.remove(number, number + 1) == 1
+
+    def forget_purges(self, answered: int) -> None:
+        """The session has an answer to those below this number."""
+        if self.purged:
+            self.purged = {number: messages for number, messages in self.purged.items() if number >= answered}
 
 
 class Sessions:

@@ -14,7 +14,8 @@ offset  size  field
     92    75  rules       quorum/rules.py
    167     …  the rows, one kind behind the other, in this order:
 
-session     session 12 | next_sequence u64 | last_number u64 | suspected u8 | rejected set | overtaken set
+session     session 12 | next_sequence u64 | last_number u64 | suspected u8 | rejected set | overtaken set |
+            purges, from version 4 on
 life        node u32 | incarnation u64
 consumer    consumer 20 | flags u8: 1 no_ack, 2 exclusive, 4 active, 8 quiescing | status u8 | prefetch u32 | priority i64 |
             timeout_ms u64: 2^64 - 1 the queue's | suspected_at u64: 2^64 - 1 not | next_id u64 | tag_len u16 | tag |
@@ -26,6 +27,7 @@ dead        holding; one for each reason of dying
 lane        priority u8 | rows u64 | rows (quorum/lane.py)
 checksum    CRC-32C of all before, u32
 
+purges      count u32 | number u64, messages u64: of each
 set         count u32 | start u64, end u64 without: of each range
 holding     count u32 | of each: first id u64 | since u64 | message
 message     entry u64 | offset u32 | first u32 | length u32 | run_length u32 | run_bytes u64 | expires_at u64: 2^64 - 1 never |
@@ -49,7 +51,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import Session
 from quorum.stored import Stored
-from quorum.versions import must_know
+from quorum.versions import PURGED_ONCE, must_know
 from storage.disk import Buffer
 
 MAGIC = b"LQQS"
@@ -62,6 +64,7 @@ _CONSUMER = Struct("<IQQBBIqQQQH")
 _PLACE = Struct("<I")
 _COUNT = Struct("<I")
 _RANGE = Struct("<QQ")
+_PURGE = Struct("<QQ")
 _STORED = Struct("<QIIIIQQBII")
 _HELD = Struct("<QQ")
 _DUE = Struct("<Q")
@@ -91,6 +94,9 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     for key, session in sessions.all.items():
         parts.append(_SESSION.pack(*key, session.next_sequence, session.last_number, session.suspected))
         parts += (_encode_set(session.rejected), _encode_set(session.overtaken))
+        if state.version >= PURGED_ONCE:
+            parts.append(_COUNT.pack(len(session.purged)))
+            parts += [_PURGE.pack(*purge) for purge in session.purged.items()]
     parts += [_LIFE.pack(*life) for life in sessions.gone.items()]
     parts += [_PRODUCER.pack(number, len(name)) + name for name, number in state.producers.highest.items()]
     for consumer in everybody:
@@ -177,6 +183,8 @@ class _Decoder:
         session = state.sessions.all[SessionKey(node, incarnation)] = Session()
         session.next_sequence, session.last_number, session.suspected = next_sequence, last_number, suspected
         session.rejected, session.overtaken = self._set(), self._set()
+        if state.version >= PURGED_ONCE:
+            session.purged = dict(self._fields(_PURGE) for _ in range(self._fields(_COUNT)[0]))
 
     def _consumer(self, state: QueueState) -> Consumer:
         node, incarnation, number, flags, status, prefetch, priority, timeout, suspected_at, next_id, tag_len = (

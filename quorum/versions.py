@@ -8,15 +8,18 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
     2   SETTLE with Outcome.RELEASED: back to the queue, seen and without a failure; before, it counted as one.
         A rejected message counts this delivery, too, before it goes to the dead letters
     3   CONSUME that is said again by who was refused: it is refused again; before, it was told that it consumes
+    4   PURGE_ONCE, which is done once and tells the same count however often it is said. PURGE, which is not, stays for groups
+        that are not there yet. What was purged and may be asked for again is in snapshots
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 3
+VERSION_NEWEST = 4
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
+PURGED_ONCE = 4  # the version with which a purge that is said again is not done again
 
 
 def must_know(version: int) -> None:

@@ -9,7 +9,9 @@ consume NAME [prefetch=N] [priority=N] [timeout=MS] [on=NODE] [no_ack] [exclusiv
                                `consume again NAME` says what it said once more
 settle NAME ack|requeue|release|reject|return MESSAGE...|ID..ID       messages that it holds, or ids whatever they are
 cancel NAME [requeued|returned]                               get NAME [no_ack] [on=NODE]
-purge                          down NODE / up NODE / gone NODE        what the failure detector says of it
+purge                          as it was said before version 4; since then:
+purge once NAME [answered=NAME]     and that one, and all before it, need not be remembered; `purge again NAME`
+down NODE / up NODE / gone NODE        what the failure detector says of it
 wait MS                        time passes; ticks come at the machine's deadlines
 late MS                        time passes, and no tick comes until something is said
 tick                           one comes now
@@ -45,6 +47,7 @@ from quorum.commands import (
     Producer,
     Purge,
     Purged,
+    PurgeOnce,
     Result,
     SessionGone,
     SessionKey,
@@ -160,8 +163,14 @@ class Player:
             self.keys[name] = self.new_key(int(on))
         self.tell(Get(self.keys[name], "no_ack" in flags))
 
-    def do_purge(self) -> None:
-        self.tell(Purge())
+    def do_purge(self, how: str = "", name: str = "", answered: str = "") -> None:
+        if not how:
+            self.tell(Purge())
+            return
+        if how == "once":
+            self.keys[name] = self.new_key(1)
+        key = self.keys[name]
+        self.tell(PurgeOnce(key, self.keys[answered].number + 1 if answered else 0))
 
     def do_down(self, node: str) -> None:
         self.tell(NodeDown(self.session(int(node))))

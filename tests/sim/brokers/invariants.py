@@ -135,8 +135,9 @@ def prefetch_is_kept(about: About, who: str, outstanding: int, prefetch: int) ->
 
 
 @invariant
-def purges_are_counted(about: About, told: int, purged: Collection[int]) -> None:
-    assert told in purged, f"{told} messages were purged, it is said; by the log {sorted(purged)}"
+def purges_are_counted(about: About, told: int, untold: Collection[int]) -> None:
+    """Each is done once, and told of once."""
+    assert told in untold, f"{told} messages were purged, it is said; by the log, and not told yet, {sorted(untold)}"
 
 
 # The catalog

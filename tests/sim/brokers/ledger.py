@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
 from native.content import messages
-from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Purge, Purged, Result
+from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Result
 from quorum.machine import QueueMachine
 from raft.machine import ReadEntry
 from raft.messages import Entry
@@ -74,14 +74,11 @@ class Twin(DumbQueue):
     def do(self, index: int, offset: int, op: Op) -> Result:
         ledger = self._ledger
         before = len(self.ready)
-        purged = [*self.ready, *self.delayed] if isinstance(op, Purge) else []
         dead = dict(self.dead) if isinstance(op, DeadSettled) else {}
         out = self._out() if isinstance(op, Get) else []
         result = super().do(index, offset, op)
         if isinstance(op, Enqueue) and result is Answer.ACCEPTED:
             ledger.enqueued(op, self.ready[before:])
-        elif isinstance(op, Purge):
-            ledger.go(purged, "purged")
         elif isinstance(op, DeadSettled):
             ledger.dead_settled([message for number, (_, message) in dead.items() if number not in self.dead])
         elif isinstance(op, Get) and isinstance(result, Got):
@@ -92,6 +89,12 @@ class Twin(DumbQueue):
             else:
                 ledger.hand_out((op.consumer, result.message_id), where, result.delivery_count, result.acquired_count)
         return result
+
+    def purge(self) -> int:
+        self._ledger.go([*self.ready, *self.delayed], "purged")
+        count = super().purge()
+        self._ledger.purged.append(count)
+        return count
 
     def hand_out(self) -> None:
         super().hand_out()
@@ -141,7 +144,7 @@ class Ledger:
         self.bodies: dict[bytes, list[Known]] = {}
         self.holds: dict[Said, Hold] = {}
         self.gone: dict[str, int] = {}
-        self.purged: list[int] = []
+        self.purged: list[int] = []  # messages of each purge that nobody has been told of
         self.last = 0  # entry
         self._has_arrived = has_arrived
         self._on_acknowledged = on_acknowledged
@@ -161,7 +164,6 @@ class Ledger:
         results = twin.apply(entry.index, entry.data)
         events, twin.events, twin.followed = twin.events, [], 0
         self.results[entry.index], self.events[entry.index] = results, events
-        self.purged += [result.messages for result in results if isinstance(result, Purged)]
         self._end_holds(entry.index)
         self._look()
         self.figures[entry.index] = self._figures()

@@ -388,7 +388,9 @@ class BrokerWorld(World):
         self._purged.append(queue)
 
     def look_at_purge(self, queue: str, count: int) -> None:
-        invariants.purges_are_counted(self.ledgers[queue].about, count, self.ledgers[queue].purged)
+        untold = self.ledgers[queue].purged
+        invariants.purges_are_counted(self.ledgers[queue].about, count, untold)
+        untold.remove(count)
 
     def deaths_of(self, given: Given) -> list[tuple[str, str]]:
         headers = decode_properties(given.props).get("headers") or {}

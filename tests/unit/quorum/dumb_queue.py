@@ -28,6 +28,7 @@ from quorum.commands import (
     Policy,
     Purge,
     Purged,
+    PurgeOnce,
     Result,
     SessionGone,
     SessionKey,
@@ -87,6 +88,7 @@ class Told:
     next_sequence: int = 1
     rejected: set[int] = field(default_factory=set)
     numbers: set[int] = field(default_factory=set)
+    purges: dict[int, int] = field(default_factory=dict)
     suspected: bool = False
 
 
@@ -140,9 +142,9 @@ class DumbQueue:
             case Get(key, no_ack):
                 return self.get(key, no_ack)
             case Purge():
-                count = len(self.ready) + len(self.delayed)
-                self.ready, self.delayed = [], []
-                return Purged(count)
+                return Purged(self.purge())
+            case PurgeOnce(key, answered):
+                return self.purge_once(key, answered)
             case Policy(rules):
                 self.change_rules(rules)
             case NodeDown(session):
@@ -258,6 +260,23 @@ class DumbQueue:
             self.clients[key] = Client(Consume(key, ""), 2, [Out(1, message, self.now)], status="get")
             self.clients[key].suspected_at = self.now if told.suspected else None
         return Got(1, message.piece, message.failures, message.acquired, len(self.ready))
+
+    def purge(self) -> int:
+        count = len(self.ready) + len(self.delayed)
+        self.ready, self.delayed = [], []
+        return count
+
+    def purge_once(self, key: ConsumerKey, answered: int) -> Result:
+        if self.version < 4:
+            return Answer.UNKNOWN
+        told = self.session(SessionKey(*key[:2]))
+        if told is None:
+            return Answer.GONE
+        told.purges = {number: count for number, count in told.purges.items() if number >= answered}
+        if key.number not in told.numbers:
+            told.numbers.add(key.number)
+            told.purges[key.number] = self.purge()
+        return Purged(told.purges[key.number]) if key.number in told.purges else None
 
     def change_rules(self, rules: Rules) -> None:
         in_order = sorted((one for one in self.ready if one.came_back is not None), key=self.place)

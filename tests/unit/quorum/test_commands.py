@@ -25,6 +25,7 @@ from quorum.commands import (
     Producer,
     Purge,
     Purged,
+    PurgeOnce,
     SessionGone,
     SessionKey,
     Settle,
@@ -51,6 +52,7 @@ OPS: list[Op] = [
     Cancel(CONSUMER, Held.RETURNED),
     Get(CONSUMER, True),
     Purge(),
+    PurgeOnce(ConsumerKey(3, 1 << 60, 17), 16),
     Policy(
         Rules(
             10, 1000, 60_000, 5000, None, 7000, 100, Retry.FAILED, 10, 100, DeadLetters.AT_LEAST_ONCE, True, True, True

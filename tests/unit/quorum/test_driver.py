@@ -14,7 +14,7 @@ from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
-from quorum.versions import REFUSED_AGAIN
+from quorum.versions import PURGED_ONCE, REFUSED_AGAIN
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
@@ -461,6 +461,29 @@ def test_who_was_refused_by_a_leader_that_died_before_it_could_say_so_is_refused
     Publisher(clients, 3, record).publish(2)
     cluster.run(1)
     assert (alone.bodies, other.bodies) == (numbered(2), [])
+
+
+@pytest.mark.parametrize("version", [PURGED_ONCE - 1, PURGED_ONCE])
+def test_a_purge_whose_answer_was_lost_with_the_leader_is_told_of_what_it_took(version: int) -> None:
+    """An earlier version does not know a purge that is done once, and is asked for one that is not."""
+    clients = Clients()
+    cluster = clients.cluster
+    for node in cluster.alive():
+        node.kind.machine_version = version
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    Publisher(clients, 3, record).publish(5)
+    cluster.run(1)
+    told: list[int] = []
+    queue = cluster.nodes[2].queue(record)
+    queue.purge(clients.now).then(told.append, lambda error: pytest.fail(str(error)))
+    cluster.run(0.0025)  # to the leader, and from there to the others; what they acknowledge is on its way
+    cluster.nodes[1].kill()
+    cluster.run(5)
+    assert told == [5]
+    queue.purge(clients.now).then(told.append, lambda error: pytest.fail(str(error)))
+    cluster.run(1)
+    assert told[1:] == [0]
 
 
 def test_a_client_that_left_before_its_leader_could_answer_is_not_told_that_it_was_refused() -> None:

@@ -21,6 +21,7 @@ from quorum.commands import (
     Policy,
     Producer,
     Purge,
+    PurgeOnce,
     SessionGone,
     SessionKey,
     Settle,
@@ -76,6 +77,7 @@ OTHERS = st.one_of(
     st.tuples(st.just("node up"), SESSIONS),
     st.tuples(st.just("session gone"), SESSIONS),
     st.tuples(st.just("purge")),
+    st.tuples(st.just("purge once"), SESSIONS, st.integers(0, 2), st.integers(0, 4)),
     st.tuples(st.just("policy"), RULES),
     st.tuples(st.just("tick")),
     st.tuples(st.just("upgrade"), st.integers(VERSION_OLDEST, VERSION_NEWEST)),
@@ -140,6 +142,9 @@ class Speaker:
                 return DeadSettled([(first, length)])
             case ("upgrade", version):
                 return Upgrade(version)
+            case ("purge once", session, back, unanswered):
+                number = self.number(session, back)
+                return PurgeOnce(ConsumerKey(session.node, session.incarnation, number), max(0, number - unanswered))
             case ("purge",):
                 return Purge()
             case _:
