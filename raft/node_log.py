@@ -218,11 +218,7 @@ class RaftStore:
             f"from now on, and will be repaired from the others. Copies of what it gives up {copies}"
         )
 
-        def durable() -> None:
-            if self.stores.get(group) is store:
-                done(member)
-
-        self._when_durable(ticket, durable)
+        self._when_durable_here(store, ticket, partial(done, member))
         self._jobs.add(Flush(self))  # the damage may have kept log files from being let go
 
     # what groups append
@@ -358,7 +354,8 @@ class RaftStore:
     def snapshot_received(
         self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, done: Callable[[], None]
     ) -> bool:
-        """Its files are durable. Returns whether it will count; then `done` is called when it does, durably."""
+        """Its files are durable. Returns whether it will count; then `done` is called when it does, durably, unless the group
+        was removed meanwhile, also where it is here again by then."""
         log, group, meta = store.log, store.identity.group, stored.meta
         store.incoming = None
         if self.stores.get(group) is not store or log.snapshot.meta.index >= meta.index:
@@ -371,7 +368,7 @@ class RaftStore:
         log.snapshot_installed(stored, live)
         store.forget_all()
         self.dead_files += sorted(set(before) - set(files_of(log)))
-        self._when_durable(ticket, done)
+        self._when_durable_here(store, ticket, done)
         return True
 
     def not_installed(self, store: WalLogStore, why: str) -> None:
@@ -409,6 +406,15 @@ class RaftStore:
 
     def _when_durable(self, ticket: int, call: Callable[[], None]) -> None:
         self._waiting.append((ticket, call))
+
+    def _when_durable_here(self, store: WalLogStore, ticket: int, call: Callable[[], None]) -> None:
+        """Not where the group was removed meanwhile: what is here by then under its number is another one."""
+
+        def durable() -> None:
+            if self.stores.get(store.identity.group) is store:
+                call()
+
+        self._when_durable(ticket, durable)
 
     def _durable(self, ticket: int) -> None:
         while self._waiting and self._waiting[0][0] <= ticket:

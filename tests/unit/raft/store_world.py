@@ -78,6 +78,17 @@ def digest_of(store: WalLogStore) -> Digest:
     )
 
 
+def receive(store: WalLogStore, source: WalLogStore, chunk_bytes: int = 100) -> None:
+    """The newest snapshot there, to be installed here."""
+    meta, offset, last = source.snapshot(), 0, False
+    while not last:
+        part = source.read_snapshot(meta.index, offset, chunk_bytes)
+        assert part is not None and part[0], f"nothing at {offset}"
+        data, last = part
+        store.receive(SnapshotChunk(0, 0, 1, meta, offset, data, last))
+        offset += len(data)
+
+
 @dataclass
 class World:
     """One node. `open` after whatever happened; then the ways of changing a group, done to store and twin alike."""
@@ -176,13 +187,8 @@ class World:
     def install(self, group: int, donor: World, chunk_bytes: int = 100) -> bool:
         """The donor's newest snapshot of the same group, which is beyond all that is committed here."""
         source, store, before = donor.store.group(group), self.store.group(group), self.now(group)
-        meta, offset, last = source.snapshot(), 0, False
-        while not last:
-            part = source.read_snapshot(meta.index, offset, chunk_bytes)
-            assert part is not None and part[0], f"nothing at {offset}"
-            data, last = part
-            store.receive(SnapshotChunk(0, 0, 1, meta, offset, data, last))
-            offset += len(data)
+        meta = source.snapshot()
+        receive(store, source, chunk_bytes)
         theirs = donor.now(group)
         after = Digest(
             before.member,

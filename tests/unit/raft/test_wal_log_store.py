@@ -12,7 +12,7 @@ from raft.errors import Compacted
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, SnapshotChunk, SnapshotMeta
 from raft.wal_log_store import WalLogStore
-from tests.unit.raft.store_world import FIRST, TINY, World, digest_of
+from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive
 
 
 def world_with(entries: int, world: World | None = None) -> World:
@@ -83,6 +83,20 @@ def test_a_snapshot_is_received_in_chunks_of_any_size() -> None:
         world.settle()
         world.disk.kill()
         assert digest_of(world.reopened().store.group(7)) == world.now(7)
+
+
+def test_who_waited_for_a_snapshot_of_a_group_that_was_removed_is_told_nothing_when_it_is_here_again() -> None:
+    donor, world = world_with(30, World(node=2).open()), world_with(3)
+    donor.snapshot(7, 25, [1, 2], b"state")
+    told: list[bytes | None] = []
+    before = world.store.group(7)
+    receive(before, donor.store.group(7))
+    before.install(donor.store.group(7).snapshot(), told.append)
+    world.remove(7)
+    world.create(7)
+    world.settle()
+    assert told == [] and world.store.group(7) is not before
+    world.check_now()
 
 
 def test_an_installed_snapshot_leaves_nothing_of_the_log_before_it_in_memory() -> None:
