@@ -214,7 +214,7 @@ class NodeIdentity:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
-    def new_replica(self, wall_ms: int) -> int:
+    def replica_by_clock(self, wall_ms: int) -> int:
         """Of a member that begins now: by the clock, as if it had not been set back since this process began, nor since its
         disk was begun with. On an earlier disk it may have been as early. Founders have the number of the disk itself."""
         return max(self._facts.disk_id + 1, replica_at(max(self._facts.incarnation, wall_ms)))

@@ -83,7 +83,7 @@ class MetadataMember:
             else:
                 self._create(me, Membership((me,)) if self.alone else Membership(()))
         elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
-            self._found_on_catalog(successor(store.member, self._place.disk_id), store.facts().term + 1)
+            self._found_on_catalog(self._later(store.member), store.facts().term + 1)
 
     def take_part(self, groups: Groups) -> None:
         self._groups = groups
@@ -94,13 +94,17 @@ class MetadataMember:
         logger.error("the metadata group takes no part on this node for now: %s", damage)
         store = self._raft.group(METADATA_GROUP)
         if self.alone:
-            self._found_on_catalog(successor(store.member, self._place.disk_id), store.facts().term + 1)
+            self._found_on_catalog(self._later(store.member), store.facts().term + 1)
             self._add()
         else:
             self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
 
     def repaired(self, driver: Driver) -> None:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
+
+    def _later(self, member: MemberId) -> MemberId:
+        """This node is alone: nobody else has heard of its members."""
+        return successor(member, lambda above: max(self._place.disk_id, above + 1))
 
     def _add(self) -> None:
         if self._place.kind != DISK:

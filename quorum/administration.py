@@ -179,7 +179,7 @@ class Administration:
         elif what is What.TRANSFER:
             self._transfer(queue, there[0], told)
         elif what is What.ADD:
-            self._change(queue, AddLearner(member_id(node, self._kind.new_replica())), told)
+            self._change(queue, AddLearner(member_id(node, self._kind.new_replica(0))), told)
         elif what is What.REMOVE and (why_not := self._must_stay(queue, driver, there[0])):
             told(PreconditionFailed(why_not))
         else:

@@ -40,7 +40,7 @@ from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
 from raft.group_records import Identity
-from raft.messages import MemberId, Membership, NodeId, member_id, node_of, replica_of
+from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 from storage.errors import StorageError
@@ -101,7 +101,7 @@ class QuorumQueues:
         self._store = store
         self._loop = loop
         self.new_replica = new_replica
-        self._replica = 0  # the highest of a member that was begun or removed here
+        self._earlier: dict[int, MemberId] = {}  # by group: the last member that was begun or removed here
         self._node_name = node_name
         self._settings = settings or Settings()
         self._snapshot_rules = rules or SnapshotRules()
@@ -188,8 +188,8 @@ class QuorumQueues:
         if not queue.record.formed and named == member_id(self.key.node, self._disk_id):
             return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
         # Above any that lived here, however soon after: whoever heard of that one believes that what it had is here.
-        mine = successor(named, max(self.new_replica(), self._replica + 1))
-        self._replica = replica_of(mine)
+        mine = successor(named, self.new_replica, self._earlier.get(queue.group, 0))
+        self._earlier[queue.group] = mine
         return Identity(queue.group, mine, label, KIND, Membership(()))
 
     def _begin(self, queue: QuorumQueue) -> None:
@@ -241,7 +241,7 @@ class QuorumQueues:
     def _remove_group(self, group: int) -> None:
         store = self._store.stores.get(group)
         if store is not None:
-            self._replica = max(self._replica, replica_of(store.member))
+            self._earlier[group] = max(self._earlier.get(group, 0), store.member)
             self._store.remove_group(group)
 
     def members_changed(self, record: QueueRecord) -> None:

@@ -295,7 +295,7 @@ class LogReplay:
             log.truncate(kept + 1)
         log.segments = tuple(row for row in log.segments if self._opens(group, row, open_segments))
         old = log.identity.member
-        member = successor(old, self._new_replica())
+        member = successor(old, self._new_replica)
         log.identity = log.identity._replace(member=member)
         log.facts = Facts(log.facts.term, 0)
         self._found(

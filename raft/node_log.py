@@ -204,7 +204,7 @@ class RaftStore:
         group, old = store.identity.group, store.member
         if self.stores.get(group) is not store:
             return
-        member = successor(old, self._new_replica(), loss.heard)
+        member = successor(old, self._new_replica, loss.heard)
         before = files_of(store.log)
         ticket = self._append(Kind.RAFT_RENUMBERED, group, loss.last_good, encode_member(member))
         store.log.renumbered(member, loss.last_good)

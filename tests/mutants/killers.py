@@ -43,7 +43,9 @@ KILLERS = (
     Killer("scenarios", ("tests/scenarios/raft",), to_the_end=True, blind_to=(*NODE, *STORE, *BROKERS)),
     Killer(
         "core",
-        tuple(f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads")),
+        tuple(
+            f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads", "replicas")
+        ),
         blind_to=(*NODE, *STORE, *BROKERS),
     ),
     Killer("random runs", ("tests/unit/raft/test_random_runs.py",), blind_to=(*NODE, *STORE, *BROKERS), at_random=True),

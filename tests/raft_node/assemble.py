@@ -23,7 +23,7 @@ from raft.groups import Groups, preferred_node
 from raft.messages import Membership, NodeId, member_id, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.register import Register
-from raft.replicas import FOUNDER, replica_at
+from raft.replicas import FOUNDER, replica_after, replica_at
 from raft.settings import Settings
 from storage import fact_file, names
 from storage.log_users import LogUsers
@@ -155,7 +155,7 @@ class RaftNode:
         if options.form:
             replica, membership = FOUNDER, Membership(tuple(member_id(node, FOUNDER) for node in nodes))
         else:
-            replica, membership = self._new_replica(), Membership(())
+            replica, membership = self._new_replica(0), Membership(())
         for group in range(1, options.groups + 1):
             if group not in self.store.stores:
                 me = member_id(options.number, replica)
@@ -187,8 +187,8 @@ class RaftNode:
     def _repaired(self, driver: Driver) -> None:
         logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
 
-    def _new_replica(self) -> int:
-        return replica_at(self._clock.wall_ms())
+    def _new_replica(self, above: int) -> int:
+        return replica_after(above, replica_at(self._clock.wall_ms()), random.random())
 
     def _run(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]

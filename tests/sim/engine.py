@@ -129,7 +129,7 @@ class EngineWorld(World):
         for group in site.groups:
             if group not in process.store.stores:
                 self.watch.count("empty member begins")
-                process.create(group, site.new_replica(), Membership(()))
+                process.create(group, site.new_replica(0), Membership(()))
 
     def process_ended(self, site: Site, process: Process, *, power: bool) -> None:
         super().process_ended(site, process, power=power)

@@ -23,7 +23,7 @@ from raft.groups import Groups
 from raft.messages import Entry, Message, SnapshotMeta, node_of
 from raft.node_log import RaftStore
 from raft.ready import Facts
-from raft.replicas import replica_at
+from raft.replicas import replica_after, replica_at
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
 from storage.log_users import LogUsers
@@ -344,7 +344,8 @@ class Site:
         self.damaged = False  # something at rest may be not what was written, and was not found yet
         self.rolled_back = False  # the disk is an old one, which nobody tells the next process
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
-        self._replicas: set[int] = set()  # that members here have had
+        self._by_clock: set[int] = set()  # numbers that members here may have had
+        self._chance = Random(f"{world.plan.seed} node {number} replicas")
         self.equip()
 
     def new_process(self) -> Process:
@@ -371,13 +372,13 @@ class Site:
 
     # What the process asks for
 
-    def new_replica(self) -> int:
+    def new_replica(self, above: int, at_least: int = 0) -> int:
         """By its clock, as on a real node; there it takes longer than a second until a node has lost its disk again."""
-        replica = replica_at(self.clock.wall_ms())
-        while replica in self._replicas:
-            replica += 1
-        self._replicas.add(replica)
-        return replica
+        by_clock = replica_at(self.clock.wall_ms())
+        while by_clock in self._by_clock:
+            by_clock += 1
+        self._by_clock.add(by_clock)
+        return replica_after(above, max(by_clock, at_least), self._chance.random())
 
     def fsync_delay_s(self) -> float:
         return self.world.shape.fsync_s * self.random.random() * 2 + self.slow_s * self.random.random()

@@ -184,8 +184,8 @@ class BrokerProcess(Process):
         store.process = self
         return store
 
-    def _new_replica(self) -> int:
-        return max(self.identity.new_replica(0), self.site.new_replica())
+    def _new_replica(self, above: int) -> int:
+        return self.site.new_replica(above, self.identity.replica_by_clock(0))
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         shape = self.site.world.shape

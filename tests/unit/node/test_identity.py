@@ -49,10 +49,10 @@ def test_an_old_copy_is_known_by_its_last_life_however_often_it_is_refused() -> 
 def test_members_are_numbered_by_the_clock_as_if_it_were_never_set_back() -> None:
     disk = SimDisk()
     identity = begin(disk)
-    assert identity.new_replica(NOW + 60_500) == NOW // 1000 + 60
-    assert identity.new_replica(NOW - 60_500) == identity.disk_id + 1, "founders have that of the disk"
+    assert identity.replica_by_clock(NOW + 60_500) == NOW // 1000 + 60
+    assert identity.replica_by_clock(NOW - 60_500) == identity.disk_id + 1, "founders have that of the disk"
     later = begin(disk, NOW + 90_000)
-    assert later.new_replica(NOW) == NOW // 1000 + 90
+    assert later.replica_by_clock(NOW) == NOW // 1000 + 90
 
 
 def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:

@@ -213,8 +213,8 @@ class Cluster:
     def incarnation_of(self, node: NodeId) -> int | None:
         return self.nodes[node].incarnation if node in self.nodes else None
 
-    def new_replica(self) -> int:
-        self._replicas += 1
+    def new_replica(self, above: int) -> int:
+        self._replicas = max(self._replicas, above) + 1
         return self._replicas
 
     # nodes and what joins them

@@ -161,8 +161,8 @@ class World:
                 node.create(group, 0, first)
         self.connect_all()
 
-    def new_replica(self) -> int:
-        return next(self.replicas)
+    def new_replica(self, above: int) -> int:
+        return max(next(self.replicas), above + 1)
 
     def start(self, number: NodeId, disk: SimDisk) -> Node:
         before = self.nodes.get(number)

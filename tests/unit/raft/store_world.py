@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -13,6 +13,7 @@ from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits
 from raft.ready import Facts
+from raft.replicas import NewReplica
 from raft.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
 from storage.errors import Corrupt
@@ -89,6 +90,12 @@ def receive(store: WalLogStore, source: WalLogStore, chunk_bytes: int = 100) -> 
         offset += len(data)
 
 
+def replicas_from(first: int) -> NewReplica:
+    """What a clock says that goes on by one each time it is asked."""
+    numbers = count(first)
+    return lambda above: max(next(numbers), above + 1)
+
+
 @dataclass
 class World:
     """One node. `open` after whatever happened; then the ways of changing a group, done to store and twin alike."""
@@ -99,7 +106,7 @@ class World:
     file_bytes_max: int = 2048
     findings: list[str] = field(default_factory=list)
     history: dict[int, list[tuple[int, Digest | None]]] = field(default_factory=dict)  # group: ticket, what it was then
-    replicas: Callable[[], int] = field(default_factory=lambda: count(1000).__next__)
+    replicas: NewReplica = field(default_factory=lambda: replicas_from(1000))
 
     def open(self) -> World:
         self.loop = SimLoop()
@@ -136,7 +143,7 @@ class World:
         self.history.setdefault(group, []).append((self.store.last_ticket if ticket is None else ticket, digest))
 
     def create(self, group: int) -> None:
-        member = member_id(self.node, self.replicas())
+        member = member_id(self.node, self.replicas(0))
         self.store.create_group(Identity(group, member, f"g{group}", "map", FIRST))
         none = SnapshotMeta(0, 0, FIRST, 0)
         self.note(group, Digest(member, Facts(0, 0), none, 1, [], [(0, FIRST)], {}, None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from storage.wal import LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
-from tests.unit.raft.store_world import FIRST, LOG_ID, Digest, digest_of
+from tests.unit.raft.store_world import FIRST, LOG_ID, Digest, digest_of, replicas_from
 
 GROUPS = range(1, 21)
 LIMITS = StoreLimits(segment_entries_max=100, log_files_kept=1, memory_bytes_max=100_000, compaction_interval_ms=0)
@@ -29,7 +28,7 @@ async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
     facts = load_or_create(disk, LOG_ID)
     replay = Replay(disk, facts, salvage=True)
     threads = Threads(loop, 1, "raft-files")
-    store = RaftStore(disk, LIMITS, threads, count(7).__next__, pytest.fail)
+    store = RaftStore(disk, LIMITS, threads, replicas_from(7), pytest.fail)
     for _ in store.recover(replay, facts.first_file):
         pass
     end = replay.finish()

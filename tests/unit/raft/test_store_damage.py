@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 from random import Random
 
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from raft.errors import Damaged
 from raft.messages import Entry, Membership, node_of
 from raft.ready import Facts
+from raft.replicas import replica_after
 from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
 from tests.sim.disk import SimDisk, no_faults
-from tests.unit.raft.store_world import TINY, World, cut_off, digest_of
+from tests.unit.raft.store_world import TINY, World, cut_off, digest_of, replicas_from
 
 GROUPS = (7, 8)
 
@@ -41,7 +41,7 @@ def small_log(file_bytes_max: int = 600) -> World:
 def judge(world: World, disk: SimDisk, certain: bool = True, go_on: bool = True, settled_before: bool = False) -> int:
     """Open a damaged copy. How many groups were renumbered; `certain` that whatever is lost is known to be lost;
     `settled_before` that an earlier start may have done so."""
-    opened = World(disk, limits=world.limits, file_bytes_max=world.file_bytes_max, replicas=count(5000).__next__).open()
+    opened = World(disk, limits=world.limits, file_bytes_max=world.file_bytes_max, replicas=replicas_from(5000)).open()
     for group in GROUPS:
         states = [one for _, one in world.history[group] if one is not None]
         if group not in opened.store.stores:
@@ -199,6 +199,29 @@ def test_a_missing_log_file_costs_what_stands_behind_it() -> None:
         if disk.exists(log_file(number)):
             disk.delete(log_file(number))
             judge(world, disk, certain=number == 1)
+
+
+def test_a_number_that_was_forgotten_is_not_given_again_where_the_clock_stands_behind() -> None:
+    """Simulated seed 8100087 of brokers: a member was repaired under a new number, and followed the leader as that one. Then
+    the copy of the groups that told of it rotted; the other one knew its log no further than before the repair, which was
+    made again, under the same number. The leader believed that it still had what the first one had acknowledged."""
+    chance = Random(1)
+    world = replace(flushed_world(), replicas=lambda above: replica_after(above, 7, chance.random())).open()
+    before = {name: world.disk.content(name) for name in RAFT_GROUPS}
+    group, first_file = GROUPS[0], world.store.groups_file.first_file
+    numbers: list[int] = []
+    world.store.renumber(group, 1, numbers.append)
+    while world.log.files().start <= first_file:  # the record of it goes with its file
+        world.store.group(group).append(None, [entry_behind(world, group)])
+        world.settle()
+        world.store.tick(10**9)
+        world.settle()
+    newest = RAFT_GROUPS[world.store.groups_file.generation % 2]
+    world.disk.flip_bit(newest, 100)
+    older = next(name for name in RAFT_GROUPS if name != newest)
+    world.disk.overwrite(older, before[older])
+    again = world.reopened().store.group(group).member
+    assert len({*numbers, again}) == 2, f"member {again} is there for the second time"
 
 
 @pytest.mark.parametrize("with_facts", [True, False])
