@@ -4,8 +4,9 @@
 
 NAME is a patch of tests/mutants/raft or brokers, without `.patch`; all by default. Every mutant lives in a copy of the tree in
 a temporary directory. The killers (tests/mutants/killers.py) are asked in turn, or the one of --by alone, until an assertion
-fails. In the end the tests that killed are run on the tree without any patch, where they must pass. --record writes down the
-kills in a Markdown file, in the table between its two `kills` comments; rows of mutants that were not run stay.
+fails; who killed it when that was last recorded is asked first, unless it is to be recorded anew. In the end the tests that
+killed are run on the tree without any patch, where they must pass. --record writes down the kills in a Markdown file, in the
+table between its two `kills` comments; rows of mutants that were not run stay.
 
 Exit status: 0 all were killed; 1 one survived, only crashed, or was killed by a test that fails anyway; 2 a patch no
 longer applies, or a killer could not be run.
@@ -19,7 +20,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -30,6 +31,7 @@ from tests.mutants.killers import KILLERS, Kill, Killer, KillerError, ask, warm_
 from tests.mutants.patches import Patch, PatchError, all_patches
 
 ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs" / "mutants.md"
 COPIED = (
     "broker",
     "classic",
@@ -93,7 +95,13 @@ def mutate(root: Path, patch: Patch) -> None:
         compiled.unlink()
 
 
-def run(base: Path, patch: Patch, killers: Sequence[Killer]) -> Result:
+def in_turn(killers: Sequence[Killer], patch: Patch, recorded: Mapping[str, str]) -> list[Killer]:
+    """All that can see it; the recorded one before those who have nothing to say."""
+    file = recorded.get(patch.name, "")
+    return sorted((one for one in killers if one.sees(patch.path)), key=lambda one: not one.asks(file))
+
+
+def run(base: Path, patch: Patch, killers: Sequence[Killer], recorded: Mapping[str, str]) -> Result:
     """Raises PatchError, KillerError."""
     begun = time.perf_counter()
     crashes: list[str] = []
@@ -101,13 +109,12 @@ def run(base: Path, patch: Patch, killers: Sequence[Killer]) -> Result:
     kill = None
     with copied(base) as root:
         mutate(root, patch)
-        for killer in killers:
-            if killer.sees(patch.path):
-                kill, crashed, taken = ask(root, killer)
-                crashes += crashed
-                cpu_s += taken
-                if kill is not None:
-                    break
+        for killer in in_turn(killers, patch, recorded):
+            kill, crashed, taken = ask(root, killer)
+            crashes += crashed
+            cpu_s += taken
+            if kill is not None:
+                break
     return Result(patch.name, patch.title, kill, tuple(crashes), time.perf_counter() - begun, cpu_s)
 
 
@@ -150,6 +157,13 @@ def record(path: Path, results: Sequence[Result]) -> None:
     path.write_text(f"{before}{BEGIN}\n{table(rows.splitlines(), results)}\n{END}{after}")
 
 
+def recorded_files(page: str) -> dict[str, str]:
+    """By mutant: the test file that killed it."""
+    rows = page.partition(BEGIN)[2].partition(END)[0].splitlines()
+    cells = [row.split("`") for row in rows if row.startswith("| `")]
+    return {cell[1]: f"tests/{cell[3]}" for cell in cells if len(cell) > 3}
+
+
 def chosen(names: Sequence[str]) -> list[Patch]:
     """Raises PatchError."""
     patches = all_patches()
@@ -171,6 +185,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, metavar="FILE", help="write the table into this Markdown file")
     arguments = parser.parse_args()
     killers = [killer for killer in KILLERS if arguments.by in (None, killer.name)]
+    recorded = recorded_files(TABLE.read_text()) if arguments.record is None and TABLE.exists() else {}
     results: list[Result] = []
     try:
         patches = chosen(arguments.names)
@@ -178,7 +193,7 @@ def main() -> int:
             for patch in patches:
                 patch.apply((base / patch.path).read_text())  # all of them, before any time is spent
             warm_up(base)
-            for result in pool.map(partial(run, base, killers=killers), patches):
+            for result in pool.map(partial(run, base, killers=killers, recorded=recorded), patches):
                 results.append(result)
                 if arguments.record is not None:  # at once: a run that is cut off has found out something, too
                     record(arguments.record, results)

@@ -38,6 +38,9 @@ class Killer:
     def sees(self, path: str) -> bool:
         return not path.startswith(self.blind_to) if self.blind_to else True
 
+    def asks(self, test_file: str) -> bool:
+        return any(test_file == one or test_file.startswith(f"{one}/") for one in self.tests)
+
 
 KILLERS = (
     Killer("scenarios", ("tests/scenarios/raft",), to_the_end=True, blind_to=(*NODE, *STORE, *BROKERS)),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.__main__ import Result, chosen, table
+from tests.mutants.__main__ import Result, chosen, in_turn, recorded_files, table
 from tests.mutants.killers import KILLERS, Kill
 from tests.mutants.patches import Patch, PatchError, parse, paths, read
 from tests.tidy.sources import ROOT
@@ -49,6 +49,25 @@ def test_no_mutant_is_left_to_tests_that_draw_what_they_do() -> None:
     drawn = [test.removeprefix("tests/") for killer in KILLERS if killer.at_random for test in killer.tests]
     kills = (ROOT / "docs/mutants.md").read_text().partition("<!-- kills -->")[2]
     assert [row for row in kills.splitlines() if any(f"`{test}`" in row for test in drawn)] == []
+
+
+def test_who_killed_it_last_is_asked_first_and_the_others_behind() -> None:
+    patch = read(next(path for path in MUTANTS if path.stem == "acknowledged_before_fsync"))
+    plain = in_turn(KILLERS, patch, {})
+    for file, killer in (
+        ("tests/unit/raft/test_node_log.py", "store"),
+        ("tests/mutants/simulated_seeds.py", "simulator"),
+    ):
+        first, *others = in_turn(KILLERS, patch, {patch.name: file})
+        assert first.name == killer
+        assert others == [one for one in plain if one is not first]
+    assert in_turn(KILLERS, patch, {patch.name: "tests/that/is/gone.py"}) == plain
+
+
+def test_all_kills_of_the_table_are_known_to_a_killer() -> None:
+    recorded = recorded_files((ROOT / "docs/mutants.md").read_text())
+    assert sorted(recorded) == sorted(path.stem for path in MUTANTS)
+    assert [file for file in recorded.values() if not any(killer.asks(file) for killer in KILLERS)] == []
 
 
 def test_a_mutant_that_nobody_knows_is_an_error() -> None:
