@@ -87,9 +87,13 @@ class MemoryCalls:
     def __init__(self, node: MetadataNode) -> None:
         self._node = node
         self.handlers: dict[int, Handler] = {}
+        self.listeners: list[Callable[[NodeId, bool], None]] = []
 
     def serve(self, topic: int, handler: Handler) -> None:
         self.handlers[topic] = handler
+
+    def on_link(self, listener: Callable[[NodeId, bool], None]) -> None:
+        self.listeners.append(listener)
 
     def connected(self, node: NodeId) -> bool:
         other = self._node.metadata_world.nodes[node]
@@ -186,8 +190,16 @@ class MetadataWorld(groups_world.World):
         leader = self.leader_node()
         return next(node for node in self.alive() if node is not leader)
 
+    def link_came(self, one: NodeId, other: NodeId) -> None:
+        for here, there in ((one, other), (other, one)):
+            for listener in self.node(here).calls.listeners:
+                listener(there, True)
+
     def new_name(self) -> str:
         return f"q{next(self._numbers)}"
+
+    def run_between_ticks(self, seconds: float) -> None:
+        super().run(seconds)
 
     def run(self, seconds: float) -> None:
         until = self.loop.time() + seconds

@@ -34,7 +34,7 @@ from raft.messages import Entry, EntryKind
 from raft.ready import Role
 from storage.errors import DiskFull
 from storage.lmdb_store import MemoryStore
-from tests.unit.node.metadata_world import MetadataNode, MetadataWorld, Told, described
+from tests.unit.node.metadata_world import CALL_S, MetadataNode, MetadataWorld, Told, described
 
 
 @pytest.fixture
@@ -124,6 +124,22 @@ def test_a_node_that_is_lost_or_keeps_nothing_holds_up_no_answers_for_long(world
     third = submitter.submit(DeclareQueue("/", "third"))
     world.run(0.1)
     assert third.value is not None
+
+
+def test_that_a_node_follows_is_said_again_when_the_link_that_lost_it_is_back() -> None:
+    world = MetadataWorld(size=2)
+    submitter, other = world.leader_node(), world.follower()
+    command = DeclareQueue("/", "q")
+    told = submitter.submit(command)
+    while other.heard[-1][0] != command:
+        world.run_between_ticks(CALL_S / 4)
+    world.cut = lambda one, two: {one, two} == {submitter.number, other.number}
+    world.run_between_ticks(CALL_S * 2)  # so that nobody looks who can be reached
+    world.cut = lambda one, two: False
+    assert not told.answered, "the link has lost nothing"
+    world.link_came(submitter.number, other.number)
+    world.run_between_ticks(CALL_S * 2)
+    assert told.value is not None
 
 
 def test_many_commands_share_a_commit_of_the_store(world: MetadataWorld) -> None:
