@@ -70,7 +70,6 @@ from raft.errors import Damaged
 from raft.groups import Groups
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
-from raft.replicas import replica_after
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.log_users import LogUsers
@@ -429,7 +428,7 @@ class Node:
         return int.from_bytes(self._random.random_bytes(6)) / (1 << 48)
 
     def _new_replica(self, above: int) -> int:
-        return replica_after(above, self.identity.replica_by_clock(self._clock.wall_ms()), self._fraction())
+        return self.identity.new_replica(above, self._clock.wall_ms(), self._fraction())
 
     def _alarm_ports(self, broker: Broker, classic: ClassicQueues, disk: OsDisk) -> AlarmPorts:
         return AlarmPorts(

@@ -42,7 +42,7 @@ from raft.errors import RaftError
 from raft.groups import Groups, NoSuchGroup
 from raft.majority import is_needed
 from raft.membership import members_of
-from raft.messages import MemberId, NodeId, node_of
+from raft.messages import MemberId, NodeId, node_of, replica_of
 
 TICK_S = 0.25
 GO_AROUND_S = 2.0
@@ -334,7 +334,10 @@ class Cluster:
                 await self.queue_members.evacuate(record.name)
             await answered(self._metadata.submit(commands.PutNode(_with(record, kind=RAM))))
             await self._until_others_know("has no vote any more")
-        self._identity.change_kind(kind, self._clock.wall_ms())
+        driver = self._metadata_driver()
+        self._identity.change_kind(
+            kind, self._clock.wall_ms(), above=replica_of(driver.me) if driver is not None else 0
+        )
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:

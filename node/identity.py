@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from raft.messages import NodeId
-from raft.replicas import replica_at
+from raft.replicas import replica_after, replica_at
 from storage import fact_file, names
 from storage.disk import Disk
 from storage.errors import Corrupt
@@ -205,19 +205,22 @@ class NodeIdentity:
         if others != self._facts.nodes:
             self._save(replace(self._facts, nodes=others))
 
-    def change_kind(self, kind: str, wall_ms: int) -> None:
-        """From its next start on the node is of this kind, and its members there are new ones."""
+    def change_kind(self, kind: str, wall_ms: int, above: int) -> None:
+        """From its next start on the node is of this kind, and its members there are new ones: later than this one."""
         assert kind in KINDS, f"a node of kind {kind}"
-        self._save(replace(self._facts, kind=kind, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
+        disk_id = max(self._facts.disk_id + 1, above + 1, replica_at(wall_ms))
+        self._save(replace(self._facts, kind=kind, disk_id=disk_id))
 
     def renew_disk(self, wall_ms: int) -> None:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
-    def replica_by_clock(self, wall_ms: int) -> int:
-        """Of a member that begins now: by the clock, as if it had not been set back since this process began, nor since its
-        disk was begun with. On an earlier disk it may have been as early. Founders have the number of the disk itself."""
-        return max(self._facts.disk_id + 1, replica_at(max(self._facts.incarnation, wall_ms)))
+    def new_replica(self, above: int, wall_ms: int, chance: float) -> int:
+        """Of a member that begins now: see raft/replicas.py. A clock that stands before this process began, or not behind the
+        moment at which its disk was begun with, is as good as none: earlier members may be numbered by it. Founders have the
+        number of the disk itself."""
+        began = replica_at(self._facts.incarnation)
+        return replica_after(max(above, self._facts.disk_id, began - 1), replica_at(wall_ms), chance)
 
     def survive(self, survives: bool) -> None:
         """The next start begins the metadata group anew, with this node alone; or that is done."""

@@ -103,7 +103,7 @@ class MetadataMember:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
 
     def _later(self, member: MemberId) -> MemberId:
-        """This node is alone: nobody else has heard of its members."""
+        """This node votes alone: what others have heard of its members counts for nothing, as long as this is a later one."""
         return successor(member, lambda above: max(self._place.disk_id, above + 1))
 
     def _add(self) -> None:

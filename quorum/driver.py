@@ -156,6 +156,7 @@ class QuorumQueues:
         for some in (self._leading, self._looking, self._asking, self._attending):
             some.pop(queue, None)
         self._leaving.pop(queue, None)
+        self._earlier.pop(queue.group, None)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:

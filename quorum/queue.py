@@ -83,6 +83,7 @@ class QuorumQueue(Owner):
         # With the index of the entry that they come of, and a dead letter's message.
         self._effects: deque[tuple[int, Effect, Body | None]] = deque()
         self._purges: deque[int] = deque()  # numbers of those that were said and not answered, ascending
+        self._purges_once = True  # as far as is known the group does: it is of version 4 or later
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._time = QueueTime(kind.wall_ms, kind.monotonic)
@@ -134,6 +135,7 @@ class QuorumQueue(Owner):
         """Somebody may be there to talk to."""
         if self.deleted or not self.way.look_for():
             return
+        self._purges_once = True  # it goes to a new version when its nodes do, and they lead no more meanwhile
         if self.attention is not None:
             self.attention.ask()
         if not self.session.open:
@@ -278,6 +280,12 @@ class QuorumQueue(Owner):
             "single active consumer"
         )
 
+    def _not_heard(self) -> ResourceExhausted:
+        return ResourceExhausted(
+            f"{self.record.label} takes this node for gone and does nothing that it says: see what the cluster knows of it, "
+            "and start it again"
+        )
+
     def _took_too_long(self) -> ResourceExhausted:
         return ResourceExhausted(
             f"{self.record.label} did not answer within {WAIT_MS // 1000} s: "
@@ -288,6 +296,8 @@ class QuorumQueue(Owner):
         if not isinstance(result, Fetched):
             if result is Answer.NOT_ACTIVE:
                 waiting.fail(self._not_active())
+            elif result is Answer.GONE:
+                waiting.fail(self._not_heard())
             else:
                 waiting.resolve(None)
             return
@@ -362,10 +372,13 @@ class QuorumQueue(Owner):
         """One that takes too long may still be done."""
         waiting: Patience[int] = Patience(self._host, now, self._took_too_long)
 
-        number = self.session.new_number()
-        self._purges.append(number)
-        once = PurgeOnce(self.session.consumer_key(number), answered=self._purges[0])
-        self.session.say(once, partial(self._purged_once, waiting, number))
+        if self._purges_once:
+            number = self.session.new_number()
+            self._purges.append(number)
+            once = PurgeOnce(self.session.consumer_key(number), answered=self._purges[0])
+            self.session.say(once, partial(self._purged_once, waiting, number))
+        else:
+            self.session.say(Purge(), partial(self._purged, waiting))
         self.session.flush()
         return waiting.answer
 
@@ -373,12 +386,17 @@ class QuorumQueue(Owner):
         self._purges.remove(number)
         if result is not Answer.UNKNOWN:
             self._purged(waiting, result)
-        elif not waiting.answer.answered:  # by a machine of an earlier version, which has done nothing
+            return
+        self._purges_once = False  # a machine of an earlier version: it has done nothing
+        if not waiting.answer.answered:
             self.session.say(Purge(), partial(self._purged, waiting))
             self._host.wake(self)
 
     def _purged(self, waiting: Patience[int], result: Any) -> None:
-        waiting.resolve(result.messages if isinstance(result, Purged) else 0)
+        if result is Answer.GONE:
+            waiting.fail(self._not_heard())
+        else:
+            waiting.resolve(result.messages if isinstance(result, Purged) else 0)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

@@ -13,7 +13,7 @@ An answer counts only if everything before it was answered too. When one portion
 all from the first unanswered one on are said again, in the old order: the first alone, the rest once that is answered. Said
 together, a leader that has room for the first but not for both would refuse the second each time, and each time the answer to
 the first would be that of an attempt that is over. What was applied already is recognised by the machine: by
-the sequences of messages, the numbers of consumers and gets, the ids of deliveries. So a channel's order holds whatever
+the sequences of messages, the numbers of consumers, gets and purges, the ids of deliveries. So a channel's order holds whatever
 happens to leaders, and nothing said later takes effect for good before what was said earlier.
 """
 
@@ -207,7 +207,7 @@ class Session:
                 self._say_settles()
 
     def new_number(self) -> int:
-        """For a consumer or a get; they ascend in the order in which they are said."""
+        """For a consumer, a get or a purge; they ascend in the order in which they are said."""
         self._next_number += 1
         return self._next_number - 1
 

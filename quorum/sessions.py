@@ -51,8 +51,8 @@ class Session:
 
     def forget_purges(self, answered: int) -> None:
         """The session has an answer to those below this number."""
-        if self.purged:
-            self.purged = {number: messages for number, messages in self.purged.items() if number >= answered}
+        while self.purged and (first := next(iter(self.purged))) < answered:
+            del self.purged[first]
 
 
 class Sessions:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from raft.messages import MemberId, member_id, node_of, replica_of
 
 FOUNDER = 0
-AHEAD_MAX = 1024  # of the last known number, or in seconds of the clock
+AHEAD_MAX = 1024  # how far above the last known number one is drawn, without
 
 NewReplica = Callable[[int], int]
 """The replica number of a member that begins now, and follows one with this number, or none with 0: see `replica_after`."""

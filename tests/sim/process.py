@@ -344,8 +344,8 @@ class Site:
         self.damaged = False  # something at rest may be not what was written, and was not found yet
         self.rolled_back = False  # the disk is an old one, which nobody tells the next process
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
-        self._by_clock: set[int] = set()  # numbers that members here may have had
-        self._chance = Random(f"{world.plan.seed} node {number} replicas")
+        self._seconds: set[int] = set()  # that members here were numbered by
+        self.chance = Random(f"{world.plan.seed} node {number} replicas")
         self.equip()
 
     def new_process(self) -> Process:
@@ -372,13 +372,17 @@ class Site:
 
     # What the process asks for
 
-    def new_replica(self, above: int, at_least: int = 0) -> int:
-        """By its clock, as on a real node; there it takes longer than a second until a node has lost its disk again."""
-        by_clock = replica_at(self.clock.wall_ms())
-        while by_clock in self._by_clock:
-            by_clock += 1
-        self._by_clock.add(by_clock)
-        return replica_after(above, max(by_clock, at_least), self._chance.random())
+    def new_replica(self, above: int) -> int:
+        """As a real node's."""
+        return replica_after(above, replica_at(self.next_second_ms()), self.chance.random())
+
+    def next_second_ms(self) -> int:
+        """By its clock, but never the same one twice: on a real node it takes longer until it has lost its disk again."""
+        wall_ms = self.clock.wall_ms()
+        while wall_ms // 1000 in self._seconds:
+            wall_ms += 1000
+        self._seconds.add(wall_ms // 1000)
+        return wall_ms
 
     def fsync_delay_s(self) -> float:
         return self.world.shape.fsync_s * self.random.random() * 2 + self.slow_s * self.random.random()

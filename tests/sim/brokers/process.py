@@ -185,7 +185,7 @@ class BrokerProcess(Process):
         return store
 
     def _new_replica(self, above: int) -> int:
-        return self.site.new_replica(above, self.identity.replica_by_clock(0))
+        return self.identity.new_replica(above, self.site.next_second_ms(), self.site.chance.random())
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         shape = self.site.world.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from random import Random
 
 import pytest
 
@@ -46,13 +47,33 @@ def test_an_old_copy_is_known_by_its_last_life_however_often_it_is_refused() -> 
     assert begin(disk).earlier_incarnation == later.incarnation
 
 
-def test_members_are_numbered_by_the_clock_as_if_it_were_never_set_back() -> None:
+def test_members_are_numbered_by_the_clock() -> None:
     disk = SimDisk()
     identity = begin(disk)
-    assert identity.replica_by_clock(NOW + 60_500) == NOW // 1000 + 60
-    assert identity.replica_by_clock(NOW - 60_500) == identity.disk_id + 1, "founders have that of the disk"
+    assert identity.new_replica(0, NOW + 60_500, 0.5) == NOW // 1000 + 60
+    assert identity.new_replica(identity.disk_id, NOW + 60_500, 0.5) == NOW // 1000 + 60
     later = begin(disk, NOW + 90_000)
-    assert later.replica_by_clock(NOW) == NOW // 1000 + 90
+    assert later.new_replica(0, NOW + 90_000, 0.5) == NOW // 1000 + 90
+
+
+def test_with_a_clock_that_was_set_back_members_are_later_than_all_before_and_differ_from_life_to_life() -> None:
+    """What a life gave may be forgotten, and the next one stands where it stood: with the same disk, the same clock, and the
+    same that is known of the member before."""
+    disk, chance = SimDisk(), Random(1)
+    founder = begin(disk).disk_id
+    begin(disk, NOW + 90_000)
+    for known in (0, founder, NOW // 1000 + 30, NOW // 1000 + 5000):
+        lives = [begin(disk, NOW + 1_000 * life) for life in range(5)]
+        given = [identity.new_replica(known, NOW + 2_000, chance.random()) for identity in lives]
+        assert len(set(given)) == len(given)
+        assert min(given) > max(known, NOW // 1000 + 89)
+
+
+def test_a_node_that_changes_its_kind_has_later_members_than_it_had_whatever_its_clock_says() -> None:
+    disk = SimDisk()
+    identity = begin(disk)
+    identity.change_kind("ram", NOW - 60_500, above=NOW // 1000 + 700)
+    assert begin(disk).disk_id == NOW // 1000 + 701
 
 
 def test_a_founder_founds_with_the_disk_it_has_and_not_with_one_that_lost_something() -> None:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker.errors import PreconditionFailed, ResourceLocked
+from broker.errors import BrokerError, PreconditionFailed, ResourceLocked
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from quorum import queue as queues
 from quorum.bodies import Body
-from quorum.commands import NodeDown, Piece
+from quorum.commands import NodeDown, Piece, SessionGone
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
 from quorum.versions import PURGED_ONCE, REFUSED_AGAIN
@@ -386,6 +386,7 @@ def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way(
     cluster.run(1)
     assert publisher.confirmed == numbered(6)
     assert [dict(node.store.stores) for node in cluster.alive()] == [{}, {}, {}]
+    assert [node.kind._earlier for node in cluster.alive()] == [{}, {}, {}]
     assert taker.bodies == numbered(3)
 
 
@@ -481,9 +482,35 @@ def test_a_purge_whose_answer_was_lost_with_the_leader_is_told_of_what_it_took(v
     cluster.nodes[1].kill()
     cluster.run(5)
     assert told == [5]
-    queue.purge(clients.now).then(told.append, lambda error: pytest.fail(str(error)))
+    numbers = []
+    for _ in range(3):
+        queue.purge(clients.now).then(told.append, lambda error: pytest.fail(str(error)))
+        cluster.run(1)
+        numbers.append(queue.session._next_number)
+    assert told[1:] == [0, 0, 0]
+    assert len(set(numbers)) == (3 if version >= PURGED_ONCE else 1), "a leader is asked once for what it does not know"
+
+
+def test_a_node_that_a_queue_takes_for_gone_is_told_so_by_its_gets_and_purges() -> None:
+    """They came back as if the queue were empty."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    leader = cluster.leader(record)
+    Publisher(clients, 3, record).publish(5)
     cluster.run(1)
-    assert told[1:] == [0]
+    kind, queue = clients.of(2, record)
+    assert leader.number == 1
+    leading = clients.of(1, record)[1].leading
+    assert leading is not None
+    leading.propose([SessionGone(kind.key)], lambda _: None)
+    cluster.run(0.1)
+    errors: list[BrokerError] = []
+    queue.purge(clients.now).then(lambda count: pytest.fail(f"{count} purged"), errors.append)
+    queue.get(False, clients.now).then(lambda got: pytest.fail(f"got {got}"), errors.append)
+    cluster.run(1)
+    assert ["takes this node for gone" in error.text for error in errors] == [True, True]
+    assert clients.drain(3, record) == numbered(5)
 
 
 def test_a_client_that_left_before_its_leader_could_answer_is_not_told_that_it_was_refused() -> None:
