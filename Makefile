@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# How many files of tests are run at a time; those with nodes of their own need a core or two each.
+TEST_JOBS ?= 2
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
 .PHONY: setup run cluster test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
@@ -26,7 +28,7 @@ cluster: setup
 	$(BIN)/leveret cluster --nodes 3 --data-dir var/cluster
 
 test: setup
-	$(BIN)/python -m pytest tests -q
+	$(BIN)/python -m pytest tests -q --numprocesses $(TEST_JOBS) --dist loadfile
 
 # The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
 test-containers: setup
