@@ -80,7 +80,7 @@ class ClusterMetadata(Watcher):
         self._group: MetadataGroup
         self._calls: PeerCalls
         self._courier: Courier | None = None
-        self._followed: dict[NodeId, bytes] = {}  # what each other node was told last of how far it is followed
+        self._told: dict[NodeId, bytes] = {}  # how far each other node is followed, as it was told last
         self._followers: Followers
         catalog.observer = self._keeper.note
 
@@ -206,13 +206,13 @@ class ClusterMetadata(Watcher):
         letters = {one.node: _FOLLOWS.pack(FOLLOWS, one.incarnation, one.number) for one in done}
         for node, letter in letters.items():
             if node not in (self._node, _SNAPSHOT.node):
-                self._followed[node] = letter
+                self._told[node] = letter
                 self._calls.tell(node, METADATA, letter)
 
     def _link_changed(self, node: NodeId, is_there: bool) -> None:
         """What was said last may have been lost with the link before."""
-        if is_there and node in self._followed:
-            self._calls.tell(node, METADATA, self._followed[node])
+        if is_there and node in self._told:
+            self._calls.tell(node, METADATA, self._told[node])
 
     def _tell(self, outcome: Outcome, mine: bool) -> None:
         if outcome.error is None and outcome.command is not None:

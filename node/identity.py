@@ -216,9 +216,8 @@ class NodeIdentity:
         self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
 
     def new_replica(self, above: int, wall_ms: int, chance: float) -> int:
-        """Of a member that begins now: see raft/replicas.py. A clock that stands before this process began, or not behind the
-        moment at which its disk was begun with, is as good as none: earlier members may be numbered by it. Founders have the
-        number of the disk itself."""
+        """Of a member that begins now: see raft/replicas.py. A clock that has not passed the number of the disk, which founders
+        have, or stands before the beginning of this process, is no help: members of earlier lives are numbered up to there."""
         began = replica_at(self._facts.incarnation)
         return replica_after(max(above, self._facts.disk_id, began - 1), replica_at(wall_ms), chance)
 

@@ -14,7 +14,7 @@ from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece, SessionGone
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
-from quorum.versions import PURGED_ONCE, REFUSED_AGAIN
+from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
@@ -26,6 +26,16 @@ from tests.unit.quorum.nodes import DISK_ID, QuorumNode
 
 def numbered(count: int, first: int = 0) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
+
+
+def led_by_node_1(version: int = VERSION_NEWEST) -> tuple[Clients, QueueRecord]:
+    """A queue with members on nodes 1, 2 and 3 whose group goes no further than to this version."""
+    clients = Clients()
+    for node in clients.cluster.alive():
+        node.kind.machine_version = version
+    record = clients.cluster.declare("q", [1, 2, 3], home=1)
+    assert clients.cluster.leader(record).number == 1
+    return clients, record
 
 
 def test_the_node_where_a_queue_was_declared_usually_leads_it_soon() -> None:
@@ -66,10 +76,8 @@ def test_a_lone_message_does_not_wait_for_the_next_one_where_a_follower_delivers
 
 @pytest.mark.parametrize("publisher_at", [2, 3])
 def test_when_the_leader_is_killed_nothing_confirmed_is_lost_doubled_or_out_of_order(publisher_at: int) -> None:
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     publisher, taker = Publisher(clients, publisher_at, record), Taker(clients, 5 - publisher_at, record)
     for turn in range(40):
         publisher.publish(3)
@@ -445,12 +453,8 @@ def test_an_exclusive_consumer_elsewhere_is_found_out_in_time() -> None:
 @pytest.mark.parametrize("version", [REFUSED_AGAIN - 1, REFUSED_AGAIN])
 def test_who_was_refused_by_a_leader_that_died_before_it_could_say_so_is_refused_by_the_next(version: int) -> None:
     """Before there was this version of the machine, the client was told that it consumes, and waited for ever."""
-    clients = Clients()
+    clients, record = led_by_node_1(version)
     cluster = clients.cluster
-    for node in cluster.alive():
-        node.kind.machine_version = version
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     cluster.run(1)
     alone = Taker(clients, 2, record, exclusive=True)
     other = Taker(clients, 3, record)
@@ -467,12 +471,8 @@ def test_who_was_refused_by_a_leader_that_died_before_it_could_say_so_is_refused
 @pytest.mark.parametrize("version", [PURGED_ONCE - 1, PURGED_ONCE])
 def test_a_purge_whose_answer_was_lost_with_the_leader_is_told_of_what_it_took(version: int) -> None:
     """An earlier version does not know a purge that is done once, and is asked for one that is not."""
-    clients = Clients()
+    clients, record = led_by_node_1(version)
     cluster = clients.cluster
-    for node in cluster.alive():
-        node.kind.machine_version = version
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     Publisher(clients, 3, record).publish(5)
     cluster.run(1)
     told: list[int] = []
@@ -493,14 +493,11 @@ def test_a_purge_whose_answer_was_lost_with_the_leader_is_told_of_what_it_took(v
 
 def test_a_node_that_a_queue_takes_for_gone_is_told_so_by_its_gets_and_purges() -> None:
     """They came back as if the queue were empty."""
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    leader = cluster.leader(record)
     Publisher(clients, 3, record).publish(5)
     cluster.run(1)
     kind, queue = clients.of(2, record)
-    assert leader.number == 1
     leading = clients.of(1, record)[1].leading
     assert leading is not None
     leading.propose([SessionGone(kind.key)], lambda _: None)
@@ -515,10 +512,8 @@ def test_a_node_that_a_queue_takes_for_gone_is_told_so_by_its_gets_and_purges() 
 
 def test_a_client_that_left_before_its_leader_could_answer_is_not_told_that_it_was_refused() -> None:
     """Its consumer is not known any more when it is heard of again, like one that was refused."""
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     cluster.run(1)
     left = Taker(clients, 3, record)
     left.cancel()
@@ -780,10 +775,8 @@ def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> 
 
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_get_that_the_leaders_log_cannot_answer_is_answered_by_the_next_one(node: int) -> None:
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     Publisher(clients, node, record).publish(2)
     cluster.run(0.5)
     member = cluster.nodes[1].queue(record).member
@@ -799,10 +792,8 @@ def cannot_be_read(piece: Piece) -> Body:
 
 def test_a_node_that_comes_to_lead_while_it_is_taken_for_down_serves_its_own_consumers() -> None:
     """Nobody else says that it is up again: its consumers were given nothing for as long as it led (simulation, seed 661)."""
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     taker = Taker(clients, 2, record)
     cluster.run(0.5)
     kind, queue = clients.of(1, record)
@@ -818,10 +809,8 @@ def test_a_node_that_comes_to_lead_while_it_is_taken_for_down_serves_its_own_con
 
 
 def test_a_leader_that_removes_its_own_member_stays_until_another_one_leads() -> None:
-    clients = Clients()
+    clients, record = led_by_node_1()
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
     publisher = Publisher(clients, 1, record)
     publisher.publish(5)
     cluster.run(0.3)
