@@ -21,7 +21,7 @@ from node.metadata_group import METADATA_GROUP
 from node.metadata_machine import MACHINE_VERSION, CatalogMachine
 from raft import snapshots
 from raft.driver import Driver
-from raft.errors import Damaged
+from raft.errors import Damaged, Superseded
 from raft.group_records import Identity
 from raft.groups import Groups
 from raft.live_entries import NONE_LIVE
@@ -92,6 +92,10 @@ class MetadataMember:
     def damaged(self, damage: Damaged) -> None:
         """The member could not read what it had stored; the groups have let it go."""
         logger.error("the metadata group takes no part on this node for now: %s", damage)
+        if self._place.kind != DISK:
+            assert isinstance(damage, Superseded), f"nothing that is stored can be damaged in memory: {damage}"
+            self._add_in_memory(self._later(damage.later))
+            return
         store = self._raft.group(METADATA_GROUP)
         if self.alone:
             self._found_on_catalog(self._later(store.member), store.facts().term + 1)
@@ -103,14 +107,12 @@ class MetadataMember:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
 
     def _later(self, member: MemberId) -> MemberId:
-        """This node votes alone: what others have heard of its members counts for nothing, as long as this is a later one."""
+        """Where nobody counts on what this node's members had promised: it votes alone, or not at all."""
         return successor(member, lambda above: max(self._place.disk_id, above + 1))
 
     def _add(self) -> None:
         if self._place.kind != DISK:
-            me = member_id(self._place.number, self._place.disk_id)
-            memory = MemoryLogStore(METADATA_GROUP, logger.error)
-            self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
+            self._add_in_memory(member_id(self._place.number, self._place.disk_id))
             return
         store = self._raft.group(METADATA_GROUP)
         settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
@@ -118,6 +120,10 @@ class MetadataMember:
             self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
         except Damaged as damage:  # its snapshot
             self.damaged(damage)
+
+    def _add_in_memory(self, me: MemberId) -> None:
+        memory = MemoryLogStore(METADATA_GROUP, logger.error)
+        self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
 
     def _create(self, me: MemberId, membership: Membership) -> None:
         self._raft.create_group(Identity(METADATA_GROUP, me, "metadata", "catalog", membership))

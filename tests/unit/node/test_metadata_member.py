@@ -17,7 +17,8 @@ from node.identity import DISK, RAM, KnownNode, Place
 from node.metadata_group import METADATA_GROUP
 from node.metadata_member import MetadataMember, keeps_catalog_alone
 from raft.errors import Damaged
-from raft.messages import Membership, NodeId, member_id
+from raft.messages import Membership, NodeId, VoteRequest, member_id
+from raft.transport import encode_batches
 from storage.lmdb_store import MemoryStore
 from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY
 from tests.sim.disk import SimDisk
@@ -194,6 +195,21 @@ def test_a_ram_node_begins_in_memory_and_gives_up_what_it_had_as_a_disk_node() -
     assert METADATA_GROUP not in world.begun.store.stores
     driver = world.begun.groups.driver(METADATA_GROUP)
     assert (driver.me, driver.applied) == (member_id(1, 11), 0)
+
+
+def test_a_ram_node_that_others_know_a_later_member_of_goes_on_as_a_still_later_one() -> None:
+    """Its clock was set back, and its directory is another one. It has no log to be repaired, and ended with an error."""
+    world = founded()
+    world.place = replace(PLACE, kind=RAM, disk_id=11, founds=False)
+    world.begun.kill()
+    world.restart(1)
+    groups = world.begun.groups
+    groups.add_node(2)
+    asked = VoteRequest(member_id(1, 50), member_id(2, 10), 3, 0, 0, pre=True, transfer=False)
+    (letter,) = encode_batches([(METADATA_GROUP, [asked])])
+    groups.receive(2, letter)
+    assert groups.failed is None
+    assert groups.driver(METADATA_GROUP).me == member_id(1, 51)
 
 
 def test_a_start_knows_that_its_log_has_more_than_its_store() -> None:
