@@ -33,13 +33,14 @@ from quorum.last_copy import begin_alone, names_others, votes_alone
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
+from quorum.ports import QUORUM_TOPIC, Calls, Driver, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
 from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
 from raft.group_records import Identity
+from raft.membership import members_of
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
@@ -261,6 +262,9 @@ class QuorumQueues:
         """The member here was removed. If it led, it stays until another one says that it leads: the others may still believe
         in it, and only it can tell them."""
         driver = queue.way.driver
+        if driver is not None and _was_taken_in_again(driver, queue.record):
+            self._leaving.setdefault(queue, 0)  # the record will name it; or it is removed again
+            return
         if driver is None or driver.leader_node not in (0, self.key.node):
             self._drop_member(queue)
             return
@@ -273,6 +277,9 @@ class QuorumQueues:
 
     def _may_leave(self, queue: QuorumQueue, data: bytes | None) -> None:
         if queue not in self._leaving or letters.status_of(data) is not Status.DONE:
+            return
+        driver = queue.way.driver
+        if driver is not None and _was_taken_in_again(driver, queue.record):
             return
         del self._leaving[queue]
         if not queue.deleted and self.key.node not in queue.member_nodes():
@@ -512,3 +519,13 @@ class QuorumQueues:
                     queue.attention.lost(node)
             case _:
                 raise BadLetter(f"node {node} wants no answer to a letter of kind {kind.name}")
+
+
+def _was_taken_in_again(driver: Driver, record: QueueRecord) -> bool:
+    """Whether a member that the record does not name belongs to its group since: a leader that adds its node, and gives it
+    another number, hears of this one and takes it. A vote may be counted on it before the catalog is told. What a member
+    that follows nobody has in its log may never have been decided."""
+    status = driver.core.status()
+    follows = driver.leader_node not in (0, node_of(driver.me))
+    is_later = status.formed > record.formed and (follows or status.formed <= status.commit)
+    return is_later and driver.me in members_of(status.membership)

@@ -825,6 +825,26 @@ def test_a_leader_that_removes_its_own_member_stays_until_another_one_leads() ->
     assert cluster.leader(record).number in (2, 3)
 
 
+def test_a_member_that_was_taken_in_again_stays_though_the_catalog_does_not_name_it_yet() -> None:
+    """Simulated seed 8300162 of brokers: a removed member that was still there was taken in again as who it was, voted, and
+    went because of its removal. When the leader was removed next, nobody could decide anything any more."""
+    clients, record = led_by_node_1()
+    cluster = clients.cluster
+    kind, queue = clients.of(1, record)
+    kind.administration.remove_member(queue, 2).then(lambda _: None, lambda error: pytest.fail(str(error)))
+    cluster.run(3)
+    current = cluster.records[record.id]
+    assert [node_of(member) for member in current.members] == [1, 3]
+    kind, queue = clients.of(3, record)
+    without_3 = replace(current, members=current.members[:1])
+    kind.members_changed(replace(without_3, formed=current.formed - 1))  # older than what its log has
+    cluster.run(3)
+    assert queue.member is not None
+    assert queue.way.driver.me == current.members[1]
+    kind.members_changed(replace(without_3, formed=current.formed + 1))
+    assert queue.member is None
+
+
 def test_a_member_that_is_removed_while_its_consumer_leaves_keeps_nothing_back() -> None:
     """Seed 2025 of the random clusters, once members came and went in them."""
     clients = Clients()
