@@ -523,9 +523,8 @@ class QuorumQueues:
 
 def _was_taken_in_again(driver: Driver, record: QueueRecord) -> bool:
     """Whether a member that the record does not name belongs to its group since: a leader that adds its node, and gives it
-    another number, hears of this one and takes it. A vote may be counted on it before the catalog is told. What a member
-    that follows nobody has in its log may never have been decided."""
+    another number, hears of this one and takes it. A vote may be counted on it before the catalog is told. Only who follows
+    somebody can tell: what any other has in its log may never have been decided, or be of before the queue began anew."""
     status = driver.core.status()
     follows = driver.leader_node not in (0, node_of(driver.me))
-    is_later = status.formed > record.formed and (follows or status.formed <= status.commit)
-    return is_later and driver.me in members_of(status.membership)
+    return follows and status.formed > record.formed and driver.me in members_of(status.membership)
