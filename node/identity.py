@@ -208,12 +208,14 @@ class NodeIdentity:
     def change_kind(self, kind: str, wall_ms: int, above: int) -> None:
         """From its next start on the node is of this kind, and its members there are new ones: later than this one."""
         assert kind in KINDS, f"a node of kind {kind}"
-        disk_id = max(self._facts.disk_id + 1, above + 1, replica_at(wall_ms))
-        self._save(replace(self._facts, kind=kind, disk_id=disk_id))
+        self._save(replace(self._facts, kind=kind, disk_id=self._later_disk_id(wall_ms, above)))
 
     def renew_disk(self, wall_ms: int) -> None:
         """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
-        self._save(replace(self._facts, disk_id=max(self._facts.disk_id + 1, replica_at(wall_ms))))
+        self._save(replace(self._facts, disk_id=self._later_disk_id(wall_ms)))
+
+    def _later_disk_id(self, wall_ms: int, above: int = 0) -> int:
+        return max(self._facts.disk_id + 1, above + 1, replica_at(wall_ms))
 
     def new_replica(self, above: int, wall_ms: int, chance: float) -> int:
         """Of a member that begins now: see raft/replicas.py. A clock that has not passed the number of the disk, which founders

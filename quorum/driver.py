@@ -33,7 +33,7 @@ from quorum.last_copy import begin_alone, names_others, votes_alone
 from quorum.letters import BadLetter, Delivery, LetterKind, Status
 from quorum.machine import QueueMachine
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC, Calls, Driver, Groups, Loop, MemberStore, Payload, Store, Timer
+from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
 from quorum.versions import VERSION_NEWEST
@@ -262,7 +262,7 @@ class QuorumQueues:
         """The member here was removed. If it led, it stays until another one says that it leads: the others may still believe
         in it, and only it can tell them."""
         driver = queue.way.driver
-        if driver is not None and _was_taken_in_again(driver, queue.record):
+        if _was_taken_in_again(queue):
             self._leaving.setdefault(queue, 0)  # the record will name it; or it is removed again
             return
         if driver is None or driver.leader_node not in (0, self.key.node):
@@ -278,8 +278,7 @@ class QuorumQueues:
     def _may_leave(self, queue: QuorumQueue, data: bytes | None) -> None:
         if queue not in self._leaving or letters.status_of(data) is not Status.DONE:
             return
-        driver = queue.way.driver
-        if driver is not None and _was_taken_in_again(driver, queue.record):
+        if _was_taken_in_again(queue):
             return
         del self._leaving[queue]
         if not queue.deleted and self.key.node not in queue.member_nodes():
@@ -521,10 +520,12 @@ class QuorumQueues:
                 raise BadLetter(f"node {node} wants no answer to a letter of kind {kind.name}")
 
 
-def _was_taken_in_again(driver: Driver, record: QueueRecord) -> bool:
+def _was_taken_in_again(queue: QuorumQueue) -> bool:
     """Whether a member that the record does not name belongs to its group since: a leader that adds its node, and gives it
     another number, hears of this one and takes it. A vote may be counted on it before the catalog is told. Only who follows
     somebody can tell: what any other has in its log may never have been decided, or be of before the queue began anew."""
+    driver = queue.way.driver
+    if driver is None or driver.leader_node in (0, node_of(driver.me)):
+        return False
     status = driver.core.status()
-    follows = driver.leader_node not in (0, node_of(driver.me))
-    return follows and status.formed > record.formed and driver.me in members_of(status.membership)
+    return status.formed > queue.record.formed and driver.me in members_of(status.membership)
