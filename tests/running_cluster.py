@@ -6,14 +6,15 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from node.local_cluster import PORTS, PORTS_APART, address
+from node.local_cluster import address
+from tests.ports import free_base_port
 
 ROOT = Path(__file__).parents[1]
 SAID_WITHIN_S = 60.0
@@ -52,6 +53,7 @@ class RunningCluster:
     def said(self, pattern: str, after: int = 0) -> int:
         """Wait until a line behind the first `after` matches; the number of lines up to it."""
         looked_for = re.compile(pattern)
+        until = time.monotonic() + SAID_WITHIN_S
         with self._changed:
             at = after
             while True:
@@ -59,7 +61,7 @@ class RunningCluster:
                     if looked_for.search(line):
                         return number
                 at = len(self.lines)
-                if self._ended or not self._changed.wait(SAID_WITHIN_S):
+                if self._ended or not self._changed.wait(until - time.monotonic()):
                     raise AssertionError(f"nobody said {pattern!r}; the last was\n" + "\n".join(self.lines[-60:]))
 
     def ready(self, count: int, after: int = 0) -> None:
@@ -80,21 +82,6 @@ class RunningCluster:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-
-
-def free_base_port(nodes: int) -> int:
-    """Where a cluster of so many nodes finds all its ports free."""
-    for base in range(21_000 + os.getpid() % 1_000 * 4, 60_000, PORTS_APART * PORTS):
-        with contextlib.ExitStack() as taken:
-            try:
-                for number in range(nodes):
-                    for part in range(PORTS):
-                        host, _, port = address(base, number, part).rpartition(":")
-                        taken.enter_context(socket.create_server((host, int(port))))
-            except OSError:
-                continue
-            return base
-    raise RuntimeError("no free ports for a cluster")
 
 
 @contextlib.contextmanager

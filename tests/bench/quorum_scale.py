@@ -21,7 +21,7 @@ from pamqp import commands
 from node.local_cluster import address
 from tests.bench.client import Client
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
-from tests.running_cluster import free_base_port
+from tests.ports import free_base_port
 from tests.running_node import RunningNode, start_node
 
 NODES = 3

@@ -29,7 +29,8 @@ from typing import Any
 import grpc
 
 from tests.bench.fsync import Below, sync_times_us
-from tests.raft_node.cluster import Cluster, Process, eventually, free_ports, running_cluster
+from tests.ports import free_ports
+from tests.raft_node.cluster import Cluster, Process, eventually, running_cluster
 from tests.raft_node.load import figures
 from tests.running_node import read_line
 

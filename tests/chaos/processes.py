@@ -18,7 +18,7 @@ from tests.chaos.backend import Address, BaseBackend, Can, Shape
 from tests.chaos.fsync_shim import FsyncShim
 from tests.chaos.node_process import NodeProcess, Place
 from tests.crash import power
-from tests.raft_node.cluster import free_ports
+from tests.ports import free_ports
 
 OWN_DISK = frozenset({Can.POWER, Can.FULL})
 PORTS_OF_A_NODE = 3

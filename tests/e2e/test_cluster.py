@@ -15,7 +15,8 @@ import pytest
 import leveret
 from leveret import errors
 from leveret.records import ClusterStatus
-from tests.running_cluster import RunningCluster, free_base_port, running_cluster
+from tests.ports import free_base_port
+from tests.running_cluster import RunningCluster, running_cluster
 from tests.running_node import RunningNode, running_node, start_node
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ import trustme
 from tests.e2e.test_cluster import process_of, status, status_when, up
 from tests.e2e.test_far_queues import channel_to, counts
 from tests.e2e.test_quorum_queues import EVERYBODY, QUORUM, all_are_voters, consumed, published
-from tests.running_cluster import RunningCluster, free_base_port
+from tests.ports import free_base_port
+from tests.running_cluster import RunningCluster
 from tests.running_node import start_node
 
 CONFIG = """

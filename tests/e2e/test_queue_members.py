@@ -14,7 +14,8 @@ from leveret.records import QueueGroup
 from tests.e2e.test_cluster import WITHIN_S, address_of, joining, on, process_of, status, status_when, up, when
 from tests.e2e.test_far_queues import channel_to, known
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters, consumed, published
-from tests.running_cluster import RunningCluster, free_base_port, running_cluster
+from tests.ports import free_base_port
+from tests.running_cluster import RunningCluster, running_cluster
 from tests.running_node import running_node
 
 ONE = {**QUORUM, "x-quorum-initial-group-size": 1}

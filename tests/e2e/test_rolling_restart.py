@@ -12,7 +12,7 @@ import pika
 import pytest
 
 from tests.e2e.test_cluster import on, status_when, up
-from tests.raft_node.cluster import free_ports
+from tests.ports import free_ports
 from tests.running_node import RunningNode, start_node
 
 QUEUE = "rolled"

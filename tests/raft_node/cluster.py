@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from tests.ports import free_ports
 from tests.raft_node import wire
 from tests.running_node import read_line
 
@@ -170,14 +170,6 @@ def eventually(found: Callable[[], Any], what: str, within_s: float = 30.0) -> A
             raise TimeoutError(f"{what} did not come within {within_s} s")
         time.sleep(POLL_S)
     return value
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def places_here(scratch: Path, count: int = 3) -> dict[int, Place]:
