@@ -122,24 +122,24 @@ class Administration:
             self._do(queue, what, node, lambda error: _tell(answer, error))
         else:
             letter = letters.admin(queue.group, what, node)
-            self._kind.calls.ask(leader, QUORUM_TOPIC, letter, lambda data: self._answered(queue, answer, data))
+            self._kind.calls.ask(leader, QUORUM_TOPIC, letter, lambda data: self._answered(queue, leader, answer, data))
         return answer
 
-    def _answered(self, queue: QuorumQueue, answer: Pending[None], data: bytes | None) -> None:
+    def _answered(self, queue: QuorumQueue, asked: NodeId, answer: Pending[None], data: bytes | None) -> None:
         try:
-            status, leader, wrong = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+            status, leader, wrong = (None, 0, "") if data is None else letters.decode_admin_answer(data)
         except BadLetter as error:
-            status, leader, wrong = Status.AGAIN, 0, str(error)
-        if status is Status.NOT_LEADER:
-            queue.way.believe(leader)
+            status, leader, wrong = None, 0, str(error)
         if status is Status.DONE and wrong:
             answer.fail(PreconditionFailed(wrong))
         elif status is Status.DONE:
             answer.resolve(None)
+        elif status is None:
+            queue.way.forget(asked)
+            answer.fail(ResourceExhausted(wrong or f"the leader of {queue.record.label} did not answer: try again"))
         else:
-            answer.fail(
-                ResourceExhausted(wrong or f"the leader of queue '{queue.record.name}' did not answer: try again")
-            )
+            queue.way.refused(status, leader)
+            answer.fail(ResourceExhausted(wrong or f"{queue.record.label} is led by another node now: try again"))
 
     def asked(self, queue: QuorumQueue | None, letter: bytes, answer: Callable[[Payload], None]) -> None:
         """Another node's ADMIN letter."""
@@ -162,14 +162,15 @@ class Administration:
             raise BadLetter(f"an ADMIN that asks for {what}") from error
         if asked is What.FIGURES:
             answer(letters.admin_answer(Status.DONE, queue.way.leader(), _told(self.status(queue))))
+        elif not queue.way.leads:
+            answer(letters.admin_answer(Status.NOT_LEADER, queue.way.leader()))
         else:
             self._do(queue, asked, node, told)
 
     def _do(self, queue: QuorumQueue, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
+        """This node leads, as far as it knows."""
         driver = queue.way.driver
-        if driver is None or not driver.leads:
-            told(ResourceExhausted(f"queue '{queue.record.name}' is not led from here: try again"))
-            return
+        assert driver is not None, f"{queue.record.label} is led from here, without a member"
         there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
         if what is not What.ADD and not there:
             name = self._kind.name_of(node)

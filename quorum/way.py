@@ -88,6 +88,11 @@ class Way:
         if self._believed == node:
             self._believed = 0
 
+    def refused(self, status: Status, leader: NodeId) -> None:
+        """What the node that was asked says of who leads, unless it may lead and just has too much to do."""
+        if status is not Status.AGAIN:
+            self._believed = leader
+
     def believe(self, node: NodeId) -> None:
         """Somebody says that this node leads; 0: nobody does."""
         self._believed = node
@@ -145,6 +150,5 @@ class Way:
             self._on_news(answer.news)
             on_answer(answer.results)
             return
-        if answer.status is not Status.AGAIN:
-            self._believed = answer.leader
+        self.refused(answer.status, answer.leader)
         on_answer(None)

@@ -42,6 +42,24 @@ def test_without_a_leader_nothing_is_changed() -> None:
     assert "has no leader" in error.text
 
 
+def test_a_node_without_a_member_that_asks_the_wrong_one_asks_the_leader_next() -> None:
+    """It asked the wrong one again and again: nobody told it who leads, and its clients, who would have, were not there."""
+    clients = Clients(4)
+    record = clients.cluster.declare("q", [1, 2, 3], home=1)
+    assert clients.cluster.leader(record).number == 1
+    clients.cluster.run(0.5)
+    kind, queue = clients.of(4, record)
+    queue.way.believe(2)
+    error = failure_of(clients, kind.administration.transfer(queue, 3))
+    assert isinstance(error, ResourceExhausted)
+    assert error.text == "queue 'q' in vhost '/' is led by another node now: try again"
+    done: list[object] = []
+    kind.administration.transfer(queue, 3).then(done.append, done.append)
+    clients.cluster.run(2)
+    assert done == [None]
+    assert clients.cluster.leader(record).number == 3
+
+
 def test_status_has_the_figures_of_member_and_machine() -> None:
     clients = Clients()
     record = clients.cluster.declare("q", [1, 2, 3])
