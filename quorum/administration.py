@@ -4,7 +4,8 @@ Any node may be asked; what only the leader can do is passed on to its node. The
 leader's node tells it the members that the group has, once they are committed, and nodes begin or give up their member when
 the record names them or does so no more (quorum/driver.py).
 
-A voter is not removed if that left the group without one, or without a majority that can be reached now.
+A voter is not removed if that left the group without one, or without a majority that answers when it is asked: nothing could be
+committed any more, not even another change of the members, until enough of them are back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
@@ -20,6 +22,7 @@ from broker.pending import Pending
 from quorum import letters
 from quorum.letters import BadLetter, Status
 from quorum.ports import QUORUM_TOPIC, Driver, Payload
+from quorum.roll_call import RollCall
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, member_id, node_of, shown
@@ -181,28 +184,41 @@ class Administration:
             self._transfer(queue, there[0], told)
         elif what is What.ADD:
             self._change(queue, AddLearner(member_id(node, self._kind.new_replica(0))), told)
-        elif what is What.REMOVE and (why_not := self._must_stay(queue, driver, there[0])):
-            told(PreconditionFailed(why_not))
+        elif what is What.REMOVE:
+            self._remove(queue, driver, there[0], told)
         else:
             self._change(queue, RemoveMember(there[0]), told)
 
-    def _must_stay(self, queue: QuorumQueue, driver: Driver, member: MemberId) -> str:
-        """Why this member cannot be removed; empty: it can."""
+    def _remove(
+        self, queue: QuorumQueue, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]
+    ) -> None:
         voters = driver.core.status().membership.voters
-        left = [one for one in voters if one != member]
-        if member not in voters or not left:
-            return ""  # nobody counts on it; or it is the last one, which the group says itself
-        away = [node_of(one) for one in left if not self._reaches(node_of(one))]
-        if 2 * len(away) < len(left):
-            return ""
+        left = [node_of(one) for one in voters if one != member]
+        if member not in voters or not left:  # nobody counts on it; or it is the last one, which the group says itself
+            self._change(queue, RemoveMember(member), told)
+            return
+
+        def called(silent: Sequence[NodeId]) -> None:
+            if queue.way.driver is not driver:
+                told(_refused(NotLeader(0)))
+            elif 2 * len(silent) < len(left):
+                self._change(queue, RemoveMember(member), told)
+            else:
+                told(PreconditionFailed(self._would_lack(queue, node_of(member), silent)))
+
+        RollCall(left, called).begin(partial(self._is_there, queue), self._kind.loop)
+
+    def _would_lack(self, queue: QuorumQueue, node: NodeId, away: Sequence[NodeId]) -> str:
         name_of = self._kind.name_of
         return (
-            f"without its member on node '{name_of(node_of(member))}' {queue.record.label} would have no majority that can "
-            f"be reached: of the others these are away: {', '.join(map(name_of, away))}"
+            f"without its member on node '{name_of(node)}' {queue.record.label} would have no majority that can be reached: "
+            f"of the others these are away: {', '.join(map(name_of, away))}"
         )
 
-    def _reaches(self, node: NodeId) -> bool:
-        return node == self._kind.key.node or self._kind.groups.trusts(node)
+    def _is_there(self, queue: QuorumQueue, node: NodeId) -> Pending[bool]:
+        if node != self._kind.key.node and not self._kind.groups.trusts(node):
+            return Pending.of(False)
+        return self.figures(queue, node).map(lambda figures: figures is not None)
 
     def _transfer(self, queue: QuorumQueue, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
         try:

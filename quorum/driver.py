@@ -100,7 +100,7 @@ class QuorumQueues:
         self.queues: dict[int, QuorumQueue] = {}  # by group
         self._disk_id = disk_id
         self._store = store
-        self._loop = loop
+        self.loop = loop
         self.new_replica = new_replica
         self._earlier: dict[int, MemberId] = {}  # by group: the last member that was begun or removed here
         self._node_name = node_name
@@ -322,7 +322,7 @@ class QuorumQueues:
         """It has something to say, and nobody to say it to."""
         self._looking[queue] = None
         if self._look_timer is None:
-            self._look_timer = self._loop.call_later(LOOK_S, self._look)
+            self._look_timer = self.loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
         self._look_timer = None
@@ -332,7 +332,7 @@ class QuorumQueues:
             if queue.finds_no_leader:
                 self._looking[queue] = None
         if self._looking and self._look_timer is None:
-            self._look_timer = self._loop.call_later(LOOK_S, self._look)
+            self._look_timer = self.loop.call_later(LOOK_S, self._look)
 
     def used(self, queue: QuorumQueue) -> None:
         """It was declared again here; its leader has just answered."""

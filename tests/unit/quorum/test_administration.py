@@ -9,6 +9,7 @@ import pytest
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from native.content import messages
+from quorum.roll_call import WITHIN_S
 from tests.unit.quorum.clients import Clients, Publisher
 
 
@@ -115,6 +116,41 @@ def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_i
     assert done == [None, None]
     last = failure_of(clients, kind.administration.remove_member(queue, 1))
     assert "the last voter" in last.text
+
+
+def test_a_voter_is_kept_where_another_one_has_just_gone_and_nobody_knows_it_yet() -> None:
+    """Seen with real processes, one of them stopped: the removal was taken, could not be committed without the one that was
+    away, and by the time that this was known nobody could lead any more until it was back."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(0.5)
+    kind, queue = clients.of(1, record)
+    cluster.silent.add(3)
+    told: list[BrokerError] = []
+    assert kind.groups.trusts(3)
+    kind.administration.remove_member(queue, 2).then(lambda _: pytest.fail("it was removed"), told.append)
+    cluster.run(WITHIN_S + 0.1)
+    assert [type(error) for error in told] == [PreconditionFailed]
+    assert "of the others these are away: 3" in told[0].text
+    Publisher(clients, 2, record).publish(3)
+    cluster.run(1)
+    assert clients.drain(1, record) == [b"0", b"1", b"2"]
+
+
+def test_a_queue_that_is_deleted_while_its_members_are_asked_loses_none_of_them() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(0.5)
+    kind, queue = clients.of(1, record)
+    told: list[BrokerError] = []
+    kind.administration.remove_member(queue, 2).then(lambda _: pytest.fail("it was removed"), told.append)
+    kind.delete(queue, clients.now)
+    cluster.run(1)
+    assert [error.text for error in told] == ["the leadership has just changed: try again"]
 
 
 def test_any_node_shows_what_is_in_the_queue() -> None:
