@@ -65,5 +65,5 @@ def test_all_nodes_stop_and_start_and_every_message_is_there(tmp_path: Path) -> 
             channel.queue_declare("kept", durable=True, arguments=QUORUM)
             channel.confirm_delivery()
             published(channel, "kept", range(50))
-    with running_cluster(tmp_path / "data") as cluster, channel_to(cluster, 3) as channel:
+    with running_cluster(tmp_path / "data", base_port=cluster.base_port) as cluster, channel_to(cluster, 3) as channel:
         assert consumed(channel, "kept", 50) == [(number, False) for number in range(50)]
