@@ -73,9 +73,10 @@ class Administration:
         def answered(data: bytes | None) -> None:
             try:
                 status, _, text = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
-                answer.resolve(json.loads(text) if status is Status.DONE else None)
+                figures = json.loads(text) if status is Status.DONE else None
             except ValueError:  # of a version that says it otherwise
-                answer.resolve(None)
+                figures = None
+            answer.resolve(figures)
 
         if self._kind.calls.connected(node):
             letter = letters.admin(queue.group, What.FIGURES, 0)
@@ -142,7 +143,14 @@ class Administration:
             answer.fail(ResourceExhausted(wrong or f"the leader of {queue.record.label} did not answer: try again"))
         else:
             queue.way.refused(status, leader)
-            answer.fail(ResourceExhausted(wrong or f"{queue.record.label} is led by another node now: try again"))
+            answer.fail(ResourceExhausted(wrong or self._not_there(queue, asked, status, leader)))
+
+    def _not_there(self, queue: QuorumQueue, asked: NodeId, status: Status, leader: NodeId) -> str:
+        if status is Status.NO_GROUP:
+            return f"node '{self._kind.name_of(asked)}' does not know {queue.record.label}: try again"
+        if not leader:
+            return f"{queue.record.label} has no leader: try again"
+        return f"{queue.record.label} is led by another node now: try again"
 
     def asked(self, queue: QuorumQueue | None, letter: bytes, answer: Callable[[Payload], None]) -> None:
         """Another node's ADMIN letter."""
@@ -193,32 +201,46 @@ class Administration:
         self, queue: QuorumQueue, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]
     ) -> None:
         voters = driver.core.status().membership.voters
-        left = [node_of(one) for one in voters if one != member]
+        left = [one for one in voters if one != member]
         if member not in voters or not left:  # nobody counts on it; or it is the last one, which the group says itself
             self._change(queue, RemoveMember(member), told)
             return
 
-        def called(silent: Sequence[NodeId]) -> None:
-            if queue.way.driver is not driver:
+        def called(missing: Sequence[MemberId]) -> None:
+            if queue.deleted:
+                told(NotFound(f"no {queue.record.label}"))
+            elif queue.way.driver is not driver:
                 told(_refused(NotLeader(0)))
-            elif 2 * len(silent) < len(left):
+            elif driver.core.status().membership.voters != voters:
+                told(ResourceExhausted("the members have changed meanwhile: try again"))
+            elif 2 * len(missing) < len(left):
                 self._change(queue, RemoveMember(member), told)
             else:
-                told(PreconditionFailed(self._would_lack(queue, node_of(member), silent)))
+                told(self._would_lack(queue, member, missing))
 
-        RollCall(left, called).begin(partial(self._is_there, queue), self._kind.loop)
+        RollCall(left, called).begin(partial(self._is_there, queue, driver), self._kind.loop)
 
-    def _would_lack(self, queue: QuorumQueue, node: NodeId, away: Sequence[NodeId]) -> str:
+    def _would_lack(self, queue: QuorumQueue, member: MemberId, missing: Sequence[MemberId]) -> BrokerError:
         name_of = self._kind.name_of
-        return (
-            f"without its member on node '{name_of(node)}' {queue.record.label} would have no majority that can be reached: "
-            f"of the others these are away: {', '.join(map(name_of, away))}"
+        without = (
+            f"without its member on node '{name_of(node_of(member))}' {queue.record.label} would have no majority that"
         )
+        away = [name_of(node_of(one)) for one in missing if not self._reaches(node_of(one))]
+        if away:
+            return PreconditionFailed(f"{without} can be reached: of the others these are away: {', '.join(away)}")
+        silent = ", ".join(name_of(node_of(one)) for one in missing)
+        return ResourceExhausted(f"{without} answers: these do not, or are being repaired: {silent}: try again")
 
-    def _is_there(self, queue: QuorumQueue, node: NodeId) -> Pending[bool]:
-        if node != self._kind.key.node and not self._kind.groups.trusts(node):
+    def _is_there(self, queue: QuorumQueue, driver: Driver, voter: MemberId) -> Pending[bool]:
+        node = node_of(voter)
+        if node == self._kind.key.node:
+            return Pending.of(voter == driver.me)
+        if not self._reaches(node):
             return Pending.of(False)
-        return self.figures(queue, node).map(lambda figures: figures is not None)
+        return self.figures(queue, node).map(lambda figures: (figures or {}).get("raft", {}).get("member") == voter)
+
+    def _reaches(self, node: NodeId) -> bool:
+        return node == self._kind.key.node or self._kind.groups.trusts(node)
 
     def _transfer(self, queue: QuorumQueue, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
         try:

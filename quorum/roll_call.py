@@ -1,4 +1,5 @@
-"""Which nodes are there now? One that has just gone is trusted for a while yet, until it has been silent for too long."""
+"""Which voters are there now? One whose node has just gone is trusted for a while yet, and one that is being repaired is not
+there, though its node is."""
 
 from __future__ import annotations
 
@@ -7,36 +8,37 @@ from functools import partial
 
 from broker.pending import Pending
 from quorum.ports import Loop, Timer
-from raft.messages import NodeId
+from raft.messages import MemberId
 
-WITHIN_S = 2.0
+WITHIN_S = 2.0  # twice as long as it takes to suspect a node: then it is known why one has not answered
 
 
 class RollCall:
-    """Ends once: when more than half of the nodes have answered, when all have or cannot, or when time is up."""
+    """Ends once: when more than half are there, when that many cannot be any more, or when time is up."""
 
-    def __init__(self, nodes: Sequence[NodeId], on_end: Callable[[Sequence[NodeId]], None]) -> None:
-        self._nodes = nodes
-        self._silent = list(nodes)
-        self._waited_for = set(nodes)
-        self._on_end = on_end  # told of those that have not answered
+    def __init__(self, voters: Sequence[MemberId], on_end: Callable[[Sequence[MemberId]], None]) -> None:
+        self._voters = voters
+        self._missing = list(voters)
+        self._waited_for = set(voters)
+        self._on_end = on_end  # told of those that are not there, as far as is known
         self._timer: Timer | None = None
 
-    def begin(self, is_there: Callable[[NodeId], Pending[bool]], loop: Loop) -> None:
+    def begin(self, is_there: Callable[[MemberId], Pending[bool]], loop: Loop) -> None:
         self._timer = loop.call_later(WITHIN_S, self._end)
-        for node in self._nodes:
-            is_there(node).then(partial(self._heard, node), lambda error: None)
+        for voter in self._voters:
+            is_there(voter).then(partial(self._heard, voter), lambda error: None)  # time will be up
 
-    def _heard(self, node: NodeId, is_there: bool) -> None:
+    def _heard(self, voter: MemberId, is_there: bool) -> None:
         if self._timer is None:
             return
-        self._waited_for.discard(node)
+        self._waited_for.discard(voter)
         if is_there:
-            self._silent.remove(node)
-        if 2 * len(self._silent) < len(self._nodes) or not self._waited_for:
+            self._missing.remove(voter)
+        for_certain = len(self._missing) - len(self._waited_for)
+        if 2 * len(self._missing) < len(self._voters) or 2 * for_certain >= len(self._voters):
             self._timer.cancel()
             self._end()
 
     def _end(self) -> None:
         self._timer = None
-        self._on_end(self._silent)
+        self._on_end(self._missing)

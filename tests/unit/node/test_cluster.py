@@ -39,6 +39,7 @@ class FakeMetadata:
         self.submitted: list[Command] = []
         self.catalog = Catalog()
         self.missing: tuple[str, ...] = ()
+        self.voters: tuple[str, ...] = ("n1", "n2")
 
     def submit(self, command: Command) -> Pending[Any]:
         self.submitted.append(command)
@@ -52,7 +53,7 @@ class FakeMetadata:
     def subscribe(self, on_applied: Callable[[Command, Any], None]) -> None: ...
 
     def status(self) -> MetadataStatus:
-        return MetadataStatus(Role.LEADER, "n1", 3, 9, 9, 9, ("n1", "n2"), self.missing, 0)
+        return MetadataStatus(Role.LEADER, "n1", 3, 9, 9, 9, self.voters, self.missing, 0)
 
 
 class FakeGroups:
@@ -235,6 +236,7 @@ def test_a_node_is_forgotten_only_while_it_is_down() -> None:
 def test_the_last_node_does_not_leave_and_a_disk_node_stays_one_while_it_is_the_last() -> None:
     world = World()
     asyncio.run(world.cluster.forget("n2"))
+    world.metadata.voters = ("n1",)
     with pytest.raises(PreconditionFailed, match="alone in its cluster"):
         asyncio.run(world.cluster.leave())
     with pytest.raises(PreconditionFailed, match="last disk node"):
@@ -246,6 +248,7 @@ def test_the_last_node_does_not_leave_and_a_disk_node_stays_one_while_it_is_the_
 
 def test_leaving_ends_the_process_without_a_fault() -> None:
     world = World()
+    world.groups.trusted = {2}
     asyncio.run(world.cluster.leave())
     assert list(world.metadata.catalog.nodes) == ["n2"]
     assert world.process.said == ["end: node 'n1' has left its cluster. Its data directory is of no use any more"]
@@ -302,9 +305,11 @@ class FakeQueueMembers:
     def __init__(self, lost: str) -> None:
         self.lost = lost
         self.evacuated: list[str] = []
+        self.meanwhile: Callable[[], None] = lambda: None
 
     async def evacuate(self, node: str) -> None:
         self.evacuated.append(node)
+        self.meanwhile()
 
     def problems(self) -> list[str]:
         return []
@@ -330,6 +335,7 @@ def test_a_node_is_critical_when_something_has_no_majority_without_it() -> None:
 
 def test_a_node_that_leaves_takes_nothing_new_and_hands_its_members_over_before_it_is_removed() -> None:
     world = World()
+    world.groups.trusted = {2}
     members = world.cluster.queue_members = FakeQueueMembers("")
     asyncio.run(world.cluster.leave())
     assert members.evacuated == ["n1"]
@@ -345,6 +351,43 @@ def test_without_a_majority_a_node_that_is_to_leave_hands_nothing_over() -> None
     with pytest.raises(ResourceExhausted, match="no majority"):
         asyncio.run(world.cluster.leave())
     assert members.evacuated == []
+
+
+@pytest.mark.parametrize("what", ["leave", "become a RAM node"])
+def test_a_node_without_which_the_others_are_no_majority_keeps_its_vote(what: str) -> None:
+    """It left, its removal could not be committed without the one that was away, and nothing was declared any more."""
+    world = World()
+    world.join()
+    world.metadata.voters = ("n1", "n2", "n3")
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    world.groups.trusted = {2}
+    world.metadata.submitted.clear()
+    with pytest.raises(PreconditionFailed, match=r"without node 'n1' .* no majority: n3 cannot be reached"):
+        asyncio.run(world.cluster.leave() if what == "leave" else world.cluster.change_kind("ram"))
+    assert (world.metadata.submitted, members.evacuated, world.process.said) == ([], [], [])
+    world.groups.trusted = {2, 3}
+    asyncio.run(world.cluster.leave())
+    assert "n1" not in world.metadata.catalog.nodes
+
+
+def test_a_node_stays_when_another_one_goes_while_it_is_leaving() -> None:
+    world = World()
+    world.join()
+    world.metadata.voters = ("n1", "n2", "n3")
+    world.groups.trusted = {2, 3}
+    members = world.cluster.queue_members = FakeQueueMembers("")
+    members.meanwhile = world.groups.trusted.clear
+    with pytest.raises(PreconditionFailed, match="n2, n3 cannot be reached"):
+        asyncio.run(world.cluster.leave())
+    assert "n1" in world.metadata.catalog.nodes
+    assert world.process.said == []
+
+
+def test_who_has_no_vote_may_leave_whoever_is_away() -> None:
+    world = World()
+    world.metadata.voters = ("n2", "n3")
+    asyncio.run(world.cluster.leave())
+    assert "n1" not in world.metadata.catalog.nodes
 
 
 def test_a_node_without_which_queues_are_lost_is_forgotten_only_when_that_is_said() -> None:

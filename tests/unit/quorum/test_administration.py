@@ -10,6 +10,7 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExh
 from broker.pending import Pending
 from native.content import messages
 from quorum.roll_call import WITHIN_S
+from raft.errors import Damaged
 from tests.unit.quorum.clients import Clients, Publisher
 
 
@@ -150,7 +151,53 @@ def test_a_queue_that_is_deleted_while_its_members_are_asked_loses_none_of_them(
     kind.administration.remove_member(queue, 2).then(lambda _: pytest.fail("it was removed"), told.append)
     kind.delete(queue, clients.now)
     cluster.run(1)
-    assert [error.text for error in told] == ["the leadership has just changed: try again"]
+    assert [(type(error), error.text) for error in told] == [(NotFound, "no queue 'q' in vhost '/'")]
+
+
+def test_a_member_that_is_being_repaired_is_not_there_though_its_node_is() -> None:
+    """The removal of another voter was taken, waited for the one that is no more, and let no new one in: for ever."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(0.5)
+    kind, queue = clients.of(1, record)
+    there, queue_there = clients.of(3, record)
+    there.groups.damaged(queue_there.group, Damaged("entry 1 cannot be read"))
+    cluster.run(0.002)
+    told: list[object] = []
+    kind.administration.remove_member(queue, 2).then(told.append, told.append)
+    cluster.run(WITHIN_S + 3)
+    (answer,) = told
+    assert answer is None or isinstance(answer, ResourceExhausted)
+    Publisher(clients, 1, record).publish(3)
+    cluster.run(1)
+    assert clients.drain(1, record) == [b"0", b"1", b"2"]
+
+
+def test_of_two_removals_at_once_the_second_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counted on the member that the first one had removed, and would have left a majority that was not there."""
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3, 4], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.run(0.5)
+    kind, queue = clients.of(1, record)
+    cluster.silent.add(4)
+    figures, late = kind.administration.figures, Pending[dict[str, Any] | None]()
+    monkeypatch.setattr(kind.administration, "figures", lambda queue, node: late if node == 2 else figures(queue, node))
+    told: list[object] = []
+    for node in (2, 3):
+        kind.administration.remove_member(queue, node).then(told.append, told.append)
+    cluster.run(1)
+    assert told == [None]
+    late.resolve({"raft": {"member": record.members[1]}})
+    cluster.run(WITHIN_S)
+    assert isinstance(told[1], ResourceExhausted)
+    assert told[1].text == "the members have changed meanwhile: try again"
+    Publisher(clients, 1, record).publish(3)
+    cluster.run(1)
+    assert clients.drain(1, record) == [b"0", b"1", b"2"]
 
 
 def test_any_node_shows_what_is_in_the_queue() -> None:
