@@ -298,7 +298,7 @@ class Cluster:
         name = self._identity.name
         if list(self._catalog.nodes) == [name]:
             raise PreconditionFailed(f"node '{name}' is alone in its cluster: stop it instead")
-        self._others_must_be_a_majority()
+        self._refuse_while_its_vote_is_needed()
         self._leaving = True
         try:
             # Nobody places anything here from now on; and without a majority nothing is begun that could not be finished.
@@ -306,7 +306,7 @@ class Cluster:
             await self.hand_over()
             if self.queue_members is not None:
                 await self.queue_members.evacuate(name)
-            self._others_must_be_a_majority()  # still: that may have taken minutes
+            self._refuse_while_its_vote_is_needed()  # still: that may have taken minutes
             await answered(self._metadata.submit(commands.RemoveNode(name)))
             await self._until_others_know("has left")
         except BaseException:
@@ -331,11 +331,11 @@ class Cluster:
         if record.kind == kind:
             raise PreconditionFailed(f"node '{record.name}' is a {kind} node already")
         if kind == RAM:  # it must have no vote any more when it starts with empty memory
-            self._others_must_be_a_majority()
+            self._refuse_while_its_vote_is_needed()
             await self.hand_over()
             if self.queue_members is not None:
                 await self.queue_members.evacuate(record.name)
-            self._others_must_be_a_majority()
+            self._refuse_while_its_vote_is_needed()
             await answered(self._metadata.submit(commands.PutNode(_with(record, kind=RAM))))
             await self._until_others_know("has no vote any more")
         driver = self._metadata_driver()
@@ -377,8 +377,8 @@ class Cluster:
 
     # steps
 
-    def _others_must_be_a_majority(self) -> None:
-        """Of the voters that are left when this node is none any more: else they could not even decide that."""
+    def _refuse_while_its_vote_is_needed(self) -> None:
+        """The others, as far as they can be reached, must be able to decide that it votes no more, and all that comes after."""
         name, status = self._identity.name, self._metadata.status()
         others = [one for one in status.voters if one != name]
         if name not in status.voters or not others or status.missing:  # without a majority it fails for that reason
