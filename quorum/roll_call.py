@@ -36,9 +36,10 @@ class RollCall:
             self._missing.remove(voter)
         for_certain = len(self._missing) - len(self._waited_for)
         if 2 * len(self._missing) < len(self._voters) or 2 * for_certain >= len(self._voters):
-            self._timer.cancel()
             self._end()
 
     def _end(self) -> None:
-        self._timer = None
-        self._on_end(self._missing)
+        if self._timer is not None:  # else the time was up already when the timer was cancelled, and its call under way
+            self._timer.cancel()
+            self._timer = None
+            self._on_end(self._missing)
