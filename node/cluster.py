@@ -40,7 +40,7 @@ from node.version import OLDEST_PEER, VERSION, too_old
 from raft.driver import Driver
 from raft.errors import RaftError
 from raft.groups import Groups, NoSuchGroup
-from raft.majority import is_needed
+from raft.majority import is_needed, majority_of
 from raft.membership import members_of
 from raft.messages import MemberId, NodeId, node_of, replica_of
 
@@ -385,7 +385,7 @@ class Cluster:
             return
         nodes = self._catalog.nodes
         away = sorted(one for one in others if one not in nodes or not self._neighbours.reached(nodes[one].number))
-        if 2 * len(away) >= len(others):
+        if len(others) - len(away) < majority_of(len(others)):
             raise PreconditionFailed(
                 f"without node '{name}' the disk nodes that can be reached would be no majority: "
                 f"{', '.join(away)} cannot be reached. Start what is down, or forget it, first"

@@ -24,6 +24,7 @@ from quorum.letters import BadLetter, Status
 from quorum.ports import QUORUM_TOPIC, Driver, Payload
 from quorum.roll_call import RollCall
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
+from raft.majority import majority_of
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, member_id, node_of, shown
 
@@ -213,7 +214,7 @@ class Administration:
                 told(_refused(NotLeader(0)))
             elif driver.core.status().membership.voters != voters:
                 told(ResourceExhausted("the members have changed meanwhile: try again"))
-            elif 2 * len(missing) < len(left):
+            elif len(left) - len(missing) >= majority_of(len(left)):
                 self._change(queue, RemoveMember(member), told)
             else:
                 told(self._would_lack(queue, member, missing))

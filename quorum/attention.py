@@ -105,8 +105,8 @@ class Attention:
             return
         if answer is None:
             queue.way.forget(node)
-        elif answer.status is not Status.AGAIN:
-            queue.way.believe(answer.leader)
+        else:
+            queue.way.refused(answer.status, answer.leader)
         if answer is not None and answer.leader not in (0, node) and not self._passed_on:
             self._passed_on = True
             self.ask()  # now it is known who leads; two that name each other are not asked in turn without a pause

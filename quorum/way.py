@@ -89,13 +89,9 @@ class Way:
             self._believed = 0
 
     def refused(self, status: Status, leader: NodeId) -> None:
-        """What the node that was asked says of who leads, unless it may lead and just has too much to do."""
+        """What the node that was asked says of who leads (0: nobody), unless it may lead and just has too much to do."""
         if status is not Status.AGAIN:
             self._believed = leader
-
-    def believe(self, node: NodeId) -> None:
-        """Somebody says that this node leads; 0: nobody does."""
-        self._believed = node
 
     def propose(self, ops: Sequence[bytes], on_answer: OnAnswer) -> None:
         """Have the ops applied as one entry."""

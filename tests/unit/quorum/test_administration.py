@@ -8,7 +8,9 @@ import pytest
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
+from broker.records import QueueRecord
 from native.content import messages
+from quorum.letters import Status
 from quorum.roll_call import WITHIN_S
 from raft.errors import Damaged
 from tests.unit.quorum.clients import Clients, Publisher
@@ -22,12 +24,18 @@ def failure_of(clients: Clients, asked: Pending[None]) -> BrokerError:
     return error
 
 
-@pytest.mark.parametrize("node", [1, 2])
-def test_who_asks_for_a_member_that_is_not_there_or_there_already_is_told(node: int) -> None:
-    clients = Clients()
-    record = clients.cluster.declare("q", [1, 2], home=1)
+def led_by_node_1(members: int, *, nodes: int = 0) -> tuple[Clients, QueueRecord]:
+    """A queue with members on the first nodes, of which all others know by now who leads."""
+    clients = Clients(nodes or members)
+    record = clients.cluster.declare("q", list(range(1, members + 1)), home=1)
     assert clients.cluster.leader(record).number == 1
     clients.cluster.run(0.5)
+    return clients, record
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_who_asks_for_a_member_that_is_not_there_or_there_already_is_told(node: int) -> None:
+    clients, record = led_by_node_1(2, nodes=3)
     kind, queue = clients.of(node, record)
     assert isinstance(failure_of(clients, kind.administration.add_member(queue, 2)), PreconditionFailed)
     missing = failure_of(clients, kind.administration.remove_member(queue, 3))
@@ -46,12 +54,9 @@ def test_without_a_leader_nothing_is_changed() -> None:
 
 def test_a_node_without_a_member_that_asks_the_wrong_one_asks_the_leader_next() -> None:
     """It asked the wrong one again and again: nobody told it who leads, and its clients, who would have, were not there."""
-    clients = Clients(4)
-    record = clients.cluster.declare("q", [1, 2, 3], home=1)
-    assert clients.cluster.leader(record).number == 1
-    clients.cluster.run(0.5)
+    clients, record = led_by_node_1(3, nodes=4)
     kind, queue = clients.of(4, record)
-    queue.way.believe(2)
+    queue.way.refused(Status.NOT_LEADER, 2)
     error = failure_of(clients, kind.administration.transfer(queue, 3))
     assert isinstance(error, ResourceExhausted)
     assert error.text == "queue 'q' in vhost '/' is led by another node now: try again"
@@ -98,10 +103,7 @@ def test_any_node_is_told_the_figures_of_any_member() -> None:
 
 
 def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_insisted() -> None:
-    clients = Clients()
-    record = clients.cluster.declare("q", [1, 2, 3], home=1)
-    assert clients.cluster.leader(record).number == 1
-    clients.cluster.run(0.5)
+    clients, record = led_by_node_1(3)
     clients.cluster.nodes[3].kill()
     clients.cluster.run(2)
     kind, queue = clients.of(1, record)
@@ -122,11 +124,8 @@ def test_a_voter_without_which_the_others_could_not_go_on_is_kept_unless_it_is_i
 def test_a_voter_is_kept_where_another_one_has_just_gone_and_nobody_knows_it_yet() -> None:
     """Seen with real processes, one of them stopped: the removal was taken, could not be committed without the one that was
     away, and by the time that this was known nobody could lead any more until it was back."""
-    clients = Clients()
+    clients, record = led_by_node_1(3)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
-    cluster.run(0.5)
     kind, queue = clients.of(1, record)
     cluster.silent.add(3)
     told: list[BrokerError] = []
@@ -141,11 +140,8 @@ def test_a_voter_is_kept_where_another_one_has_just_gone_and_nobody_knows_it_yet
 
 
 def test_a_queue_that_is_deleted_while_its_members_are_asked_loses_none_of_them() -> None:
-    clients = Clients()
+    clients, record = led_by_node_1(3)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
-    cluster.run(0.5)
     kind, queue = clients.of(1, record)
     told: list[BrokerError] = []
     kind.administration.remove_member(queue, 2).then(lambda _: pytest.fail("it was removed"), told.append)
@@ -156,11 +152,8 @@ def test_a_queue_that_is_deleted_while_its_members_are_asked_loses_none_of_them(
 
 def test_a_member_that_is_being_repaired_is_not_there_though_its_node_is() -> None:
     """The removal of another voter was taken, waited for the one that is no more, and let no new one in: for ever."""
-    clients = Clients()
+    clients, record = led_by_node_1(3)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3], home=1)
-    assert cluster.leader(record).number == 1
-    cluster.run(0.5)
     kind, queue = clients.of(1, record)
     there, queue_there = clients.of(3, record)
     there.groups.damaged(queue_there.group, Damaged("entry 1 cannot be read"))
@@ -177,11 +170,8 @@ def test_a_member_that_is_being_repaired_is_not_there_though_its_node_is() -> No
 
 def test_of_two_removals_at_once_the_second_counts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It counted on the member that the first one had removed, and would have left a majority that was not there."""
-    clients = Clients(4)
+    clients, record = led_by_node_1(4)
     cluster = clients.cluster
-    record = cluster.declare("q", [1, 2, 3, 4], home=1)
-    assert cluster.leader(record).number == 1
-    cluster.run(0.5)
     kind, queue = clients.of(1, record)
     cluster.silent.add(4)
     figures, late = kind.administration.figures, Pending[dict[str, Any] | None]()
