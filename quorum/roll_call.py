@@ -40,7 +40,7 @@ class RollCall:
             self._end()
 
     def _end(self) -> None:
-        if self._timer is not None:  # else the time was up already when the timer was cancelled, and its call under way
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
             self._on_end(self._missing)

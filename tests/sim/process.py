@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,8 @@ class NodeClock:
 
 
 class NodeLoop:
-    """The event loop of one process. Calls of a process that has died are never made."""
+    """The event loop of one process. Calls of a process that has died are never made, nor those that were cancelled, though
+    they were due already while it stood still."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -82,17 +84,23 @@ class NodeLoop:
         self._loop = site.world.loop
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> Timer:
-        return self._loop.call_soon(self._site.run, self._life, callback, args)
+        timer = Timer(callback, args)
+        self._loop.call_soon(self._site.run_timer, self._life, timer)
+        return timer
 
     call_soon_threadsafe = call_soon
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
         at = max(self._site.clock.world_time(when), self._loop.clock.now)
-        return self._loop.call_at(at, self._site.run, self._life, callback, args)
+        timer = Timer(callback, args)
+        self._loop.call_at(at, self._site.run_timer, self._life, timer)
+        return timer
 
     def call_after(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         """In seconds of the world."""
-        return self._loop.call_later(delay, self._site.run, self._life, callback, args)
+        timer = Timer(callback, args)
+        self._loop.call_later(delay, self._site.run_timer, self._life, timer)
+        return timer
 
 
 class SlowLog(LogWriter):
@@ -335,7 +343,7 @@ class Site:
         self.clock = NodeClock(world, self.random.random() * 1000)
         self.leaving: dict[int, bool] = {}  # groups whose log here is deleted soon
         self.stopped = False  # by SIGSTOP
-        self.deferred: deque[tuple[int, Callable[..., object], tuple[Any, ...]]] = deque()
+        self.deferred: deque[Callable[[], None]] = deque()
         self.down_until = 0.0  # not started before
         self.down_s = 0.3  # how long it stays down when it ends by itself
         self.slow_s = 0.0  # that an fsync takes longer at the moment
@@ -397,9 +405,16 @@ class Site:
         if life != self.life or self.process is None:
             return
         if self.stopped:
-            self.deferred.append((life, callback, args))
+            self.deferred.append(partial(self.run, life, callback, args))
             return
         self.world.event(self, callback, args)
+
+    def run_timer(self, life: int, timer: Timer) -> None:
+        """As `run`; it may be cancelled for as long as the process is stopped."""
+        if self.stopped:
+            self.deferred.append(partial(self.run_timer, life, timer))
+        elif timer.callback is not None:
+            self.run(life, timer.callback, timer.args)
 
     def receive(self, sender: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
         self.run(self.life, self._receive, (sender, letter, messages))
@@ -443,7 +458,7 @@ class Site:
             if self.stopped:
                 self.deferred.extendleft(reversed(deferred))
                 return
-            self.run(*deferred.popleft())
+            deferred.popleft()()
 
     def end(self, *, power: bool) -> None:
         """The process dies; with `power`, the machine too."""

@@ -48,7 +48,7 @@ def test_more_than_half_are_enough_and_who_comes_late_is_not_heard() -> None:
     assert (called.told, called.loop.cancelled) == ([[2]], True)
     called.answers[2].resolve(False)
     assert called.told == [[2]]
-    called.loop.time_is_up()  # its call was under way when it was cancelled (simulation of brokers, seeds 35 and 48)
+    called.loop.time_is_up()
     assert called.told == [[2]]
 
 
