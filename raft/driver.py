@@ -8,8 +8,9 @@ A turn has three parts, so that a node can serve all its groups with one batch p
    and comes back in `persisted`: before the third part if the commit is fast, so that acknowledgements need not wait for it.
 3. `perform` receives snapshots, applies, and answers.
 
-Who proposes is told exactly once: the results; NotLeader or Busy when nothing was taken; NotCommitted when another leader's
-entry was committed in its place; Unknown when this member lost its leadership before it saw which of both it is.
+A proposer is answered exactly once: the results; NotLeader or Busy when nothing was taken; Unknown when this member lost its
+leadership before it had applied everything. There is no answer "not committed": another leader's entry may have replaced only
+the last of several commands, and a retry would apply the first ones twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.core import Core
-from raft.errors import NotCommitted, NotLeader, RaftError, Unknown
+from raft.errors import NotLeader, RaftError, Unknown
 from raft.log_store import LogStore
 from raft.machine import Machine
 from raft.membership import Change
@@ -350,34 +351,24 @@ class Driver:
             self.take_snapshot()
 
     def _tell(self, entries: Sequence[Entry], results: Sequence[Any]) -> None:
-        """Give results to who waits for these entries. The same index under another term is another leader's entry."""
+        """Answer the proposers of these entries. An entry of another term is another leader's: this leadership is over, and
+        `_lose_what_was_asked` answers everybody from there on, later in the same turn."""
         answers = iter(results)
-        position = 0
-        told: list[tuple[Asked, bool]] = []
-        asked = self._asked[0]
-        ours = True
+        told: list[Asked] = []
         for entry in entries:
             result = next(answers) if entry.kind == EntryKind.COMMAND else None
+            asked = self._asked[0]
             if entry.index < asked.first:
                 continue
-            ours = ours and entry.term == asked.term
+            if entry.term != asked.term:
+                break
             asked.results.append(result)
             if entry.index == asked.last:
-                told.append((asked, ours))
-                position += 1
-                if position == len(self._asked):
+                told.append(self._asked.popleft())
+                if not self._asked:
                     break
-                asked, ours = self._asked[position], True
-        if not ours:  # the first of several entries was replaced: so are the others
-            told.append((asked, False))
-            position += 1
-        for _ in range(position):
-            self._asked.popleft()
-        for asked, committed in told:
-            if committed:
-                asked.on_results(asked.results, None)
-            else:
-                asked.on_results(None, NotCommitted(f"another leader's entry took place {asked.first} of the log"))
+        for asked in told:
+            asked.on_results(asked.results, None)
 
     def _lose_what_was_asked(self, standing: Standing) -> None:
         """Proposals of an earlier leadership: they may still be committed, but who waits should ask the new leader."""

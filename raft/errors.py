@@ -61,10 +61,6 @@ class Superseded(Damaged):
         self.later = later
 
 
-class NotCommitted(RaftError):
-    """Told to who waits for a proposal when another leader's entry took its place: it was never and will never be applied."""
-
-
 class Unknown(RaftError):
     """Told to who waits for a proposal whose fate this node cannot know any more: it may be applied or not."""
 

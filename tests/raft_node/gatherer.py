@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from raft.errors import Busy, Damaged, NotCommitted, NotLeader, RaftError
+from raft.errors import Busy, Damaged, NotLeader, RaftError
 from raft.groups import Groups, NoSuchGroup
 from raft.messages import node_of
 from raft.register import Register
@@ -100,8 +100,6 @@ def said_of(error: RaftError) -> tuple[Said, Any]:
             return Said.NOT_LEADER, node_of(leader)
         case Busy():
             return Said.BUSY, None
-        case NotCommitted():
-            return Said.NOT_COMMITTED, None
         case NoSuchGroup():
             return Said.NO_GROUP, None
         case _:

@@ -22,7 +22,6 @@ class Said(IntEnum):
     NOT_LEADER = 1
     BUSY = 2
     UNKNOWN = 3
-    NOT_COMMITTED = 4
     NO_GROUP = 5
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRules
-from raft.errors import Busy, NotCommitted, NotLeader, RaftError, Unknown
+from raft.errors import Busy, NotLeader, RaftError, Unknown
 from raft.membership import AddLearner, Change
 from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
@@ -191,14 +191,34 @@ def test_results_go_to_who_proposed_in_order_though_other_entries_lie_between() 
     assert world.core.calls == ["applied 1", "applied 4"]
 
 
-def test_an_entry_of_another_leader_in_its_place_is_not_committed() -> None:
+def test_entries_of_another_leader_in_their_place_leave_proposals_unknown() -> None:
     world = World()
     world.lead()
     world.propose(b"a")
     world.propose(b"b", b"c")
     world.turn()
     world.turn(standing=FOLLOWING, committed=[entry(1, b"a"), entry(2, b"x", term=4)])
-    assert world.told == [[b"did a"], NotCommitted]
+    assert world.told == [[b"did a"], Unknown]
+
+
+def test_a_proposal_of_which_a_part_was_committed_is_unknown() -> None:
+    """The first of two commands was applied, an entry of another leader took the place of the second: to say that they were
+    not committed would have the first one done again."""
+    world = World()
+    world.lead()
+    world.propose(b"a", b"b")
+    world.turn()
+    world.turn(standing=FOLLOWING, committed=[entry(1, b"a"), entry(2, b"x", term=4)])
+    assert world.told == [Unknown]
+
+
+def test_a_proposal_is_answered_once_when_another_leaders_entry_took_its_place() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.turn()
+    world.turn(standing=FOLLOWING, committed=[entry(1, b"x", term=4)])
+    assert world.told == [Unknown]
 
 
 def test_what_was_proposed_under_a_lost_leadership_is_unknown() -> None:
