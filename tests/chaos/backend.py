@@ -24,11 +24,13 @@ class Can(Enum):
 
     ISOLATE = "isolate a node from all others, both ways"
     CUT = "cut single directions between nodes"
-    SHAPE = "slow down, drip and reset single links between nodes"
+    SHAPE = "slow down, drip, corrupt and reset single links between nodes"
     POWER = "cut the power under a node's disk"
     FSYNC = "make a node's fsync slow, or fail"
     FULL = "fill up a node's disk"
     CONFIG = "start a node with another configuration"
+    LIMIT = "limit a running node's processor time and memory"
+    DESCRIPTORS = "limit a running node's file descriptors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class LinkShape:
     jitter_s: float = 0.0  # added at random: so what is said on different links is heard in another order
     bytes_per_s: float = 0.0  # 0: as many as come
     resets_per_s: float = 0.0  # how often the connection is reset, on average
+    flips_per_mib: float = 0.0  # bits that arrive wrong, on average; checksums of TCP and Ethernet miss some in reality
 
 
 class NodeFailed(Exception):
@@ -126,6 +129,9 @@ class Backend(Protocol):
 
     def shape_link(self, sender: str, receiver: str, shape: LinkShape) -> None: ...
 
+    def bits_flipped(self) -> int:
+        """On all links, since the cluster began."""
+
     # Only with Can.POWER
 
     def cut_power(self, nodes: Iterable[str]) -> None:
@@ -141,10 +147,29 @@ class Backend(Protocol):
 
     # Only with Can.FULL
 
-    def fill_disk(self, node: str) -> None:
-        """Leave no space on its disk."""
+    def fill_disk(self, node: str, left_bytes: int = 0) -> None:
+        """Leave no more space than this on its disk."""
 
     def free_disk(self, node: str) -> None: ...
+
+    # Only with Can.LIMIT
+
+    def limit_processor(self, node: str, share: float) -> None:
+        """This share of one core, until `lift_limits`."""
+
+    def limit_memory(self, node: str, further_bytes: int) -> None:
+        """So much more than it has; the kernel kills it when it wants more. Until `lift_limits`."""
+
+    def lift_limits(self, node: str) -> bool:
+        """Whether the kernel has held the node back for them. Also when it has ended meanwhile."""
+
+    # Only with Can.DESCRIPTORS
+
+    def limit_descriptors(self, node: str) -> None:
+        """It can open no file and accept no connection any more, until `restore_descriptors`."""
+
+    def restore_descriptors(self, node: str) -> None:
+        """Also when it has ended meanwhile."""
 
     # Only with Can.CONFIG
 
@@ -177,6 +202,9 @@ class BaseBackend:
     def shape_link(self, sender: str, receiver: str, shape: LinkShape) -> None:
         raise self._cannot(Can.SHAPE)
 
+    def bits_flipped(self) -> int:
+        raise self._cannot(Can.SHAPE)
+
     def cut_power(self, nodes: Iterable[str]) -> None:
         raise self._cannot(Can.POWER)
 
@@ -186,11 +214,26 @@ class BaseBackend:
     def fail_fsync(self, node: str) -> None:
         raise self._cannot(Can.FSYNC)
 
-    def fill_disk(self, node: str) -> None:
+    def fill_disk(self, node: str, left_bytes: int = 0) -> None:
         raise self._cannot(Can.FULL)
 
     def free_disk(self, node: str) -> None:
         raise self._cannot(Can.FULL)
+
+    def limit_processor(self, node: str, share: float) -> None:
+        raise self._cannot(Can.LIMIT)
+
+    def limit_memory(self, node: str, further_bytes: int) -> None:
+        raise self._cannot(Can.LIMIT)
+
+    def lift_limits(self, node: str) -> bool:
+        raise self._cannot(Can.LIMIT)
+
+    def limit_descriptors(self, node: str) -> None:
+        raise self._cannot(Can.DESCRIPTORS)
+
+    def restore_descriptors(self, node: str) -> None:
+        raise self._cannot(Can.DESCRIPTORS)
 
     def start_with(self, node: str, config: str) -> None:
         raise self._cannot(Can.CONFIG)

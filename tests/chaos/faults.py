@@ -30,6 +30,10 @@ SLOW_FSYNC_S = 0.15
 SLOW_LINK = LinkShape(delay_s=0.03, jitter_s=0.05)
 DRIPPING_LINK = LinkShape(bytes_per_s=60_000)
 BREAKING_LINK = LinkShape(resets_per_s=1.0)
+CORRUPTING_LINK = LinkShape(flips_per_mib=5.0)
+LITTLE_PROCESSOR = 0.15  # of a core: less than the load of the workload needs
+FURTHER_MEMORY_BYTES = 512 << 10
+NEARLY_FULL_BYTES = (0, 2 << 20)  # the log still finds room, and what is done in the background may not
 ENDS_WITHIN_S = 30.0
 LOOK_S = 0.05
 BITS_FLIPPED = 3
@@ -190,6 +194,70 @@ async def with_full_disks(world: World, nodes: Nodes) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def with_nearly_full_disks(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Room comes and goes, so that now this write fails and now that one."""
+    world.may_be_down.update(nodes)
+
+    def fill(node: str) -> None:
+        world.backend.fill_disk(node, world.rng.randrange(*NEARLY_FULL_BYTES))
+
+    async def come_and_go() -> None:
+        await world.do(fill, nodes)
+        await asyncio.sleep(world.rng.uniform(0, FLAP_S))
+
+    try:
+        async with again_and_again(come_and_go):
+            yield
+    finally:
+        await world.do(world.backend.free_disk, nodes)
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def killed_on_full_disks(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """What was half done when there was no room is all that the next life finds."""
+    async with with_nearly_full_disks(world, nodes):
+        yield
+        await world.do(world.backend.kill, nodes)
+
+
+@asynccontextmanager
+async def with_little_processor(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Slow, and not dead: it does everything, late and in bursts."""
+    await world.do(lambda node: world.backend.limit_processor(node, LITTLE_PROCESSOR), nodes)
+    try:
+        yield
+    finally:
+        await lift_limits(world, nodes)
+
+
+@asynccontextmanager
+async def with_no_further_memory(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """The page cache has no room, and the kernel kills a node that takes more for itself."""
+    world.may_be_down.update(nodes)
+    await world.do(lambda node: world.backend.limit_memory(node, FURTHER_MEMORY_BYTES), nodes)
+    try:
+        yield
+    finally:
+        await lift_limits(world, nodes)
+    await world.start(nodes)
+
+
+@asynccontextmanager
+async def without_descriptors(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """It can open no file and accept no connection. It waits, and does not end: anybody who connects could end it otherwise."""
+    await world.do(world.backend.limit_descriptors, nodes)
+    try:
+        yield
+    finally:
+        await world.do(world.backend.restore_descriptors, nodes)
+    for node in nodes:
+        if not world.backend.is_running(node):
+            world.wrong.append(f"{node} ended for lack of file descriptors")
+    await world.start(nodes)
+
+
+@asynccontextmanager
 async def with_slow_fsync(world: World, nodes: Nodes) -> AsyncIterator[None]:
     await world.do(lambda node: world.backend.slow_fsync(node, SLOW_FSYNC_S), nodes)
     try:
@@ -334,6 +402,18 @@ async def flapping(world: World, nodes: Nodes) -> AsyncIterator[None]:
         yield
 
 
+@asynccontextmanager
+async def on_corrupting_links(world: World, nodes: Nodes) -> AsyncIterator[None]:
+    """Bits arrive wrong. Whoever reads them must notice: a link may end for it, no message may be another one."""
+    before = world.backend.bits_flipped()
+    async with on_links(CORRUPTING_LINK)(world, nodes):
+        yield
+    flipped = world.backend.bits_flipped() - before
+    world.recorder.tell(f"{flipped} bits arrived wrong")
+    if not flipped:
+        world.wrong.append("no bit arrived wrong: this run has tested nothing")
+
+
 def on_links(shape: LinkShape) -> Callable[[World, Nodes], AbstractAsyncContextManager[None]]:
     """To and from these nodes."""
 
@@ -380,6 +460,12 @@ class Fault(Enum):
     SLOW_LINKS = "slow and jittering links"
     DRIPPING_LINKS = "dripping links"
     BREAKING_LINKS = "resetting links"
+    CORRUPTING_LINKS = "corrupting links"
+    NEARLY_FULL = "disk full now and then"
+    KILLED_FULL = "disk full now and then, kill -9"
+    PROCESSOR = "little processor time"
+    NO_MEMORY = "memory limit"
+    DESCRIPTORS = "no file descriptors"
 
 
 FAULTS: dict[Fault, Callable[[World, Nodes], AbstractAsyncContextManager[None]]] = {
@@ -408,6 +494,12 @@ FAULTS: dict[Fault, Callable[[World, Nodes], AbstractAsyncContextManager[None]]]
     Fault.SLOW_LINKS: on_links(SLOW_LINK),
     Fault.DRIPPING_LINKS: on_links(DRIPPING_LINK),
     Fault.BREAKING_LINKS: on_links(BREAKING_LINK),
+    Fault.CORRUPTING_LINKS: on_corrupting_links,
+    Fault.NEARLY_FULL: with_nearly_full_disks,
+    Fault.KILLED_FULL: killed_on_full_disks,
+    Fault.PROCESSOR: with_little_processor,
+    Fault.NO_MEMORY: with_no_further_memory,
+    Fault.DESCRIPTORS: without_descriptors,
 }
 NEEDS: dict[Fault, Can] = {
     Fault.POWER: Can.POWER,
@@ -424,6 +516,12 @@ NEEDS: dict[Fault, Can] = {
     Fault.SLOW_LINKS: Can.SHAPE,
     Fault.DRIPPING_LINKS: Can.SHAPE,
     Fault.BREAKING_LINKS: Can.SHAPE,
+    Fault.CORRUPTING_LINKS: Can.SHAPE,
+    Fault.NEARLY_FULL: Can.FULL,
+    Fault.KILLED_FULL: Can.FULL,
+    Fault.PROCESSOR: Can.LIMIT,
+    Fault.NO_MEMORY: Can.LIMIT,
+    Fault.DESCRIPTORS: Can.DESCRIPTORS,
 }
 
 
@@ -473,6 +571,13 @@ async def must_not_start(world: World, node: str, why: str) -> None:
         return
     world.wrong.append(f"{node} started, although {why}")
     await asyncio.to_thread(world.backend.kill, node)
+
+
+async def lift_limits(world: World, nodes: Nodes) -> None:
+    bitten = [node for node in nodes if await asyncio.to_thread(world.backend.lift_limits, node)]
+    world.recorder.tell(f"held back by their limits: {', '.join(bitten) or 'none'}")
+    if not bitten:
+        world.wrong.append("the limits were never reached: this run has tested nothing")
 
 
 async def forget(world: World, node: str, others: tuple[str, ...]) -> None:

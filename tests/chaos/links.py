@@ -19,6 +19,7 @@ from tests.chaos.backend import Address, LinkShape
 READ_BYTES = 1 << 16
 WAITING_MAX = 64  # pieces that are on their way on one connection; further ones wait in the sender's kernel
 RESET_LOOK_S = 0.1
+MIB = 1 << 20
 CALL_WITHIN_S = 10.0
 PLAIN = LinkShape()
 
@@ -34,6 +35,7 @@ class Links:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._random = random.Random()
+        self.flipped = 0  # bits, over all links
 
     def open(self) -> None:
         self._thread.start()
@@ -110,11 +112,21 @@ class Links:
             with contextlib.suppress(OSError):
                 while data := await reader.read(READ_BYTES):
                     shape = self._shapes.get((sender, receiver), PLAIN)
+                    data = self._corrupted(data, shape)
                     late = shape.delay_s + self._random.uniform(0, shape.jitter_s)
                     due = max(due, self._loop.time() + late)
                     await on_the_way.put((due, data))
         finally:
             arriving.cancel()
+
+    def _corrupted(self, data: bytes, shape: LinkShape) -> bytes:
+        """With one bit flipped, as often as the shape says, and often enough for each byte to have its chance."""
+        if self._random.random() >= len(data) * shape.flips_per_mib / MIB:
+            return data
+        self.flipped += 1
+        changed = bytearray(data)
+        changed[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
+        return bytes(changed)
 
     async def _arrive(
         self, sender: str, receiver: str, on_the_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter

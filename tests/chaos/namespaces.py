@@ -71,6 +71,9 @@ class Namespaces(Processes):
         assert self._links is not None, "the scenario does not say that it shapes links"
         self._links.shape(sender, receiver, shape)
 
+    def bits_flipped(self) -> int:
+        return self._links.flipped if self._links is not None else 0
+
     def _numbers(self) -> Iterable[tuple[str, int]]:
         return ((name, number) for number, name in enumerate(self.shape.names, 1))
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.chaos import fsync_shim
+from tests.chaos import fsync_shim, limits
 from tests.chaos.backend import Address, BaseBackend, Can, Shape
 from tests.chaos.fsync_shim import FsyncShim
+from tests.chaos.limits import Limits
 from tests.chaos.node_process import NodeProcess, Place
 from tests.crash import power
 from tests.ports import free_ports
@@ -30,11 +31,13 @@ def unavailable(needs: frozenset[Can]) -> str | None:
         return f"processes cannot {', '.join(sorted(what.value for what in beyond))}"
     if needs & OWN_DISK and (why_not := power.available()):
         return why_not
+    if Can.LIMIT in needs and (why_not := limits.available()):
+        return why_not
     return fsync_shim.available() if Can.FSYNC in needs else None
 
 
 class Processes(BaseBackend):
-    can = OWN_DISK | {Can.FSYNC, Can.CONFIG}
+    can = OWN_DISK | {Can.FSYNC, Can.CONFIG, Can.LIMIT, Can.DESCRIPTORS}
 
     def __init__(self, shape: Shape, scratch: Path, needs: frozenset[Can] = frozenset()) -> None:
         self.shape = shape
@@ -46,6 +49,8 @@ class Processes(BaseBackend):
         self._disks: dict[str, power.PowerDisk] = {}
         self._nodes: dict[str, NodeProcess] = {}
         self._without_power: set[str] = set()
+        self._limits: dict[str, Limits] = {}
+        self._descriptors: dict[str, tuple[int, tuple[int, int]]] = {}  # of limited nodes: process, limits before
 
     def begin(self) -> None:
         self._scratch.mkdir(exist_ok=True)
@@ -69,6 +74,8 @@ class Processes(BaseBackend):
     def end(self) -> None:
         for node in self._nodes.values():
             node.kill()
+        for name in list(self._limits):
+            self.lift_limits(name)
         self._stack.close()
 
     def amqp(self, node: str) -> Address:
@@ -133,8 +140,8 @@ class Processes(BaseBackend):
         assert self._shim is not None, "the scenario does not say that it needs fsync"
         self._shim.fail(node)
 
-    def fill_disk(self, node: str) -> None:
-        """With a file that takes what is left, again and again, for the node gives some back and takes some."""
+    def fill_disk(self, node: str, left_bytes: int = 0) -> None:
+        """With a file that takes what is there, again and again, for the node gives some back and takes some."""
         ballast = os.open(self._ballast(node), os.O_WRONLY | os.O_CREAT)
         try:
             size = os.fstat(ballast).st_size
@@ -145,11 +152,36 @@ class Processes(BaseBackend):
                     size += step
                 except OSError:
                     step //= 2
+            os.ftruncate(ballast, max(0, size - left_bytes))
         finally:
             os.close(ballast)
 
     def free_disk(self, node: str) -> None:
         self._ballast(node).unlink(missing_ok=True)
+
+    def limit_processor(self, node: str, share: float) -> None:
+        self._limits_of(node).limit_processor(share)
+
+    def limit_memory(self, node: str, further_bytes: int) -> None:
+        self._limits_of(node).limit_memory(further_bytes)
+
+    def lift_limits(self, node: str) -> bool:
+        limited = self._limits.pop(node)
+        have_bitten = limited.have_bitten()
+        limited.remove()
+        return have_bitten
+
+    def limit_descriptors(self, node: str) -> None:
+        pid = self._nodes[node].pid
+        self._descriptors[node] = pid, limits.limit_descriptors(pid)
+
+    def restore_descriptors(self, node: str) -> None:
+        pid, before = self._descriptors.pop(node)
+        if self._nodes[node].is_running and self._nodes[node].pid == pid:
+            limits.restore_descriptors(pid, before)
+
+    def _limits_of(self, node: str) -> Limits:
+        return self._limits.setdefault(node, Limits(self._nodes[node].pid))
 
     def _ballast(self, node: str) -> Path:
         return self._disks[node].path / "ballast"

@@ -81,13 +81,22 @@ SCENARIOS = (
     Scenario("power-cut-of-two-in-five", (Do(F.POWER, W.MINORITY, for_s=0.5, times=2),), FIVE),
     Scenario("power-cut-of-all", (Do(F.POWER, W.ALL, for_s=0.2, times=2),), THREE_TINY),
     Scenario("disk-full", (Do(F.FULL, W.LEADER, for_s=3.0), Do(F.FULL, W.ANY, for_s=3.0))),
+    Scenario("home-disk-full", (Do(F.FULL, W.HOME, for_s=3.0, times=2),), THREE_TINY),
+    Scenario("home-disk-nearly-full", (Do(F.NEARLY_FULL, W.HOME, for_s=4.0, times=2),), THREE_TINY),
+    Scenario("home-killed-on-a-full-disk", (Do(F.KILLED_FULL, W.HOME, for_s=2.5, times=3),), THREE_TINY),
     Scenario("slow-fsync", (Do(F.SLOW_FSYNC, W.LEADER, for_s=4.0), Do(F.SLOW_FSYNC, W.ALL, for_s=3.0))),
     Scenario("failing-fsync", (Do(F.FAILED_FSYNC, W.LEADER), Do(F.FAILED_FSYNC, W.ANY))),
     Scenario("rotten-log", (Do(F.ROT, W.AWAY), Do(F.ROT, W.LEADER)), THREE_TINY, classic_is_kept=False),
     Scenario("shortened-log", (Do(F.SHORTENED, W.AWAY), Do(F.SHORTENED, W.LEADER)), classic_is_kept=False),
     Scenario("wiped-disk", (Do(F.WIPED, W.AWAY), Do(F.WIPED, W.LEADER)), classic_is_kept=False),
     Scenario("old-copy-of-a-disk", (Do(F.OLD_DISK, W.AWAY),)),
+    # limits of the process
     Scenario("memory-alarm", (Do(F.MEMORY, W.LEADER),)),
+    Scenario("memory-limit", (Do(F.NO_MEMORY, W.LEADER, for_s=4.0), Do(F.NO_MEMORY, W.HOME, for_s=4.0)), THREE_TINY),
+    Scenario("little-processor", (Do(F.PROCESSOR, W.LEADER, for_s=5.0), Do(F.PROCESSOR, W.ALL, for_s=3.0))),
+    Scenario(
+        "no-descriptors", (Do(F.DESCRIPTORS, W.LEADER, for_s=4.0), Do(F.DESCRIPTORS, W.HOME, for_s=4.0)), THREE_TINY
+    ),
     # networks
     Scenario("leader-isolated", (Do(F.ISOLATE, W.LEADER, for_s=4.0, times=2),)),
     Scenario("catalog-leader-isolated", (Do(F.ISOLATE, W.METADATA, for_s=4.0),)),
@@ -102,6 +111,9 @@ SCENARIOS = (
     Scenario("slow-links", (Do(F.SLOW_LINKS, W.ANY, for_s=5.0),)),
     Scenario("dripping-links", (Do(F.DRIPPING_LINKS, W.LEADER, for_s=5.0),)),
     Scenario("breaking-links", (Do(F.BREAKING_LINKS, W.ANY, for_s=5.0),)),
+    Scenario(
+        "corrupting-links", (Do(F.CORRUPTING_LINKS, W.LEADER, for_s=6.0), Do(F.CORRUPTING_LINKS, W.ALL, for_s=6.0))
+    ),
 )
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 assert len(BY_NAME) == len(SCENARIOS), "two scenarios of one name"

@@ -68,6 +68,22 @@ def test_a_dripping_link_takes_its_time_until_it_is_mended() -> None:
         echoed(client, b"x" * 1_000_000)
 
 
+def test_a_corrupting_link_changes_bits_and_counts_them() -> None:
+    with echo_behind_links() as (links, client):
+        links.shape("n1", "n1", LinkShape(flips_per_mib=1 << 20))  # each piece that is read
+        sent = b"x" * 64
+        client.sendall(sent)
+        received = b""
+        while len(received) < len(sent):
+            received += client.recv(len(sent))
+        assert links.flipped >= 2, "there and back"
+        assert 1 <= sum((a ^ b).bit_count() for a, b in zip(sent, received, strict=True)) <= links.flipped
+        links.mend()
+        before = links.flipped
+        echoed(client, sent)
+        assert links.flipped == before
+
+
 def test_a_link_that_resets_ends_the_connection() -> None:
     with echo_behind_links() as (links, client):
         links.shape("n1", "n1", LinkShape(resets_per_s=1_000))

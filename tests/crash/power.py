@@ -79,6 +79,16 @@ class PowerDisk:
             fcntl.ioctl(descriptor, EXT4_IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
         finally:
             os.close(descriptor)
+        if self._takes_writes():
+            raise RuntimeError(f"the power of {self.path} was cut, and files can still be made there")
+
+    def _takes_writes(self) -> bool:
+        probe = self.path / "written without power"
+        try:
+            probe.write_bytes(b"x")
+        except OSError:
+            return False
+        return True
 
     def restore_power(self) -> None:
         """Mount again after a cut, once every process that used the disk has ended."""

@@ -34,6 +34,14 @@ def test_a_power_cut_keeps_what_was_fsynced_and_loses_the_rest(tmp_path: Path) -
 
 
 @pytest.mark.skipif(power.available() is not None, reason=f"no power cuts here: {power.available()}")
+def test_a_cut_that_leaves_the_power_on_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with power.power_disk(tmp_path) as disk:
+        monkeypatch.setattr(power.fcntl, "ioctl", lambda *_: 0)
+        with pytest.raises(RuntimeError, match="files can still be made there"):
+            disk.cut_power()
+
+
+@pytest.mark.skipif(power.available() is not None, reason=f"no power cuts here: {power.available()}")
 def test_a_disk_comes_back_though_a_container_was_started_while_it_was_mounted(tmp_path: Path) -> None:
     """The container has a copy of every mount, in which a file system that was shut down lives on."""
     program = f"""

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.crash import silence
+from tests.crash import datagram_probe, silence
 from tests.running_node import read_line
 
 RECEIVE = """
@@ -42,7 +42,32 @@ def send(sender: subprocess.Popen[str], text: str) -> None:
     assert read_line(sender, WITHIN_S).strip() == "sent"
 
 
-@pytest.mark.skipif(silence.available() is not None, reason=f"no silence here: {silence.available()}")
+needs_silence = pytest.mark.skipif(silence.available() is not None, reason=f"no silence here: {silence.available()}")
+
+
+@needs_silence
+def test_a_cut_that_drops_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with silence.silent_network(3) as network:
+        network.silence(1, [2])  # each direction by itself
+        network.heal()
+        with monkeypatch.context() as patched:
+            patched.setattr(silence, "run", lambda *command: None)
+            with pytest.raises(silence.NotAsAsked, match="node 1 hears 2"):
+                network.silence(1, [2])
+
+
+@needs_silence
+def test_a_healing_that_heals_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datagram_probe, "HEARD_WITHIN_S", 0.5)
+    with silence.silent_network(3) as network:
+        network.silence(3, [1, 2])
+        with monkeypatch.context() as patched:
+            patched.setattr(silence, "run", lambda *command: None)
+            with pytest.raises(silence.NotAsAsked, match="node 3 does not hear 1, node 3 does not hear 2"):
+                network.heal()
+
+
+@needs_silence
 def test_what_is_sent_into_silence_is_neither_refused_nor_heard() -> None:
     with silence.silent_network(2) as network:
         receiver = begin(network, 1, RECEIVE, network.host(1))
