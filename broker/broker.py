@@ -561,7 +561,7 @@ class DeadLetterReceipt:
         self._on_answer: Callable[[Arrival], None] | None = on_answer
 
     def answered(self, receipt: Receipt) -> None:
-        self._tell(Arrival.REFUSED if receipt.refusals else Arrival.ARRIVED)
+        self._tell(Arrival.ARRIVED if receipt.taken else Arrival.REFUSED)
 
     def given_up(self, receipt: Receipt) -> None:
         self._tell(Arrival.REFUSED)

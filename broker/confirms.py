@@ -4,6 +4,9 @@ A run that goes to n queues is confirmed when all n have taken it, each in its o
 stream: durable on a majority). A receipt counts those answers for the whole run, so confirms cost the same for one
 message and for a thousand. The tracker gathers what was answered until the front takes it, merged into ranges.
 
+A queue that looks at each message for itself (a limit that may refuse one of a run) splits the receipt. It is complete when
+each of its parts is, so a part that was lost on the way leaves the publisher without an answer, and never with a wrong one.
+
     confirmed   every tag below `oldest_open` has been answered and handed over
     open        ranges of tags still owed an answer, in order
 """
@@ -18,16 +21,21 @@ from typing import Protocol
 class AnswersTo(Protocol):
     """Whoever made a receipt and is to know when it is complete."""
 
-    def answered(self, receipt: Receipt) -> None: ...
+    def answered(self, receipt: Receipt) -> None:
+        """Every queue has answered: `receipt.answers()` says what."""
 
     def given_up(self, receipt: Receipt) -> None:
-        """The newest receipt counts as refused, and will never be complete."""
+        """The newest receipt counts as refused. What its queues still answer is told to nobody."""
+
+
+# (first tag, last tag, True for ack or False for nack)
+Answer = tuple[int, int, bool]
 
 
 class Receipt:
     """What a run's queues still owe. Each queue calls exactly one of `accepted` and `refused`, once."""
 
-    __slots__ = ("first", "last", "refusals", "tracker", "waiting")
+    __slots__ = ("first", "last", "refusals", "refused_tags", "tracker", "waiting")
 
     def __init__(self, tracker: AnswersTo, first: int, last: int, waiting: int) -> None:
         assert first <= last, f"a receipt for tags {first} to {last}"
@@ -35,7 +43,8 @@ class Receipt:
         self.first = first
         self.last = last
         self.waiting = waiting  # queues that have not answered yet
-        self.refusals = 0
+        self.refusals = 0  # by queues that would not take the run
+        self.refused_tags: set[int] | None = None  # of messages that a queue would not take, though it took others
 
     def accepted(self) -> None:
         self.waiting -= 1
@@ -47,15 +56,68 @@ class Receipt:
         self.refusals += 1
         self.accepted()
 
+    def refuse_tag(self, tag: int) -> None:
+        """One message was refused by a queue that is still to accept the run."""
+        assert self.first <= tag <= self.last, f"{tag} is none of the tags {self.first} to {self.last}"
+        if self.refused_tags is None:
+            self.refused_tags = set()
+        self.refused_tags.add(tag)
+
+    def split(self, queues: int) -> list[Receipt]:
+        """A receipt for each message, which so many of the queues that owe this one answer instead."""
+        assert 0 < queues <= self.waiting, f"{queues} queues split a receipt that {self.waiting} owe"
+        parts = _Parts(self, queues, self.last + 1 - self.first)
+        return [Receipt(parts, tag, tag, queues) for tag in range(self.first, self.last + 1)]
+
+    def answers(self) -> list[Answer]:
+        """What became of which messages, as ranges in order."""
+        if self.refusals or self.refused_tags is None:
+            return [(self.first, self.last, not self.refusals)]
+        return merged([(tag, tag, tag not in self.refused_tags) for tag in range(self.first, self.last + 1)])
+
+    @property
+    def taken(self) -> bool:
+        """Whether every queue took every message."""
+        return not self.refusals and self.refused_tags is None
+
     def give_up(self) -> None:
         """A kind of queue failed in the middle of taking the run: refused, whatever others still answer."""
         if self.waiting:
-            self.waiting += 1
-            self.tracker.given_up(self)
+            tracker, self.tracker = self.tracker, NOBODY
+            tracker.given_up(self)
 
 
-# (first tag, last tag, True for ack or False for nack)
-Answer = tuple[int, int, bool]
+class _Parts:
+    """Complete the receipt that was split when all of them are. Fulfils AnswersTo."""
+
+    def __init__(self, whole: Receipt, queues: int, count: int) -> None:
+        self._whole = whole
+        self._queues = queues
+        self._open = count
+
+    def answered(self, receipt: Receipt) -> None:
+        if not receipt.taken:
+            self._whole.refuse_tag(receipt.first)
+        self._open -= 1
+        if not self._open:
+            for _ in range(self._queues):
+                self._whole.accepted()
+
+    def given_up(self, receipt: Receipt) -> None:
+        raise AssertionError(f"only part of a receipt is given up: tag {receipt.first}")
+
+
+class _Nobody:
+    """Hears of a receipt that was given up. Fulfils AnswersTo."""
+
+    def answered(self, receipt: Receipt) -> None:
+        pass
+
+    def given_up(self, receipt: Receipt) -> None:
+        pass
+
+
+NOBODY = _Nobody()
 
 
 class ConfirmTracker:
@@ -82,7 +144,10 @@ class ConfirmTracker:
     def answered(self, receipt: Receipt) -> None:
         if not self._answers:
             self._on_ready()
-        self._answers.append((receipt.first, receipt.last, receipt.refusals == 0))
+        if receipt.refused_tags is None:
+            self._answers.append((receipt.first, receipt.last, receipt.refusals == 0))
+        else:
+            self._answers += receipt.answers()
 
     def given_up(self, receipt: Receipt) -> None:
         assert self._open[-1] is receipt, f"tags {receipt.first} to {receipt.last} are not the newest"

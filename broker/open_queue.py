@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.consumer import Consumer
-from broker.policy import DEFAULT_OVERFLOW, EffectiveArguments
+from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueType
 
 
@@ -15,10 +15,3 @@ class OpenQueue:
         self.queue = queue
         self.effective = effective  # what the queue was told last
         self.consumers: dict[Consumer, None] = {}  # in the order they came; told when the queue is deleted
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether each message is to come in a run of its own: it may be refused, or its bytes are counted."""
-        effective = self.effective
-        refuses = effective.max_length is not None and effective.overflow != DEFAULT_OVERFLOW
-        return refuses or effective.max_length_bytes is not None

@@ -62,6 +62,12 @@ class EffectiveArguments:
     operator_policy: str | None = None
     definition: dict[str, Any] = field(default_factory=dict)  # both policies merged, for display
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a limit looks at each message for itself: it may refuse it, or counts its bytes."""
+        refuses = self.max_length is not None and self.overflow != DEFAULT_OVERFLOW
+        return refuses or self.max_length_bytes is not None
+
 
 def check_policy(record: PolicyRecord, pattern_length_max: int) -> None:
     """Raises PreconditionFailed for a policy that cannot be."""

@@ -22,10 +22,11 @@ from broker.expiration import expiration_ms
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
 from broker.pending import Pending
 from broker.reply_to import ReplyQueue, addressed
+from broker.run_parts import part
 from broker.sender_selected import decoded, further_keys, raw_headers, without_header
 from broker.targets import Router, Target
 from broker.transactions import Completion, Transaction
-from native.content import body_bytes, encode, one, skip
+from native.content import encode, one
 from native.frame_split import parse_publish
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class Publishing:
         if run.user_id is not None:
             self._check_user_id(run.user_id)
         if run.look:
-            for part, own in self._looked_at(run, target):
-                self._pass_on(part, own, now)
+            for some, own in self._looked_at(run, target):
+                self._pass_on(some, own, now)
         else:
             self._pass_on(run, target, now)
 
@@ -133,19 +134,8 @@ class Publishing:
         else:
             self._transaction.publishes.append((run, target))
 
-    def _hand_over_singly(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
-        """One message that has no room must not keep those out that came with it."""
-        position = 0
-        for _ in range(run.count):
-            end = skip(run.content, position, 1)
-            self._hand_over(_part(run, position, end, 1), target, completion, now)
-            position = end
-
     def _hand_over(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
         """To the queues; confirmed when all of them have it."""
-        if target.one_by_one and run.count > 1:
-            self._hand_over_singly(run, target, completion, now)
-            return
         counters = self.counters
         counters.published += run.count
         if target.queue_count == 0:
@@ -221,10 +211,10 @@ class Publishing:
             props, _, end = one(run.content, position)
             own = self._target_for(target, raw_headers(props))
             if count and own is not way:
-                yield _part(run, start, position, count), way
+                yield part(run, start, position, count), way
                 start, count = position, 0
             way, position, count = own, end, count + 1
-        yield _part(run, start, position, count), way
+        yield part(run, start, position, count), way
 
     def _target_for(self, target: Target, headers: bytes | None) -> Target:
         if headers is None:
@@ -295,11 +285,3 @@ class Publishing:
     def permissions_changed(self) -> None:
         """The user's rights may be others now: whatever was remembered about them is looked up again."""
         self._forget_targets()
-
-
-def _part(run: Run, start: int, end: int, count: int) -> Run:
-    """The messages between two positions of a run's content, as a run."""
-    if count == run.count:
-        return run
-    content = run.content[start:end]
-    return replace(run, content=content, count=count, body_bytes=body_bytes(content, 0, count))

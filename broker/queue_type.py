@@ -212,6 +212,7 @@ class QueueType(Protocol):
         Raises ResourceExhausted when nothing can be kept any more; what was not answered yet counts as refused then.
 
         A queue that may refuse messages (a length limit with overflow reject-publish) or counts their bytes
-        (x-max-length-bytes) is given runs of one message; what came before its limit may still be longer. A limit
+        (x-max-length-bytes) looks at each message of a run for itself, by the limits that it keeps to at this moment:
+        its kind divides run and receipt (broker/run_parts.py), for nobody else knows these limits in time. A limit
         counts what is left when consumers have taken what they have room for, for a batch is to be as good as its
         messages one by one. A message with a TTL of 0 goes to a consumer that has room at this moment, or to nobody."""

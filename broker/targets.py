@@ -29,8 +29,8 @@ class Target:
     """What is known of an exchange, routing keys (several with CC and BCC), and headers if the exchange asks for them."""
 
     __slots__ = (
-        "by_headers", "exchange", "groups", "headers", "keys", "mandatory", "one_by_one", "queue_count", "remembered",
-        "reply_name", "version",
+        "by_headers", "exchange", "groups", "headers", "keys", "mandatory", "queue_count", "remembered", "reply_name",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -49,7 +49,6 @@ class Target:
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
         self.by_headers = False  # an exchange on the way looks at headers: this target holds for these only
-        self.one_by_one = False  # a queue among them looks at each message for itself (OpenQueue.one_by_one)
         self.reply_name = False  # it leads to a requester that waits for replies
         self.remembered: dict[RawHeaders, Target] = {}  # the targets of messages with headers, when by_headers
 
@@ -115,5 +114,4 @@ class Router:
             if found is not None:
                 kinds.setdefault(found.kind.name, (found.kind, []))[1].append(found.queue)
                 target.queue_count += 1
-                target.one_by_one |= found.one_by_one
         target.groups = tuple([(kind, tuple(queues)) for kind, queues in kinds.values()])

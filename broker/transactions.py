@@ -25,8 +25,8 @@ class Transaction:
 
 
 class Completion:
-    """Counts the receipts of one commit; calls back once, with the number of refusals, when `close` was called and all
-    receipts are in."""
+    """Counts the receipts of one commit; calls back once, with how many runs were refused in whole or in part, when
+    `close` was called and all receipts are in."""
 
     __slots__ = ("_done", "_refusals", "_waiting")
 
@@ -40,7 +40,7 @@ class Completion:
         return Receipt(self, 1, count, queues)
 
     def answered(self, receipt: Receipt) -> None:
-        self._refusals += receipt.refusals
+        self._refusals += not receipt.taken
         self.close()
 
     def given_up(self, receipt: Receipt) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import cast
 
 from broker.confirms import Receipt
@@ -18,6 +17,7 @@ from broker.message import Run
 from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
+from broker.run_parts import one_by_one
 from classic import clean_stop
 from classic.backing import QueueBacking
 from classic.housekeeping import Housekeeping
@@ -29,7 +29,6 @@ from classic.shelf import ClassicLimits, Shelf
 from classic.stored_run import StoredRun
 from classic.turns import next_in_turn
 from classic.variable_queue import VariableQueue
-from native.content import body_bytes, skip
 from storage.beside_loop import AtOnce, Background
 from storage.disk import Disk
 from storage.errors import DiskFailed, DiskFull
@@ -165,11 +164,9 @@ class ClassicQueues:
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
         mine = cast("Sequence[ClassicQueue]", queues)
-        if run.count > 1 and any(queue.counts_bytes for queue in mine):
-            *others, last = one_by_one(run)
-            for one in others:
-                self._publish(mine, one, None, now)
-            self._publish(mine, last, receipt, now)
+        if run.count > 1 and any(queue.one_by_one for queue in mine):
+            for one, owed in one_by_one(run, receipt, len(mine)):
+                self._publish(mine, one, owed, now)
         else:
             self._publish(mine, run, receipt, now)
 
@@ -267,14 +264,3 @@ class ClassicQueues:
             answer.resolve(count)
         if not promised:
             self._shelf.purging.pop(queue, None)
-
-
-def one_by_one(run: Run) -> list[Run]:
-    """Each message of a run as a run of its own."""
-    singles, at = [], 0
-    for _ in range(run.count):
-        end = skip(run.content, at, 1)
-        size = body_bytes(run.content, at, 1)
-        singles.append(replace(run, content=run.content[at:end], count=1, body_bytes=size))
-        at = end
-    return singles

@@ -16,8 +16,9 @@ def over(effective: EffectiveArguments, count: int, size: int) -> bool:
 
 
 def excess(effective: EffectiveArguments, count: int, size: int) -> int:
-    """How many messages are to leave at the head now: all that are too many by number, one at a time by bytes."""
-    if not over(effective, count, size):
+    """How many messages are to leave at the head now: all that are too many by number, one at a time by bytes. None where
+    publishes are rejected instead: what comes back, or was there before the limit, has been confirmed."""
+    if effective.overflow != DROP_HEAD or not over(effective, count, size):
         return 0
     by_count = 0 if effective.max_length is None else count - effective.max_length
     return max(1, by_count)

@@ -51,8 +51,8 @@ class ClassicQueue:
             VariableQueue(backing, level << LEVEL_SHIFT, now, backing.runs_max, backing.ram_count_max)
             for level in range((effective.max_priority or 0) + 1)
         ]
-        self._effective = effective
         self._host = host
+        self._keep_to(effective)
         self._consumers = Consumers(record, effective.single_active_consumer)
         self._had_consumers = False
         self._figures = QueueStatistics()
@@ -191,7 +191,7 @@ class ClassicQueue:
         return self.backing.purged(self, kept, purged)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
-        self._effective = effective
+        self._keep_to(effective)
         self._watch_use()
         self._keep_length(now)
         self._watch_head()
@@ -291,11 +291,6 @@ class ClassicQueue:
 
     # for who looks after files
 
-    @property
-    def counts_bytes(self) -> bool:
-        """Whether a limit needs to know the bytes of each message; then each is to be a run of its own."""
-        return self._effective.max_length_bytes is not None
-
     def level_at(self, sequence: int) -> VariableQueue:
         levels = self.levels
         return levels[0] if len(levels) == 1 else levels[sequence >> LEVEL_SHIFT]
@@ -335,6 +330,10 @@ class ClassicQueue:
         self._unused.cancel()
 
     # steps
+
+    def _keep_to(self, effective: EffectiveArguments) -> None:
+        self._effective = effective
+        self.one_by_one = effective.one_by_one  # each message that comes is to be a run of its own
 
     def _next_deliverable(self, now: int) -> VariableQueue | None:
         """The highest level with a message that may still be delivered; what is too old at a head goes."""

@@ -3,8 +3,9 @@ exchange_len u8 | exchange | key_len u8 | routing key. The first byte says what 
 
 The node of the clients; what is asked, not told, is followed by what a good answer says:
 
-     1 publish    flags u8 (1: persistent, 2: redelivered, 4: expires) | priority u8 | queues u32 | count u32 | body_bytes u64 |
-                  number u64 (0: nobody waits for a receipt) | expiration_ms u64 | queue ids, each u64 | names | content
+     1 publish    flags u8 (1: persistent, 2: redelivered, 4: expires, 8: may be refused in part) | priority u8 |
+                  queues u32 | count u32 | body_bytes u64 | number u64 (0: nobody waits for a receipt) | expiration_ms u64 |
+                  queue ids, each u64 | names | content
      2 settle     outcome u8 | number u64 of the consumer or get | tags: first u64 | end u64, not included
      3 credit     number u64 | bytes u64 that may come beside those that may come already
      4 cancel     number u64 | tag u64 of the first message that its client has not seen, and will not see: these return
@@ -28,6 +29,8 @@ The home node:
     18 active     number u64 | active u8
     19 figures    MessagePack: pairs of a queue's id and its statistics
     20 hold       yes u8: publish nothing more until it is no
+    21 partial    number u64 of a publish | which of its messages are refused, each u32, from 0; its confirm, with accepted,
+                  follows. Only to a node that says that it may be refused in part; else all of it is refused
 
 An answer begins with 0, then what is said above; or with 1, then MessagePack: the name of an error of broker/errors.py and its
 text; or with 2: the queue is gone.
@@ -75,6 +78,7 @@ class Op(IntEnum):
     ACTIVE = 18
     FIGURES = 19
     HOLD = 20
+    PARTIAL = 21
 
 
 FROM_HOME = Op.DELIVER  # from here on it is the home node that speaks
@@ -84,7 +88,7 @@ DONE, REFUSED, GONE = 0, 1, 2
 NAMES_CACHED = 1_024
 PREFETCH_MAX = (1 << 32) - 1
 _ALL_BYTES = 1 << 62
-_PERSISTENT, _REDELIVERED, _EXPIRES = 1, 2, 4
+_PERSISTENT, _REDELIVERED, _EXPIRES, _IN_PART = 1, 2, 4, 8
 
 _PUBLISH = Struct("<BBBIIQQQ")
 _SETTLE = Struct("<BBQQQ")
@@ -99,6 +103,7 @@ _GOT = Struct("<BQB")
 _RANGE = Struct("<QQB")
 _BROWSE = Struct("<BQII")
 _U64 = Struct("<Q")
+_U32 = Struct("<I")
 
 _encode_pack = msgspec.msgpack.encode
 _error_of = msgspec.msgpack.Decoder(tuple[str, str])
@@ -157,10 +162,12 @@ class Publish(NamedTuple):
     queues: Sequence[int]
     number: int
     run: Run
+    in_part: bool  # its sender understands `partial`
 
 
 def encode_publish(queues: Sequence[int], number: int, run: Run) -> list[Buffer]:
     flags = _PERSISTENT * run.persistent | _REDELIVERED * run.redelivered | _EXPIRES * (run.expiration_ms is not None)
+    flags |= _IN_PART
     fixed = _PUBLISH.pack(
         Op.PUBLISH, flags, run.priority, len(queues), run.count, run.body_bytes, number, run.expiration_ms or 0
     )
@@ -188,7 +195,7 @@ def decode_publish(payload: bytes) -> Publish:
         expiration_ms=expiration_ms if flags & _EXPIRES else None,
         redelivered=bool(flags & _REDELIVERED),
     )
-    return Publish(queues, number, run)
+    return Publish(queues, number, run, bool(flags & _IN_PART))
 
 
 def encode_confirm(ranges: Sequence[tuple[int, int, bool]]) -> bytes:
@@ -197,6 +204,16 @@ def encode_confirm(ranges: Sequence[tuple[int, int, bool]]) -> bytes:
 
 def decode_confirm(payload: bytes) -> list[tuple[int, int, bool]]:
     return [(first, last, bool(accepted)) for first, last, accepted in _RANGE.iter_unpack(payload[1:])]
+
+
+def encode_partial(number: int, refused: Sequence[int]) -> bytes:
+    return _NUMBER.pack(Op.PARTIAL, number) + b"".join([_U32.pack(one) for one in refused])
+
+
+def decode_partial(payload: bytes) -> tuple[int, list[int]]:
+    """The publish, and which of its messages."""
+    number: int = _NUMBER.unpack_from(payload)[1]
+    return number, [one for (one,) in _U32.iter_unpack(payload[_NUMBER.size :])]
 
 
 # ------------------------------------------------------------------------- consume

@@ -249,8 +249,10 @@ class HomeQueues:
     # publishing
 
     def _hear_publish(self, peer: _Peer, payload: bytes) -> None:
-        queue_ids, number, run = words.decode_publish(payload)
-        receipt = Receipt(peer, number, number, len(queue_ids)) if number else None
+        queue_ids, number, run, in_part = words.decode_publish(payload)
+        receipt = None
+        if number:
+            receipt = Receipt(_Published(peer, number, in_part), 0, run.count - 1, len(queue_ids))
         here = []
         for queue_id in queue_ids:
             queue = self.queues.get(queue_id)
@@ -408,8 +410,29 @@ class FarConsumer(Consumer):
             self._subscriber.active_changed(active)
 
 
+class _Published:
+    """Tells a node what became of one of its publishes; tags count the run's messages from 0. Fulfils AnswersTo."""
+
+    __slots__ = ("_in_part", "_number", "_peer")
+
+    def __init__(self, peer: _Peer, number: int, in_part: bool) -> None:
+        self._peer = peer
+        self._number = number
+        self._in_part = in_part
+
+    def answered(self, receipt: Receipt) -> None:
+        refused = receipt.refused_tags
+        if refused is None or receipt.refusals or not self._in_part:
+            self._peer.answer(self._number, receipt.taken)
+        else:
+            self._peer.refuse_part(self._number, sorted(refused))
+
+    def given_up(self, receipt: Receipt) -> None:
+        self._peer.answer(self._number, False)
+
+
 class _Peer:
-    """Another node while its link lives. Fulfils AnswersTo."""
+    """Another node while its link lives."""
 
     def __init__(self, node: NodeId, home: HomeQueues) -> None:
         self.node = node
@@ -426,13 +449,12 @@ class _Peer:
 
     # receipts
 
-    def answered(self, receipt: Receipt) -> None:
-        self._answer(receipt.first, receipt.refusals == 0)
+    def refuse_part(self, number: int, refused: Sequence[int]) -> None:
+        if self.alive:
+            self.say(words.encode_partial(number, refused))
+        self.answer(number, True)
 
-    def given_up(self, receipt: Receipt) -> None:
-        self._answer(receipt.first, False)
-
-    def _answer(self, number: int, accepted: bool) -> None:
+    def answer(self, number: int, accepted: bool) -> None:
         if not self._answers:
             self._home.calls.at_turn_end(self._confirm)
         self._answers.append((number, number, accepted))

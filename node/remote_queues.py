@@ -120,6 +120,8 @@ class RemoteQueues:
             case Op.CONFIRM:
                 for first, last, accepted in words.decode_confirm(payload):
                     home.confirm(first, last, accepted)
+            case Op.PARTIAL:
+                home.refuse_part(*words.decode_partial(payload))
             case Op.ACTIVE:
                 home.set_active(*words.decode_active(payload))
             case Op.FIGURES:
@@ -205,6 +207,17 @@ class Home:
                     receipt.accepted()
                 else:
                     receipt.refused()
+
+    def refuse_part(self, number: int, refused: Sequence[int]) -> None:
+        """The home takes the others of this publish, and will say so."""
+        owed = self._receipts.get(number)
+        if owed is None:
+            raise BadBytes(f"publish {number} is refused in part, and waits for no answer")
+        receipt = owed[0]
+        for at in refused:
+            if at > receipt.last - receipt.first:
+                raise BadBytes(f"message {at} of publish {number} is refused, which has no such")
+            receipt.refuse_tag(receipt.first + at)
 
     # consuming
 

@@ -7,13 +7,9 @@ published as if it had neither. So is a dead letter: it was stored once where it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
-from broker.confirms import Receipt
 from broker.message import LOOK_HEADERS, Run
 from broker.tables import MalformedTable, decode_properties
-from native.content import body_bytes, one, skip
+from native.content import one
 from quorum.commands import Producer
 
 PRODUCER = "x-producer"
@@ -30,15 +26,9 @@ def may_be_numbered(run: Run) -> bool:
     return bool(run.look & LOOK_HEADERS) and _PRODUCER_FIELD in run.content
 
 
-def parts(run: Run) -> Iterator[tuple[Run, Producer | None]]:
-    """Each message as a run, with what its headers say."""
-    position = 0
-    for _ in range(run.count):
-        end = skip(run.content, position, 1)
-        props, _, _ = one(run.content, position)
-        content = run.content[position:end]
-        yield replace(run, content=content, count=1, body_bytes=body_bytes(content, 0, 1)), producer_of(props)
-        position = end
+def producer_of_single(run: Run) -> Producer | None:
+    """What the headers of a run's only message say."""
+    return producer_of(one(run.content, 0)[0]) if may_be_numbered(run) else None
 
 
 def producer_of(props: bytes) -> Producer | None:
@@ -55,24 +45,3 @@ def producer_of(props: bytes) -> Producer | None:
     if not encoded or len(encoded) > NAME_BYTES_MAX or not 0 <= number < NUMBER_END:
         return None
     return Producer(encoded, number)
-
-
-class AllOf:
-    """Answers a run's receipt when each of its messages was answered. Fulfils AnswersTo."""
-
-    def __init__(self, receipt: Receipt) -> None:
-        self._receipt = receipt
-
-    def answered(self, receipt: Receipt) -> None:
-        if receipt.refusals:
-            self._receipt.refused()
-        else:
-            self._receipt.accepted()
-
-    def given_up(self, receipt: Receipt) -> None:
-        raise AssertionError("a quorum queue gives no receipt up")
-
-
-def receipt_for_all(receipt: Receipt, count: int) -> Receipt:
-    """Each of the run's messages answers it once."""
-    return Receipt(AllOf(receipt), receipt.first, receipt.last, count)

@@ -30,6 +30,7 @@ from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import Got, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.run_parts import one_by_one
 from native.content import take
 from quorum.attention import Attention
 from quorum.bodies import Body, count_headers
@@ -40,7 +41,7 @@ from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
-from quorum.numbered import may_be_numbered, parts, receipt_for_all
+from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.patience import WAIT_MS, Patience
 from quorum.ports import Driver
 from quorum.queue_time import QueueTime
@@ -93,6 +94,7 @@ class QuorumQueue(Owner):
     def _keep_to(self, effective: EffectiveArguments) -> None:
         self.rules = rules_for(self.record.arguments, effective)
         self._joins = not self.rules.reject_publish and self.rules.max_length_bytes is None
+        self._one_by_one = effective.one_by_one
 
     # where it is
 
@@ -442,18 +444,14 @@ class QuorumQueue(Owner):
             receipt.refused()
             return
         self._figures.published += run.count
-        if may_be_numbered(run):
-            self._enqueue_numbered(run, receipt)
+        if self._one_by_one or may_be_numbered(run):
+            for one, owed in one_by_one(run, receipt, 1):
+                self.session.enqueue(one, owed, joined=False, producer=producer_of_single(one))
         else:
             self.session.enqueue(run, receipt, joined=self._joins)
         if self.member is None:
             self.attend()
         self._host.wake(self)
-
-    def _enqueue_numbered(self, run: Run, receipt: Receipt | None) -> None:
-        of_each = None if receipt is None else receipt_for_all(receipt, run.count)
-        for part, producer in parts(run):
-            self.session.enqueue(part, of_each, joined=False, producer=producer)
 
     def _no_room(self, run: Run) -> str:
         if len(run.content) > RUN_BYTES_MAX:

@@ -20,6 +20,7 @@ from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.run_parts import one_by_one
 from native.content import body_bytes, singles
 
 DROP_HEAD = "drop-head"
@@ -112,6 +113,10 @@ class MemoryQueue:
         return chosen
 
     # what comes and goes
+
+    @property
+    def one_by_one(self) -> bool:
+        return self._effective.one_by_one
 
     def takes(self, run: Run, now: int) -> bool:
         """False when a length limit keeps the run out."""
@@ -318,16 +323,23 @@ class MemoryQueues:
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
         for queue in queues:
             assert isinstance(queue, MemoryQueue), f"{queue!r} is not a memory queue"
-            taken = queue.takes(run, now)
-            if taken:
-                queue.add(run, now)
+            if queue.one_by_one:
+                for one, owed in one_by_one(run, receipt, 1):
+                    self._publish(queue, one, owed, now)
             else:
-                queue.refused(run, now)
-            if receipt is not None:
-                if taken:
-                    receipt.accepted()
-                else:
-                    receipt.refused()
+                self._publish(queue, run, receipt, now)
+
+    def _publish(self, queue: MemoryQueue, run: Run, receipt: Receipt | None, now: int) -> None:
+        taken = queue.takes(run, now)
+        if taken:
+            queue.add(run, now)
+        else:
+            queue.refused(run, now)
+        if receipt is not None:
+            if taken:
+                receipt.accepted()
+            else:
+                receipt.refused()
 
 
 def travels_with(first: Message, other: Message, offset: int) -> bool:

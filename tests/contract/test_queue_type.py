@@ -688,6 +688,41 @@ def test_reject_publish_refuses_what_has_no_room_and_keeps_the_rest(world: World
     assert world.dead == []
 
 
+@pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 2}])
+def test_of_a_run_what_has_room_is_taken_and_only_the_rest_refused(world: World, limit: dict[str, int]) -> None:
+    queue, other = world.queue(x_overflow="reject-publish", **limit), world.queue()
+    tags = world.publish([queue, other], *numbered(4), confirm=True)
+    world.turn()
+    assert (sorted(world.answers.accepted), sorted(world.answers.refused)) == (tags[:2], tags[2:])
+    assert (world.drain(queue), world.drain(other)) == (numbered(2), numbered(4))
+
+
+def test_a_limit_that_comes_by_policy_looks_at_each_message_of_the_next_run(world: World) -> None:
+    queue = world.queue()
+    before = world.publish(queue, *numbered(2), confirm=True)
+    world.turn()
+    queue.policy_changed(world.effective_with_policy(queue, max_length_bytes=3, overflow="reject-publish"), world.now)
+    world.turn()
+    after = world.publish(queue, b"2", b"long", b"", confirm=True)
+    world.turn()
+    assert (sorted(world.answers.accepted), world.answers.refused) == ([*before, after[0], after[2]], [after[1]])
+    assert world.drain(queue) == [b"0", b"1", b"2", b""]
+
+
+def test_where_publishes_are_rejected_nothing_is_dropped_for_what_comes_back_or_for_a_new_limit(world: World) -> None:
+    queue = world.queue(x_max_length=2, x_overflow="reject-publish")
+    consumer, taker = world.consumer(queue, prefetch=2)
+    world.publish(queue, *numbered(2))
+    world.turn()
+    world.publish(queue, *numbered(2, 2))
+    world.turn()
+    queue.cancel(consumer, world.now)
+    world.settle_all(consumer, taker, Outcome.REQUEUED)
+    queue.policy_changed(world.effective_with_policy(queue, max_length=1), world.now)
+    world.turn()
+    assert world.drain(queue) == numbered(4)
+
+
 def test_reject_publish_takes_messages_again_when_there_is_room(world: World) -> None:
     queue = world.queue(x_max_length=1, x_overflow="reject-publish")
     world.publish(queue, b"a")

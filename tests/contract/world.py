@@ -34,8 +34,9 @@ class Answers:
         return Receipt(self, first, first + run.count - 1, queues)
 
     def answered(self, receipt: Receipt) -> None:
-        answered = self.refused if receipt.refusals else self.accepted
-        answered += range(receipt.first, receipt.last + 1)
+        for first, last, accepted in receipt.answers():
+            answered = self.accepted if accepted else self.refused
+            answered += range(first, last + 1)
 
     def given_up(self, receipt: Receipt) -> None:
         self.refused += range(receipt.first, receipt.last + 1)

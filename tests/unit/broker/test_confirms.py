@@ -121,6 +121,7 @@ STEPS = st.lists(
         st.tuples(st.just("publish"), st.integers(1, 4), st.integers(0, 3)),
         st.tuples(st.just("accept"), st.integers(0, 20), st.just(0)),
         st.tuples(st.just("refuse"), st.integers(0, 20), st.just(0)),
+        st.tuples(st.just("split"), st.integers(0, 20), st.integers(1, 3)),
         st.tuples(st.just("take"), st.just(0), st.just(0)),
     ),
     max_size=60,
@@ -130,26 +131,39 @@ STEPS = st.lists(
 @given(STEPS)
 def test_a_publisher_hears_the_truth_about_every_tag_once(steps: list[tuple[str, int, int]]) -> None:
     tracker, publisher = ConfirmTracker(lambda: None), Publisher()
-    receipts: list[Receipt] = []
+    receipts: list[Receipt] = []  # whole ones
+    parts: list[Receipt] = []
+    owed: dict[int, int] = {}  # by first tag: how many queues still answer the whole receipt
+    refused: set[int] = set()
     truth: dict[int, bool] = {}  # of tags that are answered
     for step, number, queues in steps:
         if step == "publish":
             receipt = tracker.expect(number, queues)
             publisher.open |= set(range(receipt.first, receipt.last + 1))
             receipts.append(receipt)
+            owed[receipt.first] = queues
         elif step == "take":
             for answer in tracker.take():
                 publisher.hear(*answer)
             assert publisher.told == truth
             assert tracker.unanswered_count == len(publisher.open)
-        elif open_receipts := [receipt for receipt in receipts if receipt.waiting]:
-            receipt = open_receipts[number % len(open_receipts)]
+        elif step == "split":
+            if whole := [receipt for receipt in receipts if owed[receipt.first]]:
+                receipt = whole[number % len(whole)]
+                by = min(queues, owed[receipt.first])
+                owed[receipt.first] -= by
+                parts += receipt.split(by)
+        elif answerable := [one for one in receipts if owed[one.first]] + [one for one in parts if one.waiting]:
+            receipt = answerable[number % len(answerable)]
+            if receipt not in parts:
+                owed[receipt.first] -= 1
             if step == "accept":
                 receipt.accepted()
             else:
+                refused |= set(range(receipt.first, receipt.last + 1))
                 receipt.refused()
         truth = {
-            tag: receipt.refusals == 0
+            tag: tag not in refused
             for receipt in receipts
             if not receipt.waiting
             for tag in range(receipt.first, receipt.last + 1)

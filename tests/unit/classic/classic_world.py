@@ -80,7 +80,8 @@ class Confirmed:
         self.refused: set[int] = set()
 
     def answered(self, receipt: Receipt) -> None:
-        (self.refused if receipt.refusals else self.accepted).update(range(receipt.first, receipt.last + 1))
+        for first, last, accepted in receipt.answers():
+            (self.accepted if accepted else self.refused).update(range(first, last + 1))
 
     def given_up(self, receipt: Receipt) -> None:
         self.refused.update(range(receipt.first, receipt.last + 1))

@@ -93,10 +93,9 @@ class Publisher:
 
     def answered(self, receipt: Receipt) -> None:
         bodies = self._bodies.pop(receipt.first)
-        if receipt.refusals:
-            self.refused += bodies
-        else:
-            self.confirmed += bodies
+        at = receipt.first
+        for first, last, accepted in receipt.answers():
+            (self.confirmed if accepted else self.refused).extend(bodies[first - at : last + 1 - at])
 
     def given_up(self, receipt: Receipt) -> None:
         self.refused += self._bodies.pop(receipt.first)

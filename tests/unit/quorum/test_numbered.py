@@ -63,7 +63,7 @@ class Publisher:
         self.answers: list[tuple[int, bool]] = []
 
     def answered(self, receipt: Receipt) -> None:
-        self.answers.append((receipt.first, receipt.refusals == 0))
+        self.answers.append((receipt.first, receipt.taken))
 
     def given_up(self, receipt: Receipt) -> None:
         raise AssertionError("nobody gives up")
