@@ -14,6 +14,7 @@ from broker.catalog import Catalog
 from broker.catalog_commands import Command
 from broker.definitions import OPERATOR_POLICIES, PARTS_OF_VHOST, RIGHTS, VHOST_LIMITS, Json, PasswordHashes
 from broker.errors import PreconditionFailed
+from broker.json_values import table_from_json
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
@@ -24,6 +25,7 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
+from broker.tables import encode_table
 
 T = TypeVar("T")
 
@@ -115,7 +117,7 @@ class DefinitionsReader:
                 durable=item.flag("durable"),
                 auto_delete=item.flag("auto_delete"),
                 internal=item.flag("internal"),
-                arguments=item.table("arguments"),
+                arguments=item.arguments(),
             )
         )
 
@@ -126,7 +128,7 @@ class DefinitionsReader:
             kind=item.text("type", ""),
             durable=item.flag("durable"),
             auto_delete=item.flag("auto_delete"),
-            arguments=item.table("arguments"),
+            arguments=item.arguments(),
             home=self._home,
         )
 
@@ -142,7 +144,7 @@ class DefinitionsReader:
                     item.text("destination"),
                     kind,
                     item.text("routing_key"),
-                    item.table("arguments"),
+                    item.arguments(),
                 )
             )
 
@@ -205,6 +207,15 @@ class _Item:
         if value == []:  # how an empty object looks where RabbitMQ has lost its type
             return {}
         return self._typed(name, dict, "an object", {})
+
+    def arguments(self) -> Json:
+        """An AMQP table. Raises PreconditionFailed for what AMQP cannot carry, before anything is applied."""
+        arguments = table_from_json(self.table("arguments"))
+        try:
+            encode_table(arguments)
+        except PreconditionFailed as error:
+            raise PreconditionFailed(f"{self.where}: 'arguments': {error.text}") from error
+        return arguments
 
     def part(self, name: str) -> _Item:
         """A nested object."""

@@ -13,10 +13,10 @@ from broker.catalog import Catalog
 from broker.definitions import PasswordHashes, exported, exported_vhost
 from broker.definitions_reader import DefinitionsReader, is_declared
 from broker.errors import BrokerError, PreconditionFailed
+from broker.json_values import to_json
 from broker.pending import Pending
 from broker.records import QueueRecord
 from front.answers import answered
-from front.web.views import plain
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -49,7 +49,7 @@ def export_definitions(
             **identity,
             **parts,
         }
-    return msgspec.json.encode(plain(document))
+    return msgspec.json.encode(to_json(document))
 
 
 def parsed(raw: bytes) -> dict[str, Any]:

@@ -28,12 +28,14 @@ from leveret.errors import (
 )
 from leveret.message import Delivery, GotMessage, Message
 from leveret.publisher import Publisher
+from leveret.values import FarTimestamp
 
 __all__ = [
     "DEFAULT_TARGET",
     "ConnectionLost",
     "Consumer",
     "Delivery",
+    "FarTimestamp",
     "GotMessage",
     "LeveretError",
     "Message",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from leveret.v1 import consume_pb2
 from leveret.v1 import message_pb2 as pb
-from leveret.values import from_table, to_table
+from leveret.values import FarTimestamp, from_table, moment, to_table
 
 if TYPE_CHECKING:
     from leveret.consumer import Consumer
@@ -29,7 +29,7 @@ class Message:
     reply_to: str | None = None
     expiration_ms: int | None = None
     message_id: str | None = None
-    timestamp: datetime | None = None
+    timestamp: datetime | FarTimestamp | None = None
     type: str | None = None
     user_id: str | None = None
     app_id: str | None = None
@@ -63,7 +63,9 @@ def to_wire(message: Message | bytes) -> pb.Message:
     )
     if message.headers:
         properties.headers.CopyFrom(to_table(message.headers))
-    if message.timestamp is not None:
+    if isinstance(message.timestamp, FarTimestamp):
+        properties.timestamp_s = message.timestamp
+    elif message.timestamp is not None:
         if message.timestamp.tzinfo is None:
             raise ValueError(f"timestamp {message.timestamp!r} has no time zone: which moment is it?")
         properties.timestamp_s = int(message.timestamp.timestamp())
@@ -72,7 +74,7 @@ def to_wire(message: Message | bytes) -> pb.Message:
 
 def from_wire(message: pb.Message) -> Message:
     properties = message.properties
-    timestamp = datetime.fromtimestamp(properties.timestamp_s, UTC) if properties.HasField("timestamp_s") else None
+    timestamp = moment(properties.timestamp_s) if properties.HasField("timestamp_s") else None
     return Message(
         message.body,
         headers=from_table(properties.headers),

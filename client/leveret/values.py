@@ -1,6 +1,8 @@
 """Headers and arguments: tables of plain Python values, as they cross the wire.
 
 None  bool  int  float  str  bytes  datetime (aware; whole seconds)  Decimal  list  dict with str keys
+
+A timestamp on the wire has 64 bits, and a datetime ends with the year 9999: beyond that it is a `FarTimestamp`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,15 @@ from leveret.v1 import message_pb2 as pb
 _SINT64_MAX = 2**63 - 1
 
 
+class FarTimestamp(int):
+    """Seconds since the epoch of a moment that no datetime can hold. It is sent on as the timestamp that it was."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"FarTimestamp({int(self)})"
+
+
 def to_table(values: Mapping[str, Any] | None) -> pb.Table:
     """Raises TypeError or ValueError for what a table cannot hold."""
     return pb.Table(entries={name: to_value(item) for name, item in (values or {}).items()})
@@ -26,6 +37,8 @@ def to_value(item: Any) -> pb.Value:
             return pb.Value()
         case bool():
             return pb.Value(boolean=item)
+        case FarTimestamp():
+            return pb.Value(timestamp_s=item)
         case int():
             return pb.Value(integer=item) if item <= _SINT64_MAX else pb.Value(unsigned=item)
         case float():
@@ -60,11 +73,19 @@ def from_value(item: pb.Value) -> Any:
         case "list":
             return [from_value(part) for part in item.list.values]
         case "timestamp_s":
-            return datetime.fromtimestamp(item.timestamp_s, UTC)
+            return moment(item.timestamp_s)
         case "decimal":
             return Decimal(item.decimal.unscaled).scaleb(-item.decimal.scale)
         case kind:
             return getattr(item, kind)
+
+
+def moment(seconds: int) -> datetime | FarTimestamp:
+    """A timestamp of the wire, whatever it says: publishers send milliseconds where seconds are meant, and worse."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return FarTimestamp(seconds)
 
 
 def _to_decimal(item: Decimal) -> pb.Decimal:

@@ -6,15 +6,17 @@ comes back out as it can be said in protobuf, whose strings are UTF-8: other byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import grpc
+import msgspec
 
 from broker import errors
 from broker.arguments import TEN_YEARS_MS
+from broker.json_values import readable, to_json
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
 from broker.names import DIRECT_REPLY_TO
 from broker.tables import (
@@ -74,35 +76,46 @@ def error_name(error: errors.BrokerError) -> str:
 # ----------------------------------------------------------------------------- tables
 
 _SINT64_MAX = 2**63 - 1
+# Tables and lists within each other that are told as such. AMQP allows 32, but protobuf reads 100 messages within each
+# other, and a table takes three of them; one table beyond that would make a whole listing unreadable.
+NESTING_MAX = 24
+DECIMAL_SCALE_MAX = 255  # places that a decimal of AMQP can have
 
 
-def table(values: Mapping[str, Any] | None) -> pb.Table:
-    return pb.Table(entries={text(name): value(item) for name, item in (values or {}).items()})
+def table(values: Mapping[str, Any] | None, depth: int = 1) -> pb.Table:
+    return pb.Table(entries={readable(name): value(item, depth) for name, item in (values or {}).items()})
 
 
-def value(item: Any) -> pb.Value:
+def value(item: Any, depth: int = 1) -> pb.Value:
+    """Any value that AMQP lets in; tables and lists that are nested too deeply for protobuf are told as JSON."""
     if isinstance(item, str):
         return pb.Value(text=text(item))
     if isinstance(item, bool):
         return pb.Value(boolean=item)
     if isinstance(item, Timestamp):
-        return pb.Value(timestamp_s=min(int(item), _SINT64_MAX))
+        return pb.Value(timestamp_s=item) if item <= _SINT64_MAX else pb.Value(unsigned=item)
     if isinstance(item, int):
         return pb.Value(integer=item) if item <= _SINT64_MAX else pb.Value(unsigned=item)
     if isinstance(item, float):
         return pb.Value(number=item)
     if isinstance(item, (bytes, bytearray, memoryview)):
         return pb.Value(binary=bytes(item))
-    if isinstance(item, Mapping):
-        return pb.Value(table=table(item))
-    if isinstance(item, (list, tuple)):
-        return pb.Value(list=pb.List(values=[value(part) for part in item]))
+    if isinstance(item, (Mapping, list, tuple)):
+        return _nested(item, depth + 1)
     if isinstance(item, Decimal):
         exponent = item.as_tuple().exponent
         scale = max(0, -exponent) if isinstance(exponent, int) else 0
         return pb.Value(decimal=pb.Decimal(scale=scale, unscaled=int(item.scaleb(scale))))
     assert item is None, f"a {type(item).__name__} in a table: {item!r}"
     return pb.Value()
+
+
+def _nested(item: Mapping[str, Any] | Sequence[Any], depth: int) -> pb.Value:
+    if depth > NESTING_MAX:
+        return pb.Value(text=msgspec.json.encode(to_json(item)).decode())
+    if isinstance(item, Mapping):
+        return pb.Value(table=table(item, depth))
+    return pb.Value(list=pb.List(values=[value(part, depth) for part in item]))
 
 
 def plain_table(table: pb.Table) -> dict[str, Any]:
@@ -120,6 +133,8 @@ def plain_value(item: pb.Value) -> Any:
         case "timestamp_s":
             return Timestamp(item.timestamp_s)
         case "decimal":
+            if item.decimal.scale > DECIMAL_SCALE_MAX:
+                raise InvalidRequest(f"a decimal has up to {DECIMAL_SCALE_MAX} places, not {item.decimal.scale}")
             return Decimal(item.decimal.unscaled).scaleb(-item.decimal.scale)
         case kind:
             return getattr(item, kind)
@@ -215,7 +230,7 @@ def properties(props: bytes) -> pb.Properties:
         converted.headers.CopyFrom(table(found["headers"]))
     if "priority" in found:
         converted.priority = found["priority"]
-    if found.get("expiration", "").isdigit():
+    if (expiration := found.get("expiration", "")).isascii() and expiration.isdigit():
         converted.expiration_ms = min(int(found["expiration"]), _SINT64_MAX)
     if "timestamp" in found:
         converted.timestamp_s = int(found["timestamp"])
@@ -226,9 +241,13 @@ def _readable(props: bytes) -> dict[str, Any]:
     try:
         return decode_properties(props)
     except MalformedTable:
+        pass
+    try:
         fields = split_properties(props)
         fields.pop("headers", None)
         return decode_properties(join_properties(fields))
+    except MalformedTable:
+        return {}
 
 
 # ----------------------------------------------------------------------------- messages

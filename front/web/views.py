@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.json_values import to_json
 from broker.queue_type import QueueStatistics
 from broker.records import (
     BindingRecord,
@@ -67,7 +68,7 @@ def exchange_view(record: ExchangeRecord) -> Json:
         "durable": record.durable,
         "auto_delete": record.auto_delete,
         "internal": record.internal,
-        "arguments": plain(record.arguments),
+        "arguments": to_json(record.arguments),
     }
 
 
@@ -78,7 +79,7 @@ def binding_view(record: BindingRecord) -> Json:
         "destination": record.destination,
         "destination_type": record.destination_kind,
         "routing_key": record.routing_key,
-        "arguments": plain(record.arguments),
+        "arguments": to_json(record.arguments),
         "properties_key": record.routing_key or "~",
     }
 
@@ -91,7 +92,7 @@ def queue_view(record: QueueRecord, statistics: QueueStatistics) -> Json:
         "durable": record.durable,
         "auto_delete": record.auto_delete,
         "exclusive": record.exclusive,
-        "arguments": plain(record.arguments),
+        "arguments": to_json(record.arguments),
         "node": record.home,
         "state": statistics.state,
         "messages": statistics.ready + statistics.unacknowledged,
@@ -108,18 +109,5 @@ def queue_view(record: QueueRecord, statistics: QueueStatistics) -> Json:
         "disk_reads": statistics.disk_reads,
         "disk_writes": statistics.disk_writes,
         "single_active_consumer_tag": statistics.single_active_consumer_tag,
-        "backing_queue_status": plain(statistics.details),
+        "backing_queue_status": to_json(statistics.details),
     }
-
-
-def plain(value: Any) -> Any:
-    """AMQP values as JSON has them: bytes become text, whatever else JSON does not know becomes its own words."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, bytes | bytearray):
-        return bytes(value).decode("utf-8", "replace")
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return str(value)

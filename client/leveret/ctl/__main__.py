@@ -27,6 +27,7 @@ from leveret.ctl import (
     policies,
     publish,
     queues,
+    render,
     status,
     tail,
     users,
@@ -131,7 +132,7 @@ def _complain(error: BaseException, code: int, text: str, advice: str) -> int:
     if options.json:
         sys.stderr.write(json.dumps({"error": type(error).__name__, "text": text, "exit_code": code}) + "\n")
     else:
-        sys.stderr.write(f"leveretctl: {text}\n" + (f"{advice}\n" if advice else ""))
+        sys.stderr.write(f"leveretctl: {render.printable(text)}\n" + (f"{advice}\n" if advice else ""))
     return code
 
 

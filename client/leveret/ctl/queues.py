@@ -181,8 +181,8 @@ def message_line(got: Any) -> str:
     """A delivery or got message on one line."""
     where = f"{got.exchange or '(default)'} {got.routing_key}"
     again = " redelivered" if got.redelivered else ""
-    headers = f" {render.cell('headers', got.message.headers)}" if got.message.headers else ""
-    return f"{render.printable(where)}{again}{headers} | {render.cell('body', got.body)}"
+    headers = f" {render.words(got.message.headers)}" if got.message.headers else ""
+    return f"{render.printable(where)}{again}{headers} | {render.words(got.body)}"
 
 
 members.add_to(app)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from leveret.ctl.run import options
 
@@ -32,7 +32,7 @@ def records(items: Sequence[Any], columns: Sequence[str], *, empty: str) -> None
         is_number = isinstance(first, (int, float)) and not isinstance(first, bool)
         table.add_column(column.removesuffix("_ms"), justify="right" if is_number else "left", overflow="fold")
     for item in items:
-        table.add_row(*(escape(cell(column, getattr(item, column))) for column in columns))
+        table.add_row(*(Text(cell(column, getattr(item, column))) for column in columns))
     _console().print(table)
 
 
@@ -43,7 +43,7 @@ def rows(items: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     for column in shown:
         table.add_column(column.removesuffix("_ms"), overflow="fold")
     for item in items:
-        table.add_row(*(escape(cell(column, item[column])) for column in shown))
+        table.add_row(*(Text(cell(column, item[column])) for column in shown))
     _console().print(table)
 
 
@@ -66,7 +66,7 @@ def facts(values: Mapping[str, Any], *, as_json: Any) -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in values.items():
-        table.add_row(escape(name), escape(cell(name, value)))
+        table.add_row(Text(name), Text(cell(name, value)))
     _console().print(table)
 
 
@@ -79,24 +79,28 @@ def done(text: str, **result: Any) -> None:
 
 
 def cell(name: str, value: Any) -> str:
-    """One value as a person reads it. What clients chose may hold control characters, which terminals would obey."""
+    """A field of a record as a person reads it; its name says the unit."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if name.endswith("_ms"):
+            return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if value else ""
+        if name.endswith("_bytes"):
+            return size(value)
+    return words(value)
+
+
+def words(value: Any) -> str:
+    """Any value in words. What clients chose has no units, and may hold control characters, which terminals would obey."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name.endswith("_ms") and isinstance(value, int):
-        return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if value else ""
-    if name.endswith("_bytes") and isinstance(value, int):
-        return size(value)
     if isinstance(value, float):
         return f"{value:.3g}"
     if isinstance(value, Mapping):
-        text = ", ".join(f"{key}={cell(str(key), part)}" for key, part in value.items())
-    elif isinstance(value, (list, tuple)):
-        text = ", ".join(cell("", part) for part in value)
-    elif isinstance(value, bytes):
-        text = value.decode("utf-8", "backslashreplace")
-    else:
-        text = "" if value is None else str(value)
-    return printable(text)
+        return ", ".join(f"{printable(str(key))}={words(part)}" for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(words(part) for part in value)
+    if isinstance(value, bytes):
+        return printable(value.decode("utf-8", "backslashreplace"))
+    return "" if value is None else printable(str(value))
 
 
 def size(value: float) -> str:
@@ -117,31 +121,30 @@ def print_line(text: str) -> None:
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
-    print_line(json.dumps(value, indent=indent, ensure_ascii=False, default=_leaf))
+    text = json.dumps(_jsonable(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    print_line("".join(part if part.isprintable() or part == "\n" else json.dumps(part)[1:-1] for part in text))
 
 
 def _jsonable(value: Any) -> Any:
+    """Any record or value as JSON has it; what JSON has no word for is text, and bytes that are no text say so."""
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+        return {part.name: _jsonable(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return [_jsonable(item) for item in value]
-    return value
-
-
-def _leaf(value: Any) -> Any:
-    """What JSON has no word for."""
+        return {str(key): _jsonable(part) for key, part in value.items()}
     if isinstance(value, bytes):
         try:
             return value.decode()
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
-    raise TypeError(f"a {type(value).__name__} cannot be shown as JSON: {value!r}")
+    if isinstance(value, Iterable):
+        return [_jsonable(item) for item in value]
+    return str(value)
 
 
 def _console() -> Console:

@@ -45,9 +45,15 @@ def test_a_value_survives_protobuf_with_its_type(value: Any) -> None:
     assert type(returned) is type(value)
 
 
-def test_text_that_is_no_utf8_is_replaced_and_not_refused() -> None:
+def test_text_that_is_no_utf8_is_told_and_not_refused() -> None:
     raw = b"caf\xe9".decode("utf-8", "surrogateescape")
-    assert convert.table({raw: raw}).entries["caf\ufffd"].text == "caf\ufffd"
+    assert convert.table({raw: raw}).entries["Not UTF-8, base64 is: Y2Fm6Q=="].text == "caf\ufffd"
+
+
+@pytest.mark.parametrize("scale", [256, 4_000_000_000])
+def test_a_decimal_that_amqp_has_no_place_for_is_refused_with_its_scale(scale: int) -> None:
+    with pytest.raises(convert.InvalidRequest, match=f"up to 255 places, not {scale}"):
+        convert.plain_value(pb.Value(decimal=pb.Decimal(scale=scale, unscaled=1)))
 
 
 def test_decimals_keep_their_places() -> None:
