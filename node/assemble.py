@@ -41,9 +41,10 @@ from node.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.cluster import Cluster
 from node.cluster_metadata import ClusterMetadata
-from node.config import AmqpSection, Config, ConfigError, TlsSection, host_and_port
+from node.config import AmqpSection, Config, ConfigError, TlsSection
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
+from node.listening import addresses, endpoint
 from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember, keeps_catalog_alone
@@ -445,6 +446,8 @@ class Node:
             Identity(
                 cluster_name=self._config.cluster_name,
                 version=VERSION,
+                announced_product="RabbitMQ" if section.announce_product else "",
+                announced_version=section.announce_version if section.announce_product else "",
                 platform=f"Python {platform.python_version()}",
                 anonymous=anonymous_login(section),
             ),
@@ -474,14 +477,12 @@ class Node:
 
     async def _listen_amqp(self, server: AmqpServer) -> None:
         listen = self._config.listen
-        for address in listen.amqp:
-            host, port = host_and_port(address, "listen.amqp")
+        for host, port in addresses("amqp", listen.amqp, logger):
             port = await server.listen(host, port, proxy_protocol=listen.proxy_protocol)
-            self.listeners.append(ListenerFacts("amqp", f"{host}:{port}"))
-        for address in listen.amqps:
-            host, port = host_and_port(address, "listen.amqps")
+            self.listeners.append(ListenerFacts("amqp", endpoint(host, port)))
+        for host, port in addresses("amqps", listen.amqps, logger):
             port = await server.listen(host, port, self._tls_context(), proxy_protocol=listen.proxy_protocol)
-            self.listeners.append(ListenerFacts("amqps", f"{host}:{port}", tls=True))
+            self.listeners.append(ListenerFacts("amqps", endpoint(host, port), tls=True))
 
     async def _listen_grpc(self, broker: Broker, admin: NodeAdmin) -> list[Server]:
         servers: list[Server] = []
@@ -495,17 +496,18 @@ class Node:
             section.handshake_timeout_ms,
             section.connection_idle_max_ms,
         )
-        for address in self._config.listen.grpc:
-            host, _ = host_and_port(address, "listen.grpc")
+        for host, port in addresses("grpc", self._config.listen.grpc, logger):
+            bind = endpoint(host, port)
             server: Server = await serve(
-                broker, admin, address, certificate, logging.getLogger("leveret.grpc"), self._clock, limits
+                broker, admin, bind, certificate, logging.getLogger("leveret.grpc"), self._clock, limits
             )
             self._undo.push_async_callback(server.stop)
-            self.listeners.append(ListenerFacts("grpc", f"{host}:{server.port}", tls=certificate is not None))
+            self.listeners.append(ListenerFacts("grpc", endpoint(host, server.port), tls=certificate is not None))
             servers.append(server)
         return servers
 
     async def _listen_http(self, broker: Broker, admin: NodeAdmin, metrics: Metrics) -> None:
+        amqp = self._config.amqp
         api = Api(
             broker,
             hash_password=lambda password: answered(admin.hash_password(password.encode())),
@@ -513,13 +515,13 @@ class Node:
             metrics=metrics.text,
             health=lambda: broker.alarms.blocked_reason,
             identity=self._identity(),
+            announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},
         )
         server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms)
         self._undo.push_async_callback(server.stop)
-        for address in self._config.listen.http:
-            host, port = host_and_port(address, "listen.http")
+        for host, port in addresses("http", self._config.listen.http, logger):
             port = await server.listen(host, port)
-            self.listeners.append(ListenerFacts("http", f"{host}:{port}"))
+            self.listeners.append(ListenerFacts("http", endpoint(host, port)))
 
     def _identity(self) -> dict[str, Any]:
         return {

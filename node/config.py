@@ -6,6 +6,7 @@ refused at start, with the path of the key in the message. Sizes are bytes, time
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -27,10 +28,10 @@ class NodeSection(Section, frozen=True):
 
 
 class ListenSection(Section, frozen=True):
-    amqp: tuple[str, ...] = ("127.0.0.1:5672",)
+    amqp: tuple[str, ...] = ("127.0.0.1:5672", "[::1]:5672")  # ::1 is left out where there is no IPv6
     amqps: tuple[str, ...] = ()  # needs tls.certificate and tls.key
-    grpc: tuple[str, ...] = ("127.0.0.1:5680",)
-    http: tuple[str, ...] = ("127.0.0.1:15672",)
+    grpc: tuple[str, ...] = ("127.0.0.1:5680", "[::1]:5680")
+    http: tuple[str, ...] = ("127.0.0.1:15672", "[::1]:15672")
     peer: str = "127.0.0.1:5681"  # for other nodes; nothing listens there unless there is a cluster.secret
     proxy_protocol: bool = False  # AMQP listeners expect a PROXY v1 or v2 header from a load balancer
     backlog: int = 1024  # connections the kernel keeps waiting
@@ -78,6 +79,8 @@ class AmqpSection(Section, frozen=True):
     authentication_failure_delay_ms: int = 3_000  # slows guessing by clients that cannot be told of a refusal
     anonymous_login_user: str = "guest"  # as whom the mechanism ANONYMOUS logs in; empty: it is not offered
     anonymous_login_password: str = "guest"  # has to be this user's: with another one nobody comes in
+    announce_product: bool = True  # tell clients that this is RabbitMQ, for some do by it what they know to work there
+    announce_version: str = "3.13.7"  # and which; kombu from 5.7 on has Celery's ETA tasks starve a worker from 4.0 on
     close_timeout_ms: int = 30_000
     write_buffer_high_bytes: int = 4_194_304  # above it nothing more is delivered to this connection
     write_buffer_low_bytes: int = 1_048_576
@@ -205,6 +208,10 @@ def check(config: Config) -> None:
         raise ConfigError(
             f"amqp.frame_max is {config.amqp.frame_max}: it may not be below amqp.initial_frame_max, "
             f"{config.amqp.initial_frame_max}"
+        )
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", config.amqp.announce_version):
+        raise ConfigError(
+            f"amqp.announce_version is {config.amqp.announce_version!r}: give three numbers, as in 3.13.7"
         )
     if config.listen.amqps and not (config.tls.certificate and config.tls.key):
         raise ConfigError(f"listen.amqps is {list(config.listen.amqps)}: it needs tls.certificate and tls.key")

@@ -477,9 +477,8 @@ class Connection:
 
     def _check_heartbeat(self) -> None:
         heartbeat = self.heartbeat
-        if heartbeat.sending_is_due(self.bytes_out + self.out_bytes):
-            self.send(frame.HEARTBEAT_FRAME)
-        if heartbeat.peer_is_silent(self.bytes_in, self.reads):
+        self.send(frame.HEARTBEAT_FRAME)
+        if heartbeat.peer_is_silent(self.bytes_in, self.reads, self.outside.monotonic()):
             self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
         else:
             self.outside.arm(heartbeat.check_every_s)

@@ -103,7 +103,7 @@ def tune_ok(connection: Connection, arguments: Arguments) -> None:
         )
     connection.frame_max = _agreed("frame_max", frame_max, connection.limits.frame_max)
     connection.channel_max = _agreed("channel_max", arguments["channel_max"], connection.limits.channel_max)
-    connection.heartbeat.interval_s = arguments["heartbeat"]
+    connection.heartbeat.agree(arguments["heartbeat"], connection.outside.monotonic())
     connection.go("connection.tune-ok")
 
 
@@ -136,7 +136,7 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
     connection.broker.open_connection(client, connection.now)
     connection.client = client
     connection.go("connection.open")
-    connection.outside.arm(connection.heartbeat.check_every_s)
+    connection.outside.arm(connection.heartbeat.first_check_in_s(connection.outside.monotonic()))
     connection.send_method("connection.open-ok")
 
 

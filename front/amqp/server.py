@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import itertools
 import logging
 import socket
@@ -24,6 +23,7 @@ from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.tls_listener import TlsListener
 from front.amqp.wheel import SLOT_S, TimerWheel
+from front.loopback import is_loopback
 from native.content import Buffer
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class AmqpServer:
         self._listens.append((host, int(bound[1]), tls, proxy_protocol))
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SLOT_S, self._sweep_timers)
-        self.logger.info("listening for AMQP on %s:%d%s", bound[0], bound[1], " (TLS)" if tls else "")
+        self.logger.info("listening for AMQP on %s%s", _endpoint(bound), " (TLS)" if tls else "")
         return int(bound[1])
 
     async def stop(self) -> None:
@@ -348,6 +348,9 @@ class AmqpSocket(asyncio.BufferedProtocol):
         else:
             self._server.wheel.disarm(self)
 
+    def monotonic(self) -> float:
+        return self._server.monotonic()
+
     # ------------------------------------------------------------------------- what the server asks
 
     def proceed(self, now: int) -> bool:
@@ -475,10 +478,10 @@ def printable(text: str) -> str:
 
 def _peer(transport: asyncio.Transport, id_: str, proxied: Proxied | None, username_from: str) -> Peer:
     source, target = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-    loopback = _is_loopback(str(source[0]))
+    loopback = is_loopback(str(source[0]))
     if proxied is not None and proxied.source is not None and proxied.target is not None:
         source, target = proxied.source, proxied.target
-        loopback = loopback and _is_loopback(source[0])  # a header alone makes nobody local
+        loopback = loopback and is_loopback(source[0])  # a header alone makes nobody local
     certificate = transport.get_extra_info("peercert")
     tls = transport.get_extra_info("ssl_object")
     details: dict[str, Any] = {"host": str(target[0]), "port": int(target[1])}
@@ -494,12 +497,6 @@ def _peer(transport: asyncio.Transport, id_: str, proxied: Proxied | None, usern
         tls_user=_certified_user(certificate, username_from) if certificate else None,
         details=details,
     )
-
-
-def _is_loopback(host: str) -> bool:
-    address = ipaddress.ip_address(host.partition("%")[0])
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def _endpoint(address: tuple[Any, ...]) -> str:

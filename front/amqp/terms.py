@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+PRODUCT = "Leveret"
+
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -42,12 +44,14 @@ class Credentials(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """How the server presents itself in connection.start."""
+    """How the server presents itself in connection.start. Clients choose what they do by `product` and `version`, so these may
+    be the product that they know, at the version whose behaviour is ours (amqp.announce_version). Who we are is beside them."""
 
     cluster_name: str
     version: str
     platform: str
-    product: str = "Leveret"
+    announced_product: str = ""  # empty: Leveret and its version
+    announced_version: str = ""
     information: str = "Licensed under the Apache License 2.0"
     # Whom ANONYMOUS logs in as; None: it is not offered. Not shown, for there is a password in it.
     anonymous: Credentials | None = field(default=None, repr=False)
@@ -58,8 +62,10 @@ class Identity:
             "cluster_name": self.cluster_name,
             "information": self.information,
             "platform": self.platform,
-            "product": self.product,
-            "version": self.version,
+            "product": self.announced_product or PRODUCT,
+            "product_name": PRODUCT,
+            "product_version": self.version,
+            "version": self.announced_version or self.version,
         }
 
 
@@ -85,3 +91,6 @@ class Outside(Protocol):
 
     def arm(self, seconds: float) -> None:
         """Call `timer_elapsed` after this long, once. Replaces what was armed before; 0 only disarms."""
+
+    def monotonic(self) -> float:
+        """Seconds of a clock that nobody sets."""

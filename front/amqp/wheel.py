@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 SLOT_S = 0.1
+# What is armed is due up to so much later: the rest of its slot, and the time until the driver looks.
+LATENESS_S = 2 * SLOT_S
 
 K = TypeVar("K")
 

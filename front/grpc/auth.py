@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import Any, Protocol
 
 import grpc
@@ -25,6 +24,7 @@ from front.answers import answered
 from front.grpc import call
 from front.grpc.caller import Caller, set_caller
 from front.grpc.convert import InvalidRequest, Unauthenticated
+from front.loopback import is_loopback as is_loopback_host
 
 OPEN_SERVICES = (
     "/grpc.health.v1.Health/",
@@ -163,10 +163,4 @@ def is_loopback(peer: str) -> bool:
     """Does this `ip:port` belong to this machine? What cannot be read does not."""
     if peer.startswith("unix:"):
         return True
-    host = peer.rpartition(":")[0].strip("[]").partition("%")[0]
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+    return is_loopback_host(peer.rpartition(":")[0].strip("[]"))

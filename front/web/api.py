@@ -73,6 +73,7 @@ class Api:
         metrics: Callable[[], bytes],
         health: Callable[[], str | None],
         identity: dict[str, Any],
+        announces: dict[str, Any] | None = None,
     ) -> None:
         self._broker = broker
         self._catalog = broker.catalog
@@ -81,6 +82,7 @@ class Api:
         self._metrics = metrics
         self._health = health  # why this node cannot serve, or None
         self._identity = identity  # product, version, node and cluster name
+        self._announces = announces or {}  # what tools choose by what they do
         self._router = Router()
         self._add_routes()
 
@@ -168,7 +170,7 @@ class Api:
 
     async def _get_overview(self, request: Request) -> Response:
         queues = [record for vhost in self._visible_vhosts(request) for record in self._catalog.queues(vhost.name)]
-        return json_response({**self._identity, "object_totals": {"queues": len(queues)}})
+        return json_response({**self._identity, **self._announces, "object_totals": {"queues": len(queues)}})
 
     async def _get_whoami(self, request: Request) -> Response:
         return json_response({**user_view(caller(request)), "is_internal_user": True})

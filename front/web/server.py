@@ -8,13 +8,13 @@ come.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
 
 import h11
 
+from front.loopback import is_loopback
 from front.web.request import HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
@@ -73,7 +73,7 @@ class WebServer:
 
     async def _serve_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
-        loopback = bool(peer) and ipaddress.ip_address(peer[0].partition("%")[0]).is_loopback
+        loopback = bool(peer) and is_loopback(peer[0])
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
         while True:
             try:

@@ -25,6 +25,7 @@ from pamqp import base, body, commands, header, heartbeat
 
 from broker.errors import ConnectionForced
 from front.amqp import spec
+from front.amqp.wheel import LATENESS_S
 from tests.scenarios.runner import check
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, publish, raw_frame
 
@@ -82,6 +83,7 @@ class Player:
             connection.close(ConnectionForced(text))
 
     def do_time(self) -> None:
+        self.client.outside.seconds += self.client.outside.armed + LATENESS_S
         self.client.core.timer_elapsed(NOW)
 
     def do_state(self) -> list[Any]:

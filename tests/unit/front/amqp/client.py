@@ -30,12 +30,16 @@ class Outside:
     def __init__(self) -> None:
         self.woken = 0
         self.armed = 0.0
+        self.seconds = 100.0
 
     def wake(self) -> None:
         self.woken += 1
 
     def arm(self, seconds: float) -> None:
         self.armed = seconds
+
+    def monotonic(self) -> float:
+        return self.seconds
 
 
 class Client:

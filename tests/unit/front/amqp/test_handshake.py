@@ -37,11 +37,18 @@ class TestHandshake:
         assert start.mechanisms.split() == ["PLAIN", "AMQPLAIN"]
         assert start.locales == "en_US"
         assert list(start.server_properties) == [
-            "capabilities", "cluster_name", "information", "platform", "product", "version",
+            "capabilities", "cluster_name", "information", "platform", "product", "product_name", "product_version",
+            "version",
         ]  # fmt: skip
-        assert start.server_properties["product"] == "Leveret"
+        assert start.server_properties["product"] == start.server_properties["product_name"] == "Leveret"
         assert set(start.server_properties["capabilities"].values()) == {True}
         assert len(start.server_properties["capabilities"]) == 9
+
+    def test_start_announces_the_product_that_clients_know_and_says_who_it_is_beside_it(self) -> None:
+        identity = replace(IDENTITY, announced_product="RabbitMQ", announced_version="3.13.7")
+        properties = Client(identity=identity).give(PROTOCOL_HEADER)[0][1].server_properties
+        assert (properties["product"], properties["version"]) == ("RabbitMQ", "3.13.7")
+        assert (properties["product_name"], properties["product_version"]) == ("Leveret", IDENTITY.version)
 
     @pytest.mark.parametrize(
         "greeting",

@@ -144,6 +144,7 @@ class World:
             metrics=lambda: b"figures 1\n",
             health=lambda: self.alarm,
             identity={"product_name": "Leveret", "node": HOME},
+            announces={"rabbitmq_version": "3.13.7"},
         )
 
     @staticmethod
@@ -482,6 +483,7 @@ def test_exchanges_and_bindings_are_listed(world: World) -> None:
 def test_the_overview_names_the_node(world: World) -> None:
     overview = world.get("/api/overview")
     assert (overview["product_name"], overview["node"], overview["object_totals"]["queues"]) == ("Leveret", HOME, 1)
+    assert overview["rabbitmq_version"] == "3.13.7"
     assert world.get("/api/whoami") == {
         "name": "root", "tags": ["administrator"], "limits": {}, "is_internal_user": True,
     }  # fmt: skip
