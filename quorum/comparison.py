@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorum import letters
 from quorum.commands import Upgrade
-from quorum.letters import BadLetter, Status
+from quorum.letters import BadLetter, Status, Verdict
 from quorum.ports import QUORUM_TOPIC
 from raft.membership import members_of
 from raft.messages import Membership, NodeId, node_of
@@ -169,7 +169,10 @@ class Comparison:
         self._compared = -1  # look again in any case, though nothing may be new by then
         if self._all_are_there(membership, voters, found, digests):
             first = self._kind.key.node if self._kind.key.node in found.nodes else found.nodes[0]
-            self._kind.give_up_member(self._queue, first, found.at)
+            right = next(digests[node][found.at] for node in voters if node not in found.nodes)
+            wrong = next(one for one in membership.voters if node_of(one) == first)
+            term = driver.standing.term
+            self._kind.give_up_member(self._queue, Verdict(found.at, right, term, driver.me, wrong))
 
     def _all_are_there(
         self, membership: Membership, voters: Sequence[NodeId], found: Odd, digests: Mapping[NodeId, Mapping[int, int]]

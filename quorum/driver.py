@@ -29,18 +29,19 @@ from quorum.bodies import Bodies, EntryCache
 from quorum.browsing import browse_member
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
+from quorum.departures import Departures
 from quorum.last_copy import begin_alone, names_others, votes_alone
-from quorum.letters import BadLetter, Delivery, LetterKind, Status
+from quorum.letters import BadLetter, Delivery, LetterKind, Status, Verdict
 from quorum.machine import QueueMachine
 from quorum.member import Member
 from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
+from quorum.verdicts import is_due
 from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
 from raft.group_records import Identity
-from raft.membership import members_of
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
@@ -119,9 +120,9 @@ class QuorumQueues:
         self._look_timer: Timer | None = None
         self._asking: dict[QuorumQueue, None] = {}  # a leader, and its answer is not there
         self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
-        self._leaving: dict[QuorumQueue, int] = {}  # whose member was removed while it led: how often others were asked
         self._check_at = 0
         self.administration = Administration(self)
+        self.departures = Departures(self)
         calls.serve(QUORUM_TOPIC, self._heard)
         calls.on_link(self._link_changed)
         calls.on_writable(self._writable)
@@ -152,11 +153,11 @@ class QuorumQueues:
         assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
         ready = queue.ready_count
         queue.close()
-        self._drop_member(queue)
+        self.drop_member(queue)
         del self.queues[queue.group]
         for some in (self._leading, self._looking, self._asking, self._attending):
             some.pop(queue, None)
-        self._leaving.pop(queue, None)
+        self.departures.forget(queue)
         self._earlier.pop(queue.group, None)
         return ready
 
@@ -175,15 +176,22 @@ class QuorumQueues:
 
     def _take_part(self, queue: QuorumQueue) -> None:
         """As its record, and what the disk has, say. Nobody founds a member for a record that has changed: it was here, and was
-        removed, or the others have gone on without it."""
-        group = queue.group
+        removed, or the others have gone on without it. A member that is here and not named goes on, until it may leave."""
         named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
-        if named is None:
-            self._remove_group(group)
-            return
-        if group not in self._store.stores:
+        if named is not None and not self.has_log(queue):
             self._store.create_group(self._new_identity(queue, named))
-        self._begin(queue)
+        if self.has_log(queue):
+            self._begin(queue)
+        if named is None:
+            self.departures.begin(queue)
+
+    def has_log(self, queue: QuorumQueue) -> bool:
+        """Whether this node keeps a member of it, whether or not that takes part now."""
+        return queue.group in self._store.stores
+
+    def term_on_disk(self, queue: QuorumQueue) -> int:
+        """The highest in which its member here has promised anything."""
+        return self._store.group(queue.group).facts().term
 
     def _new_identity(self, queue: QuorumQueue, named: MemberId) -> Identity:
         label = f"{queue.record.vhost}/{queue.record.name}"
@@ -233,7 +241,8 @@ class QuorumQueues:
         at_home = queue.record.home == self._node_name
         return replace(self._settings, eagerness=EAGER) if at_home else self._settings
 
-    def _drop_member(self, queue: QuorumQueue) -> None:
+    def drop_member(self, queue: QuorumQueue) -> None:
+        """The member here, and its log. What it has acknowledged must not be needed any more: quorum/departures.py."""
         if queue.member is not None:
             queue.left()
             self._leading.pop(queue, None)
@@ -252,37 +261,10 @@ class QuorumQueues:
         if queue is None:
             return
         queue.record = record
-        is_named = self.key.node in queue.member_nodes()
-        if is_named and queue.member is None and queue.group not in self._store.stores:
+        if self.key.node not in queue.member_nodes():
+            self.departures.begin(queue)
+        elif queue.member is None and not self.has_log(queue):
             self._take_part(queue)
-        elif not is_named:
-            self._leave(queue)
-
-    def _leave(self, queue: QuorumQueue) -> None:
-        """The member here was removed. If it led, it stays until another one says that it leads: the others may still believe
-        in it, and only it can tell them."""
-        driver = queue.way.driver
-        if _was_taken_in_again(queue):
-            self._leaving.setdefault(queue, 0)  # the record will name it; or it is removed again
-            return
-        if driver is None or driver.leader_node not in (0, self.key.node):
-            self._drop_member(queue)
-            return
-        others = [node for node in queue.member_nodes() if self.calls.connected(node)]
-        if others:
-            turn = self._leaving.get(queue, 0)
-            letter = letters.attend(queue.group, self.key.incarnation, ())
-            self.calls.ask(others[turn % len(others)], QUORUM_TOPIC, letter, partial(self._may_leave, queue))
-        self._leaving[queue] = self._leaving.get(queue, 0) + 1
-
-    def _may_leave(self, queue: QuorumQueue, data: bytes | None) -> None:
-        if queue not in self._leaving or letters.status_of(data) is not Status.DONE:
-            return
-        if _was_taken_in_again(queue):
-            return
-        del self._leaving[queue]
-        if not queue.deleted and self.key.node not in queue.member_nodes():
-            self._drop_member(queue)
 
     def damaged(self, group: int) -> None:
         """The group's member here could not read what it had stored, and takes part no more (Groups.on_damaged)."""
@@ -372,11 +354,7 @@ class QuorumQueues:
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
-        for queue in list(self._leaving):
-            if self.key.node in queue.member_nodes() or queue.member is None:
-                del self._leaving[queue]
-            else:
-                self._leave(queue)
+        self.departures.tick()
         for queue in list(self._leading):
             if queue.leading is not None:
                 queue.leading.check(now)
@@ -469,7 +447,7 @@ class QuorumQueues:
     def _compared(self, queue: QuorumQueue | None) -> bytes:
         if queue is None or queue.member is None:
             return letters.refusal(Status.NO_GROUP, 0)
-        digests = queue.member.marks.all(queue.member.machine)
+        digests = queue.member.told_digests = queue.member.marks.all(queue.member.machine)
         return letters.compared(queue.way.leader(), self.machine_version, digests.items())
 
     def _browsed(self, queue: QuorumQueue | None, skip: int, limit: int) -> bytes:
@@ -487,18 +465,29 @@ class QuorumQueues:
         if self._on_diverged is not None:
             self._on_diverged(queue, odd)
 
-    def give_up_member(self, queue: QuorumQueue, node: NodeId, index: int) -> None:
-        """A majority has come to another state than the member on this node, and makes it anew."""
+    def give_up_member(self, queue: QuorumQueue, verdict: Verdict) -> None:
+        """This node leads, and a majority has come to another state than this member, which is to be made anew."""
+        node = node_of(verdict.member)
         if node != self.key.node:
-            self.calls.tell(node, QUORUM_TOPIC, letters.give_up(queue.group, index))
+            self.calls.tell(node, QUORUM_TOPIC, letters.give_up(queue.group, verdict))
         elif queue.member is not None:
-            text = f"its state after entry {index} is not the one that a majority of the members has come to"
-            self.groups.damaged(queue.group, Damaged(text))
+            self._give_up(queue, verdict)
+
+    def _told_to_give_up(self, queue: QuorumQueue, node: NodeId, verdict: Verdict) -> None:
+        driver, member = queue.way.driver, queue.member
+        if driver is None or member is None:
+            return
+        if is_due(verdict, node, driver, self._store.group(queue.group), member.told_digests):
+            self._give_up(queue, verdict)
+
+    def _give_up(self, queue: QuorumQueue, verdict: Verdict) -> None:
+        text = f"its state after entry {verdict.after} is not the one that a majority of the members has come to"
+        self.groups.damaged(queue.group, Damaged(text))
 
     def _told(self, kind: LetterKind, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
         match kind:
             case LetterKind.GIVE_UP:
-                self.give_up_member(queue, self.key.node, letters.decode_give_up(letter))
+                self._told_to_give_up(queue, node, letters.decode_give_up(letter))
             case LetterKind.DELIVER:
                 found = letters.decode_deliver(letter)
                 if queue.member is None:
@@ -518,14 +507,3 @@ class QuorumQueues:
                     queue.attention.lost(node)
             case _:
                 raise BadLetter(f"node {node} wants no answer to a letter of kind {kind.name}")
-
-
-def _was_taken_in_again(queue: QuorumQueue) -> bool:
-    """Whether a member that the record does not name belongs to its group since: a leader that adds its node, and gives it
-    another number, hears of this one and takes it. A vote may be counted on it before the catalog is told. Only who follows
-    somebody can tell: what any other has in its log may never have been decided, or be of before the queue began anew."""
-    driver = queue.way.driver
-    if driver is None or driver.leader_node in (0, node_of(driver.me)):
-        return False
-    status = driver.core.status()
-    return status.formed > queue.record.formed and driver.me in members_of(status.membership)

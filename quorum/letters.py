@@ -21,7 +21,8 @@
                      by what was wrong as text, if anything was. Figures are asked of any node, and are the text, as JSON
        9  COMPARE    nothing. An ask of a member's node; answered by: status u8 | leader node u32 | version u32: the newest
                      of the machine that the node knows | for each mark: index u64 | digest u64. See quorum/comparison.py
-      10  GIVE_UP    index u64: the state of the member there is not what a majority has come to after this entry
+      10  GIVE_UP    after u64 | digest u64 | term u64 | leader u64 | member u64. A majority has come to this digest after the
+                     entry at index `after`, and this member has told another one. See quorum/verdicts.py
       11  BROWSE     skip u32 | limit u32. An ask of a member's node; answered by: status u8 | leader node u32 | messages as in
                      broker/browsed.py
 
@@ -85,6 +86,7 @@ _SIZE = Struct("<I")
 _COMPARED = Struct("<BII")
 _MARK = Struct("<QQ")
 _BROWSE = Struct("<II")
+_GIVE_UP = Struct("<QQQQQ")
 
 _EXCLUSIVE, _SINGLE_ACTIVE, _HAS_ACTIVE = 1, 2, 4
 
@@ -259,12 +261,25 @@ def decode_compared(answer: bytes) -> Compared:
         raise BadLetter(f"an answer to COMPARE of {len(answer)} bytes: {error}") from error
 
 
-def give_up(group: int, index: int) -> bytes:
-    return head(LetterKind.GIVE_UP, group) + _NUMBER.pack(index)
+class Verdict(NamedTuple):
+    """A leader's word that a member is in a wrong state."""
+
+    after: int  # index of an entry
+    digest: int  # that a majority has come to there
+    term: int
+    leader: int
+    member: int
 
 
-def decode_give_up(letter: bytes) -> int:
-    return _number(letter)
+def give_up(group: int, verdict: Verdict) -> bytes:
+    return head(LetterKind.GIVE_UP, group) + _GIVE_UP.pack(*verdict)
+
+
+def decode_give_up(letter: bytes) -> Verdict:
+    try:
+        return Verdict._make(_GIVE_UP.unpack_from(letter, HEAD.size))
+    except struct.error as error:
+        raise BadLetter(f"a GIVE_UP of {len(letter)} bytes: {error}") from error
 
 
 def browse(group: int, skip: int, limit: int) -> bytes:

@@ -42,6 +42,7 @@ class Member:
         self.machine = machine
         self.bodies = bodies
         self.marks = Marks()
+        self.told_digests: dict[int, int] = {}  # by index, when a leader asked for them last
         self.due_elsewhere: Callable[[set[int]], None] | None = None
         """While this member leads: told of nodes whose members have something to deliver now."""
         self._performer = performer
@@ -94,6 +95,7 @@ class Member:
     def restore(self, state: bytes, version: int) -> None:
         self.machine.restore(state, version)
         self.marks.clear()
+        self.told_digests = {}  # of a state that is no more
         self._performer.restored()
 
     def live_entries(self) -> Iterable[int] | None:

@@ -86,7 +86,16 @@ KILLERS = (
         "nodes with queues",
         tuple(
             f"tests/unit/quorum/test_{name}.py"
-            for name in ("dead_letters", "driver", "administration", "taken_away", "queue_time", "unreadable")
+            for name in (
+                "dead_letters",
+                "driver",
+                "departures",
+                "comparison",
+                "administration",
+                "taken_away",
+                "queue_time",
+                "unreadable",
+            )
         ),
         blind_to=ALL_BUT_QUEUES,
     ),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
-from quorum.letters import BadLetter, Compared, Status, compared, decode_compared, refusal
+from quorum.letters import BadLetter, Compared, Status, Verdict, compared, decode_compared, give_up, refusal
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import node_of
@@ -150,6 +151,62 @@ def test_a_new_member_that_is_away_keeps_nobody_from_being_made_anew() -> None:
     assert [node_of(one) for one in driver.core.status().membership.promotable] == [4]
     kept = set(record.members) & set(cluster.records[record.id].members)
     assert {node_of(member) for member in kept} == {1, 2, 3} - {wrong}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {},
+        {"leader": "another"},
+        {"term": -1},
+        {"term": 1},
+        {"member": "earlier"},
+        {"digest": "what it has"},
+        {"after": 1 << 40},
+    ],
+    ids=[
+        "as it should be", "of a member that does not lead", "of an earlier term", "of a later term",
+        "for an earlier member of the node", "for a state that is the majority's", "for a state that it has told nobody",
+    ],
+)  # fmt: skip
+def test_a_member_gives_up_on_the_word_of_its_leader_alone(forged: dict[str, Any]) -> None:
+    clients, record, _ = _with_members_on(1, 2, 3)
+    cluster = clients.cluster
+    leader = cluster.leader(record)
+    cluster.run(ROUND_S)  # compared once
+    number, other = sorted({1, 2, 3} - {leader.number})
+    node = cluster.nodes[number]
+    queue = node.queue(record)
+    assert queue.member is not None and queue.way.driver is not None
+    after, digest = next(iter(queue.member.told_digests.items()))
+    me, standing = queue.way.driver.me, queue.way.driver.standing
+    verdict = Verdict(after, digest + 1, standing.term, standing.leader, me)
+    changes = {"another": queue.record.members[other - 1], "earlier": me - 1, "what it has": digest}
+    wrong = {name: changes.get(value, value) for name, value in forged.items()}
+    if "term" in wrong:
+        wrong["term"] += standing.term
+    sender = other if forged.get("leader") else leader.number
+    letter = give_up(queue.group, verdict._replace(**wrong))
+    node.kind._heard(sender, letter, None)
+    cluster.run(0.01)
+    stays = queue.way.driver is not None and queue.way.driver.me == me
+    assert stays is bool(forged)
+
+
+def test_a_member_does_not_give_up_on_the_word_of_a_node_that_names_the_leader() -> None:
+    clients, record, _ = _with_members_on(1, 2, 3)
+    cluster = clients.cluster
+    leader = cluster.leader(record)
+    cluster.run(ROUND_S)
+    number, other = sorted({1, 2, 3} - {leader.number})
+    queue = cluster.nodes[number].queue(record)
+    assert queue.member is not None and queue.way.driver is not None
+    after, digest = next(iter(queue.member.told_digests.items()))
+    standing = queue.way.driver.standing
+    verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.way.driver.me)
+    cluster.nodes[number].kind._heard(other, give_up(queue.group, verdict), None)
+    cluster.run(0.01)
+    assert queue.member is not None
 
 
 def _with_members_on(*members: int, nodes: int | None = None) -> tuple[Clients, QueueRecord, Publisher]:

@@ -1,0 +1,164 @@
+"""A member that its queue's record does not name: its log is deleted on the group's word, and only then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.records import QueueRecord
+from quorum.departures import goes_on_without
+from quorum.driver import QUEUE_GROUPS
+from raft.membership import members_of
+from raft.messages import NodeId, member_id, node_of
+from tests.unit.quorum.clients import Clients, Publisher
+from tests.unit.quorum.nodes import Cluster
+from tests.unit.quorum.test_driver import numbered
+
+
+def log_of(cluster: Cluster, node: NodeId, record: QueueRecord) -> Any:
+    """None: it has none."""
+    return cluster.nodes[node].store.stores.get(QUEUE_GROUPS + record.id)
+
+
+def asked_to(pending: Any) -> None:
+    pending.then(lambda _: None, lambda error: pytest.fail(str(error)))
+
+
+def test_a_voter_keeps_its_log_at_a_start_whose_catalog_does_not_name_it_yet() -> None:
+    """Its catalog is on disk behind its log: the command that named the member was applied before the kill, and not kept. With
+    the log a majority would have gone: two of the four that had acknowledged what was confirmed."""
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    leader = cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    told: list[QueueRecord] = []
+    for node in cluster.alive():
+        node.kind.set_members = lambda record, members, formed, anew: told.append(  # the catalog has no majority
+            replace(record, members=members, formed=formed)
+        )
+    asked_to(leader.kind.administration.add_member(leader.queue(record), 4))
+    cluster.run(3)
+    cluster.nodes[4].kind.members_changed(told[-1])
+    cluster.run(3)
+    status = leader.queue(record).way.driver.core.status()  # type: ignore[union-attr]
+    assert sorted(map(node_of, status.membership.voters)) == [1, 2, 3, 4]
+    leader.kind.set_members = lambda record, members, formed, anew: None
+    publisher.publish(5)
+    cluster.run(1)
+    last = log_of(cluster, 4, record).last_index()
+    cluster.nodes[4].kill()
+    cluster.restart(4)
+    assert [node_of(member) for member in cluster.nodes[4].queue(record).record.members] == [1, 2, 3]
+    kept = log_of(cluster, 4, record)
+    assert kept is not None and kept.last_index() == last
+    cluster.run(5)
+    cluster.nodes[next(node for node in (1, 2, 3) if node != leader.number)].kill()
+    publisher.publish(5)
+    cluster.run(3)
+    assert publisher.confirmed == numbered(10)
+    driver = cluster.nodes[4].queue(record).way.driver
+    assert driver is not None and driver.me in driver.core.status().membership.voters
+
+
+def removed_while_down() -> tuple[Clients, QueueRecord]:
+    """Node 3 was killed, and the group has removed its member meanwhile."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    cluster.nodes[3].kill()
+    kind, queue = clients.of(1, record)
+    asked_to(kind.administration.remove_member(queue, 3))
+    cluster.run(4)
+    assert [node_of(member) for member in cluster.records[record.id].members] == [1, 2]
+    return clients, record
+
+
+def test_a_member_that_was_removed_while_its_node_was_down_goes_once_the_leader_says_so() -> None:
+    clients, record = removed_while_down()
+    cluster = clients.cluster
+    cluster.restart(3)
+    assert log_of(cluster, 3, record) is not None
+    cluster.run(3)
+    assert log_of(cluster, 3, record) is None
+    assert cluster.nodes[3].queue(record).member is None
+
+
+def test_nothing_goes_as_long_as_the_catalog_may_be_older_than_the_process() -> None:
+    clients, record = removed_while_down()
+    cluster = clients.cluster
+    node = cluster.restart(3)
+    node.kind.incarnation_of = lambda number: node.incarnation - 1
+    cluster.run(5)
+    assert log_of(cluster, 3, record) is not None
+    node.kind.incarnation_of = cluster.incarnation_of
+    cluster.run(3)
+    assert log_of(cluster, 3, record) is None
+
+
+def test_nothing_goes_as_long_as_nobody_leads_the_group() -> None:
+    clients, record = removed_while_down()
+    cluster = clients.cluster
+    cluster.nodes[1].kill()
+    cluster.restart(3)
+    cluster.run(5)
+    assert log_of(cluster, 3, record) is not None
+    cluster.restart(1)
+    cluster.run(8)
+    assert log_of(cluster, 3, record) is None
+
+
+ONE, TWO, THREE = (member_id(node, 7) for node in (1, 2, 3))
+
+
+def figures(**said: Any) -> dict[str, Any]:
+    raft = {"role": "leader", "term": 5, "change_pending": False, "membership": [[ONE, TWO], [], []]}
+    return {"raft": raft | said}
+
+
+def test_the_word_of_a_leader_of_the_members_term_counts() -> None:
+    assert goes_on_without(figures(), 3, term=5)
+    assert goes_on_without(figures(), 3, term=4)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        {},
+        {"raft": {}},
+        {"raft": None},
+        figures(role="follower"),
+        figures(change_pending=True),
+        figures(membership=[[ONE, TWO, THREE], [], []]),
+        figures(membership=[[ONE, TWO], [THREE], [THREE]]),
+        figures(membership=[[ONE, TWO], [member_id(3, 9)], []]),
+        figures(membership="none"),
+    ],
+)
+def test_nothing_else_does(said: dict[str, Any] | None) -> None:
+    assert not goes_on_without(said, 3, term=5)
+
+
+def test_a_leader_of_an_earlier_term_is_not_believed() -> None:
+    """A later one may have added the member since."""
+    assert not goes_on_without(figures(), 3, term=6)
+
+
+def test_what_a_node_says_of_itself_is_what_is_read() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1)
+    leader = cluster.leader(record)
+    told: list[Any] = []
+    cluster.nodes[3].kind.administration.figures(cluster.nodes[3].queue(record), leader.number).then(
+        told.append, lambda error: None
+    )
+    cluster.run(1)
+    assert goes_on_without(told[0], 3, told[0]["raft"]["term"])
+    assert not goes_on_without(told[0], 2, told[0]["raft"]["term"])
+    status = leader.queue(record).way.driver.core.status()  # type: ignore[union-attr]
+    assert members_of(status.membership) == record.members
