@@ -118,9 +118,7 @@ class Cluster:
         self._zone = zone
         self._holds_anything = holds_anything
         self._drained = False
-        self._neighbours = Neighbours(
-            identity.number, peers, groups, lambda: clock.wall_ms() / 1000, self._task_ended, logger
-        )
+        self._neighbours = Neighbours(identity.number, peers, groups, clock.monotonic, self._task_ended, logger)
         self._tasks: list[asyncio.Task[None]] = []
         self._told_lost: dict[str, int] = {}  # name -> incarnation of which the catalog was told that it is over
         self._changing = False
@@ -236,8 +234,9 @@ class Cluster:
         return self._neighbours.reached(number)
 
     def since_ms(self, number: NodeId) -> int:
-        """Since when another node is reached, or not; 0: this one cannot tell."""
-        return int((self._neighbours.since(number) or 0) * 1000)
+        """Since when another node is reached, or not, by the wall clock as it is now; 0: this one cannot tell."""
+        since_s = self._neighbours.since(number)
+        return 0 if since_s is None else self._clock.wall_ms() - int((self._clock.monotonic() - since_s) * 1000)
 
     def _view(self, record: NodeRecord) -> NodeView:
         news = self._news.of(record.number)

@@ -32,7 +32,7 @@ class Groups(Ears, Protocol):
 @dataclass(slots=True)
 class _Neighbour:
     node: KnownNode
-    since: float  # since when it is reached, or not
+    since: float  # since when it is reached, or not, by the monotonic clock
     up: bool = False
     dialer: Dialer | None = None
     task: asyncio.Task[None] | None = None
@@ -46,14 +46,14 @@ class Neighbours:
         number: NodeId,
         peers: PeerSide,
         groups: Groups,
-        now: Callable[[], float],
+        monotonic: Callable[[], float],
         on_fault: Callable[[asyncio.Task[None]], None],
         logger: Logger,
     ) -> None:
         self._number = number
         self._peers = peers
         self._groups = groups
-        self._now = now
+        self._monotonic = monotonic
         self._on_fault = on_fault
         self._logger = logger
         self._neighbours: dict[NodeId, _Neighbour] = {}
@@ -86,7 +86,7 @@ class Neighbours:
         for number, known in self._neighbours.items():
             up = self.reached(number)
             if up != known.up:
-                known.up, known.since = up, self._now()
+                known.up, known.since = up, self._monotonic()
 
     def reached(self, number: NodeId) -> bool:
         """Whether a node answers, as far as this one knows; it reaches itself."""
@@ -99,7 +99,7 @@ class Neighbours:
 
     def lost(self, for_s: float) -> list[KnownNode]:
         """Those that have not been reached for as long."""
-        earliest = self._now() - for_s
+        earliest = self._monotonic() - for_s
         return [known.node for known in self._neighbours.values() if not known.up and known.since <= earliest]
 
     async def stop(self) -> None:
@@ -109,7 +109,7 @@ class Neighbours:
     def _add(self, node: KnownNode) -> None:
         link = self._peers.links.add(node.number, self._groups)
         self._groups.add_node(node.number)
-        known = self._neighbours[node.number] = _Neighbour(node, self._now())
+        known = self._neighbours[node.number] = _Neighbour(node, self._monotonic())
         if node.number < self._number:  # of two nodes the one with the higher number calls
             known.dialer = self._peers.dialer(link, node.address)
             known.task = asyncio.create_task(known.dialer.run())

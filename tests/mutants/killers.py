@@ -116,7 +116,7 @@ KILLERS = (
     ),
     Killer(
         "catalog on several nodes",
-        tuple(f"tests/unit/node/test_{name}.py" for name in ("catalog_followers", "cluster_metadata")),
+        tuple(f"tests/unit/node/test_{name}.py" for name in ("catalog_followers", "cluster_metadata", "cluster")),
         only="not whatever_is_killed",  # which draws what it does
         blind_to=(*ENGINE, "quorum/"),
     ),

@@ -18,14 +18,16 @@ from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.facts import AlarmFacts
 from leveret.v1 import peer_pb2
-from node.cluster import Cluster, problems_of
+from node.cluster import AWAY_S_MAX, Cluster, problems_of
 from node.cluster_metadata import MetadataStatus
 from node.config import Config
 from node.identity import DISK, KnownNode, NodeIdentity
+from node.neighbours import _Neighbour
 from node.peer_side import PeerSide
 from raft.groups import NoSuchGroup
 from raft.messages import Membership, member_id
 from raft.ready import Role
+from tests.sim.clock import SimClock
 from tests.sim.disk import SimDisk
 
 NOW = 1_700_000_000_000
@@ -102,19 +104,12 @@ class FakeProcess:
         self.said.append(f"restart: {reason}")
 
 
-class FakeClock:
-    def wall_ms(self) -> int:
-        return NOW
-
-    def monotonic(self) -> float:
-        return 100.0
-
-
 class World:
     """Node 1 of cluster c1, and n2, which is a record only."""
 
     def __init__(self) -> None:
         self.metadata, self.groups, self.process = FakeMetadata(), FakeGroups(), FakeProcess()
+        self.clock = SimClock(NOW)
         self.identity = NodeIdentity.begin(SimDisk(), "n1", DISK, NOW, os.urandom)
         self.identity.found("c1")
         for command in (
@@ -123,7 +118,7 @@ class World:
             AddNode(NodeRecord("n2", 0, DISK_ID, "n2:1")),
         ):
             self.metadata.catalog.apply(command)
-        fakes: Any = self.groups, self.metadata, FakeNews(), self.process, FakeClock()
+        fakes: Any = self.groups, self.metadata, FakeNews(), self.process, self.clock
         groups, metadata, news, process, clock = fakes
         self.peers = PeerSide(Config(), lambda: 0.0, os.urandom, logger=None)  # type: ignore[arg-type]
         self.cluster = Cluster(
@@ -430,3 +425,18 @@ def test_the_leader_tells_once_that_a_process_was_away_too_long(monkeypatch: pyt
     for _ in range(3):
         world.cluster._tell_of_lost_nodes()
     assert world.metadata.submitted == [NodeLost("n2", 0)] * 2  # the first was refused
+
+
+def test_a_wall_clock_that_jumps_makes_nobody_away_too_long() -> None:
+    world = World()
+    world.groups.leads = True
+    world.cluster._neighbours._neighbours[2] = _Neighbour(KnownNode(2, "n2", "n2:1", DISK), world.clock.monotonic())
+    world.clock.advance(1.0)
+    world.clock.jump_wall_ms(3_600_000)
+    world.cluster._tell_of_lost_nodes()
+    assert world.metadata.submitted == []
+    assert world.cluster.since_ms(2) == world.clock.wall_ms() - 1_000
+    world.clock.jump_wall_ms(-7_200_000)
+    world.clock.advance(AWAY_S_MAX)
+    world.cluster._tell_of_lost_nodes()
+    assert world.metadata.submitted == [NodeLost("n2", 0)]
