@@ -2,6 +2,8 @@
 
 Names, addresses and properties that clients choose end up in log lines. Whatever could forge a line or colour a terminal is
 escaped here, for every logger, so that no caller can forget it. Secrets are never passed to a logger.
+
+Libraries log under names of their own, and asyncio tells of every exception that it meets: they get the same form, and a limit.
 """
 
 from __future__ import annotations
@@ -14,6 +16,10 @@ from typing import Any
 import msgspec
 
 from node.config import LoggingSection
+from node.rarely import Rarely
+
+OURS = "leveret"
+REPEAT_S = 10.0
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(0x80, 0xA0)]}
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -52,14 +58,33 @@ class JsonFormatter(logging.Formatter):
         return msgspec.json.encode(event).decode()
 
 
+class LibraryThrottle(logging.Filter):
+    """Of libraries, each first line of a logger once in REPEAT_S, with how often it was left out; ours as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rarely = Rarely(REPEAT_S)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == OURS or record.name.startswith(f"{OURS}."):
+            return True
+        unsaid = self._rarely.may_say(f"{record.name} {str(record.msg).partition(chr(10))[0]}", record.created)
+        if unsaid:
+            record.msg, record.args = f"{record.getMessage()} (and {unsaid} times more since it was last told)", ()
+        return unsaid is not None
+
+
 def set_up(section: LoggingSection) -> None:
-    """Send everything under `leveret` to the configured place."""
+    """Send everything under `leveret`, and the warnings of libraries, to the configured place."""
     handler: logging.Handler = logging.FileHandler(section.file) if section.file else logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if section.json else LineFormatter())
-    root = logging.getLogger("leveret")
-    for old in list(root.handlers):
-        root.removeHandler(old)
-        old.close()
-    root.addHandler(handler)
-    root.setLevel(section.level.upper())
-    root.propagate = False
+    handler.addFilter(LibraryThrottle())
+    ours, root = logging.getLogger(OURS), logging.getLogger()
+    for logger in (ours, root):
+        for old in list(logger.handlers):
+            if any(isinstance(part, LibraryThrottle) for part in old.filters):  # set up before, by us
+                logger.removeHandler(old)
+                old.close()
+        logger.addHandler(handler)
+    ours.setLevel(section.level.upper())
+    ours.propagate = False

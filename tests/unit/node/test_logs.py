@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 from node.config import LoggingSection
-from node.logs import escaped, set_up
+from node.logs import REPEAT_S, LibraryThrottle, escaped, set_up
 
 
 def logged(tmp_path: Path, *, as_json: bool) -> str:
@@ -29,3 +29,30 @@ def test_json_lines_hold_the_same_text(tmp_path: Path) -> None:
 
 def test_plain_text_stays_as_it_is() -> None:
     assert escaped("größe 5 µs: 日本") == "größe 5 µs: 日本"
+
+
+def test_libraries_speak_in_the_same_form_and_not_all_the_time(tmp_path: Path) -> None:
+    file = tmp_path / "node.log"
+    set_up(LoggingSection(file=str(file)))
+    library = logging.getLogger("asyncio")
+    for _ in range(100):
+        library.error("Task exception was never retrieved\nfuture: <%s>", "Task")
+    library.error("something else")
+    for _ in range(3):
+        logging.getLogger("leveret.test").warning("ours")
+    set_up(LoggingSection())
+    lines = file.read_text().splitlines()
+    assert [line.partition("Z ")[2] for line in lines] == [
+        "error asyncio: Task exception was never retrieved\\nfuture: <Task>",
+        "error asyncio: something else",
+        *["warning leveret.test: ours"] * 3,
+    ]
+
+
+def test_what_a_library_repeats_is_counted(tmp_path: Path) -> None:
+    throttle = LibraryThrottle()
+    records = [logging.LogRecord("asyncio", logging.ERROR, "", 0, "again", (), None) for _ in range(4)]
+    for place, record in enumerate(records):
+        record.created = 0.0 if place < 3 else REPEAT_S
+    assert [throttle.filter(record) for record in records] == [True, False, False, True]
+    assert records[3].getMessage() == "again (and 2 times more since it was last told)"
