@@ -16,13 +16,26 @@ into a status, each in one table. The text is for a person: what was wrong, with
      └─ InternalError        ours: a bug, reported with what is known
 """
 
+# Texts name values that clients chose. gRPC sends a text percent-encoded in trailers, of which clients take 8 KiB.
+TEXT_BYTES_MAX = 2_048
+
 
 class BrokerError(Exception):
     """A request was refused; `text` tells a person why."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
+        self.text = bounded(text)
+        super().__init__(self.text)
+
+
+def bounded(text: str) -> str:
+    """The text, or its beginning with how long it is, whatever a client had it name."""
+    if len(text) <= TEXT_BYTES_MAX // 4:  # no character has more than four bytes
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) <= TEXT_BYTES_MAX:
+        return text
+    return raw[: TEXT_BYTES_MAX - 40].decode("utf-8", "ignore") + f"... ({len(raw)} bytes)"
 
 
 class AccessRefused(BrokerError):

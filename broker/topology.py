@@ -21,7 +21,7 @@ from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.permissions import Access, ResourceKind
 from broker.publish import Publishing
-from broker.queue_type import Queue
+from broker.queue_deletion import counted, delete_queue
 from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from broker.reply_to import is_reply_name
 
@@ -197,13 +197,7 @@ class Topology(Publishing):
     def _declared(self, name: str, now: int) -> Pending[Declared]:
         self._last_declared = name
         queue = self._broker.queue(self.vhost, name)
-        return self._counted(queue, now).map(lambda _: Declared(name, queue.ready_count, queue.consumer_count))
-
-    def _counted(self, queue: Queue, now: int) -> Pending[None]:
-        """Answered when the queue's counts are right, behind what its consumers can take."""
-        counted = queue.used(now)
-        self._broker.deliver_from(queue, now)
-        return Pending.of(None) if counted is None else counted
+        return counted(self._broker, queue, now).map(lambda _: Declared(name, queue.ready_count, queue.consumer_count))
 
     def purge_queue(self, name: str, now: int) -> Pending[int]:
         name = self._named(name)
@@ -216,26 +210,10 @@ class Topology(Publishing):
         """Answers how many messages were ready; a queue that does not exist is fine."""
         name = self._named(name)
         self._check("configure", "queue", name)
-        record = self._catalog.queue(self.vhost, name)
-        if record is None:
+        if self._catalog.queue(self.vhost, name) is None:
             return Pending.of(0)
         queue = self._existing(name).queue
-
-        def delete(_: None) -> Pending[int]:
-            if if_unused and queue.consumer_count:
-                raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} in use")
-            ready = queue.ready_count
-            if if_empty and ready:
-                raise PreconditionFailed(f"{names.labelled('queue', name, self.vhost)} not empty")
-            return self._broker.submit(commands.DeleteQueue(self.vhost, name, record.id), now).map(lambda _: ready)
-
-        try:
-            counted = self._counted(queue, now)
-        except NotFound:  # its node is down: it deletes the queue when it is back
-            if if_unused or if_empty:
-                raise
-            counted = Pending.of(None)
-        return counted.then_ask(delete)
+        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now)
 
     # what all of them ask
 

@@ -513,6 +513,7 @@ class Node:
             hash_password=lambda password: answered(admin.hash_password(password.encode())),
             password_hashes=admin.password_hashes,
             metrics=metrics.text,
+            metrics_login=self._config.metrics.login,
             health=lambda: broker.alarms.blocked_reason,
             identity=self._identity(),
             announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},

@@ -145,6 +145,10 @@ class QuorumSection(Section, frozen=True):
     reconcile_interval_s: int = 3_600  # between two looks for such queues, a quarter more or less
 
 
+class MetricsSection(Section, frozen=True):
+    login: bool = False  # /metrics asks for a user with the tag monitoring, as the rest of the HTTP port does
+
+
 class LoggingSection(Section, frozen=True):
     level: str = "info"  # debug, info, warning, error
     file: str = ""  # empty: standard error
@@ -166,6 +170,7 @@ class Config(Section, frozen=True):
     log: LogSection = LogSection()
     classic: ClassicSection = ClassicSection()
     quorum: QuorumSection = QuorumSection()
+    metrics: MetricsSection = MetricsSection()
     logging: LoggingSection = LoggingSection()
 
     @property

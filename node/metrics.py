@@ -1,14 +1,17 @@
 """What Prometheus reads, under RabbitMQ's names so that ready-made dashboards work.
 
-Everything is read when it is asked for, from the statistics that the parts keep anyway. Totals are of the whole node;
-figures per queue would grow with the number of queues, and are left to the management API.
+Everything is read when it is asked for, from the statistics that the parts keep anyway; what grows with the number of queues
+and connections is added up in slices. Who asks again within CACHE_S, or meanwhile, is given the same. Totals are of the whole
+node; figures per queue would grow with the number of queues, and are left to the management API.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -17,10 +20,11 @@ from prometheus_client.registry import Collector
 
 from broker.broker import Broker
 from broker.counters import Counters
-from broker.queue_type import Queue, QueueStatistics
+from broker.queue_type import QueueStatistics
 from node.alarms import Watcher
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
+from node.slices import in_slices
 from node.version import VERSION
 from quorum.driver import QuorumQueues
 from storage.wal_writer import LogWriter
@@ -71,6 +75,21 @@ CLASSIC = "rabbit_classic_queue"
 DEAD_LETTER_STRATEGY = "at_most_once"
 
 
+CACHE_S = 1.0  # Prometheus asks every 15 s; who asks all the time, and has not even logged in, is to cost nothing
+
+
+@dataclass(slots=True)
+class Counted:
+    """What takes a walk through all queues, connections and sessions."""
+
+    queues: int = 0
+    totals: QueueStatistics = field(default_factory=QueueStatistics)
+    connections: int = 0
+    channels: int = 0
+    publishers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
+    consumers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PROTOCOLS, 0))
+
+
 class Metrics(Collector):
     """One node's figures."""
 
@@ -91,9 +110,45 @@ class Metrics(Collector):
         self._config = config
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        self._counted = Counted()
+        self._text = b""
+        self._text_at = 0.0
+        self._gathering: asyncio.Task[bytes] | None = None
 
-    def text(self) -> bytes:
-        return generate_latest(self._registry)
+    async def text(self) -> bytes:
+        """All of them, at most CACHE_S old."""
+        loop = asyncio.get_running_loop()
+        if self._gathering is None:
+            if self._text and loop.time() < self._text_at + CACHE_S:
+                return self._text
+            self._gathering = loop.create_task(self._gather())
+        return await asyncio.shield(self._gathering)
+
+    async def _gather(self) -> bytes:
+        try:
+            self._counted = await self._count()
+            self._text = generate_latest(self._registry)
+            self._text_at = asyncio.get_running_loop().time()
+            return self._text
+        finally:
+            self._gathering = None
+
+    async def _count(self) -> Counted:
+        counted = Counted()
+        async for queue in in_slices(self._broker.queues()):
+            # Those whose home is here: every node knows all queues, and a sum over nodes is to count each once.
+            if queue.record.home in ("", self._config.node_name):
+                counted.queues += 1
+                statistics = queue.statistics()
+                for name in (*QUEUE_GAUGES, *QUEUE_COUNTERS):
+                    setattr(counted.totals, name, getattr(counted.totals, name) + getattr(statistics, name))
+        async for connection in in_slices(self._broker.connections()):
+            counted.connections += 1
+            counted.publishers[connection.protocol] += connection.publishes
+        async for session in in_slices(self._broker.sessions()):
+            counted.channels += 1
+            counted.consumers[session.connection.protocol] += count(session.consumers())
+        return counted
 
     def collect(self) -> Iterator[Metric]:
         yield from self._identity()
@@ -118,28 +173,20 @@ class Metrics(Collector):
 
     def _objects(self) -> Iterator[Metric]:
         broker = self._broker
-        yield gauge("rabbitmq_connections", "Open connections", count(broker.connections()))
-        yield gauge("rabbitmq_channels", "Open channels", count(broker.sessions()))
-        yield gauge("rabbitmq_consumers", "Consumers", count(broker.consumers()))
-        yield gauge("rabbitmq_queues", "Queues", count(self._own_queues()))
-        for field, (name, help_text) in TOTALS.items():
-            yield counter(name, help_text, getattr(broker.totals, field))
-
-    def _own_queues(self) -> Iterator[Queue]:
-        """Those whose home is here: every node knows all queues, and a sum over nodes is to count each once."""
-        return (queue for queue in self._broker.queues() if queue.record.home in ("", self._config.node_name))
+        counted = self._counted
+        yield gauge("rabbitmq_connections", "Open connections", counted.connections)
+        yield gauge("rabbitmq_channels", "Open channels", counted.channels)
+        yield gauge("rabbitmq_consumers", "Consumers", sum(counted.consumers.values()))
+        yield gauge("rabbitmq_queues", "Queues", counted.queues)
+        for part, (name, help_text) in TOTALS.items():
+            yield counter(name, help_text, getattr(broker.totals, part))
 
     def _queues(self) -> Iterator[Metric]:
-        totals = QueueStatistics()
-        fields = [*QUEUE_GAUGES, *QUEUE_COUNTERS]
-        for queue in self._own_queues():
-            statistics = queue.statistics()
-            for field in fields:
-                setattr(totals, field, getattr(totals, field) + getattr(statistics, field))
-        for field, (name, help_text) in QUEUE_GAUGES.items():
-            yield gauge(name, help_text, getattr(totals, field))
-        for field, (name, help_text) in QUEUE_COUNTERS.items():
-            yield counter(name, help_text, getattr(totals, field))
+        totals = self._counted.totals
+        for part, (name, help_text) in QUEUE_GAUGES.items():
+            yield gauge(name, help_text, getattr(totals, part))
+        for part, (name, help_text) in QUEUE_COUNTERS.items():
+            yield counter(name, help_text, getattr(totals, part))
         yield gauge("rabbitmq_queue_messages", "Messages, ready or not", totals.ready + totals.unacknowledged)
         size = totals.ready_bytes + totals.unacknowledged_bytes
         yield gauge("rabbitmq_queue_messages_bytes", "Bytes of messages, ready or not", size)
@@ -149,15 +196,15 @@ class Metrics(Collector):
         counters = {label: Counters() for label in PROTOCOLS.values()}
         for protocol, counted in self._broker.counters().items():
             counters[PROTOCOLS[protocol]].add(counted)
-        for field, (name, help_text) in PUBLISHED.items():
+        for part, (name, help_text) in PUBLISHED.items():
             family = CounterMetricFamily(name, help_text, labels=["protocol"])
             for label, counted in counters.items():
-                family.add_metric([label], getattr(counted, field))
+                family.add_metric([label], getattr(counted, part))
             yield family
-        for field, (name, help_text) in DELIVERED.items():
+        for part, (name, help_text) in DELIVERED.items():
             family = CounterMetricFamily(name, help_text, labels=["protocol", "queue_type"])
             for label, counted in counters.items():
-                family.add_metric([label, CLASSIC], getattr(counted, field))
+                family.add_metric([label, CLASSIC], getattr(counted, part))
             yield family
         for reason, dead in self._broker.dead_lettered().items():
             name = f"rabbitmq_global_messages_dead_lettered_{reason}"
@@ -169,14 +216,9 @@ class Metrics(Collector):
 
     def _clients(self) -> Iterator[Metric]:
         """Who publishes and who consumes now, by protocol."""
-        publishers, consumers = dict.fromkeys(PROTOCOLS, 0), dict.fromkeys(PROTOCOLS, 0)
-        for connection in self._broker.connections():
-            publishers[connection.protocol] += connection.publishes
-        for session in self._broker.sessions():
-            consumers[session.connection.protocol] += count(session.consumers())
         for name, help_text, counted in (
-            ("rabbitmq_global_publishers", "Connections that have published", publishers),
-            ("rabbitmq_global_consumers", "Consumers", consumers),
+            ("rabbitmq_global_publishers", "Connections that have published", self._counted.publishers),
+            ("rabbitmq_global_consumers", "Consumers", self._counted.consumers),
         ):
             family = GaugeMetricFamily(name, help_text, labels=["protocol"])
             for protocol, label in PROTOCOLS.items():

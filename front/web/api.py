@@ -17,11 +17,13 @@ from broker.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.metadata import Metadata
 from broker.pending import Pending
+from broker.queue_deletion import DeletingBroker, delete_queue
 from broker.queue_type import Queue
 from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
 from front.definitions import DefinitionsBroker, export_definitions, import_definitions, parsed
 from front.tags import includes
+from front.web.origin import check_origin
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
 from front.web.views import (
@@ -41,6 +43,7 @@ BODY_BYTES_MAX = 65_536
 DEFINITIONS_BYTES_MAX = 10_485_760
 
 ADMINISTRATOR = "administrator"
+MONITORING = "monitoring"
 MANAGEMENT = "management"
 STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
     AccessRefused: (403, "access_refused"),
@@ -51,7 +54,7 @@ STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
 }
 
 
-class WebBroker(DefinitionsBroker, Protocol):
+class WebBroker(DefinitionsBroker, DeletingBroker, Protocol):
     """What the API needs of the broker."""
 
     metadata: Metadata
@@ -70,7 +73,8 @@ class Api:
         *,
         hash_password: Callable[[str], Awaitable[str]],
         password_hashes: PasswordHashes,
-        metrics: Callable[[], bytes],
+        metrics: Callable[[], Awaitable[bytes]],
+        metrics_login: bool,
         health: Callable[[], str | None],
         identity: dict[str, Any],
         announces: dict[str, Any] | None = None,
@@ -80,6 +84,7 @@ class Api:
         self._hash_password = hash_password
         self._hashes = password_hashes
         self._metrics = metrics
+        self._metrics_tag = MONITORING if metrics_login else None
         self._health = health  # why this node cannot serve, or None
         self._identity = identity  # product, version, node and cluster name
         self._announces = announces or {}  # what tools choose by what they do
@@ -89,6 +94,7 @@ class Api:
     async def answer(self, request: Request) -> Response:
         """The response to any request. Raises HttpError."""
         route, named = self._router.find(request)
+        check_origin(request)
         if route.tag is not None:
             request.user = await self._log_in(request)
             require_tag(request.user, route.tag)
@@ -110,7 +116,7 @@ class Api:
 
     def _add_routes(self) -> None:
         add = self._router.add
-        add("GET", "/metrics", self._get_metrics, None)
+        add("GET", "/metrics", self._get_metrics, self._metrics_tag)
         add("GET", "/api/health/checks/alarms", self._get_health, MANAGEMENT)
         add("GET", "/api/overview", self._get_overview, MANAGEMENT)
         add("GET", "/api/whoami", self._get_whoami, MANAGEMENT)
@@ -160,7 +166,7 @@ class Api:
     # Looking at the node.
 
     async def _get_metrics(self, request: Request) -> Response:
-        return Response(200, self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
+        return Response(200, await self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
 
     async def _get_health(self, request: Request) -> Response:
         reason = self._health()
@@ -362,12 +368,15 @@ class Api:
         permissions.check(self._catalog, caller(request).name, vhost, "configure", "queue", queue)
         record = self._queue(request, vhost, queue)
         check_exclusive_access(record, None)
-        figures = self._broker.queue(vhost, queue).statistics()
-        if request.asks("if-unused") and figures.consumers:
-            raise PreconditionFailed(f"{names.labelled('queue', queue, vhost)} in use")
-        if request.asks("if-empty") and figures.ready:
-            raise PreconditionFailed(f"{names.labelled('queue', queue, vhost)} not empty")
-        await self._submit(commands.DeleteQueue(vhost, queue, record.id), request.now)
+        deleted = delete_queue(
+            self._broker,
+            self._broker.queue(vhost, queue),
+            if_unused=request.asks("if-unused"),
+            if_empty=request.asks("if-empty"),
+            now=request.now,
+        )
+        self._broker.turn_ended(request.now)
+        await answered(deleted)
         return Response(204)
 
     async def _delete_exchange(self, request: Request, vhost: str, exchange: str) -> Response:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from broker.errors import bounded
 from broker.records import UserRecord
 
 
@@ -17,6 +18,7 @@ class HttpError(Exception):
     """The request is answered with this status, an error word and a reason for people."""
 
     def __init__(self, status: int, error: str, reason: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        reason = bounded(reason)
         super().__init__(reason)
         self.status = status
         self.error = error
@@ -26,7 +28,7 @@ class HttpError(Exception):
 
 @dataclass(slots=True)
 class Request:
-    """One request, whole."""
+    """One request, whole. Raises HttpError 400 when its target is none."""
 
     method: str
     target: str
@@ -39,7 +41,10 @@ class Request:
     query: dict[str, list[str]] = field(init=False)
 
     def __post_init__(self) -> None:
-        split = urlsplit(self.target)
+        try:
+            split = urlsplit(self.target)
+        except ValueError as error:
+            raise HttpError(400, "bad_request", f"the target is no URL: {error}") from error
         self.parts = tuple(unquote(part) for part in split.path.split("/") if part)
         self.query = parse_qs(split.query, keep_blank_values=True)
 

@@ -34,7 +34,8 @@ class Http:
     def ask_raw(self, method: str, path: str, payload: str | None) -> tuple[int, str]:
         connection = http.client.HTTPConnection(*self._address, timeout=WAIT_S)
         try:
-            connection.request(method, path, payload, {"Authorization": self._authorization})
+            headers = {"Authorization": self._authorization, "Content-Type": "application/json"}
+            connection.request(method, path, payload, headers)
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:

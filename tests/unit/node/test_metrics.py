@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker.broker import Totals
@@ -12,6 +15,7 @@ from broker.counters import Counters
 from broker.queue_type import QueueStatistics
 from node.config import Config, NodeSection
 from node.metrics import PROTOCOLS, Metrics
+from node.slices import SLICE_S
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
 LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
@@ -57,9 +61,9 @@ class FakeBroker:
         return {"rejected": 2, "expired": 0}
 
 
-def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
+def metrics_of(broker: FakeBroker) -> Metrics:
     config = Config(node=NodeSection(name="n1", cluster_name="c1"))
-    metrics = Metrics(
+    return Metrics(
         broker,  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
         SimpleNamespace(commits=9),  # type: ignore[arg-type]
@@ -67,7 +71,11 @@ def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
     )
-    families = list(text_string_to_metric_families(metrics.text().decode()))
+
+
+def samples(broker: FakeBroker) -> dict[tuple[str, tuple[str, ...]], float]:
+    metrics = metrics_of(broker)
+    families = list(text_string_to_metric_families(asyncio.run(metrics.text()).decode()))
     assert len({family.name for family in families}) == len(families), "a name is used twice"
     found = {}
     for family in families:
@@ -115,3 +123,61 @@ def test_an_alarm_is_1_while_it_is_on() -> None:
     found = samples(broker)
     assert found["rabbitmq_alarms_memory_used_watermark", ()] == 1
     assert found["rabbitmq_alarms_free_disk_space_watermark", ()] == 0
+
+
+class ManyQueues(FakeBroker):
+    """Counts how often a queue is looked at."""
+
+    looked = 0
+
+    def queues(self) -> list[Any]:
+        return [SimpleNamespace(record=SimpleNamespace(home="n1"), statistics=self._look) for _ in range(100)]
+
+    def _look(self) -> QueueStatistics:
+        self.looked += 1
+        return QueueStatistics(ready=1)
+
+
+def test_who_asks_all_the_time_is_given_what_was_counted_before() -> None:
+    broker = ManyQueues()
+    metrics = metrics_of(broker)
+
+    async def ask() -> set[bytes]:
+        together = await asyncio.gather(*(metrics.text() for _ in range(20)))
+        return {*together, *[await metrics.text() for _ in range(20)]}
+
+    assert len(asyncio.run(ask())) == 1
+    assert broker.looked == 100, "forty requests took one walk"
+
+
+def test_figures_that_are_old_are_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.metrics.CACHE_S", 0.0)
+    broker = ManyQueues()
+    metrics = metrics_of(broker)
+
+    async def ask() -> None:
+        await metrics.text()
+        await metrics.text()
+
+    asyncio.run(ask())
+    assert broker.looked == 200
+
+
+def test_clients_are_served_while_many_queues_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count()
+    monkeypatch.setattr("node.slices.perf_counter", lambda: next(ticks) * SLICE_S / 10)  # ten queues take a slice
+    broker = ManyQueues()
+    metrics = metrics_of(broker)
+    served: list[int] = []
+
+    async def serve() -> None:
+        while broker.looked < 100:
+            served.append(broker.looked)
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        await asyncio.gather(metrics.text(), serve())
+
+    asyncio.run(run())
+    assert len(served) >= 9
+    assert max(after - before for before, after in pairwise(served)) <= 11

@@ -157,3 +157,17 @@ def test_an_error_that_is_new_counts_as_its_ancestor() -> None:
 
     code, _, trailers = convert.status_of(QueueIsShy("no"))
     assert (code, trailers) == (grpc.StatusCode.FAILED_PRECONDITION, (("leveret-error", "ResourceLocked"),))
+
+
+@pytest.mark.parametrize("named", ["x" * 20_000, "\u20ac" * 20_000, "\udcff" * 20_000])
+def test_an_error_fits_into_trailers_whatever_it_names(named: str) -> None:
+    _, text, trailers = convert.status_of(errors.PreconditionFailed(f"'{named}' is no name"))
+    assert len(text.encode()) <= errors.TEXT_BYTES_MAX
+    assert text.startswith("'")
+    assert text.endswith(" bytes)")
+    assert trailers == (("leveret-error", "PreconditionFailed"),)
+
+
+def test_a_text_that_fits_is_whole() -> None:
+    text = "x" * errors.TEXT_BYTES_MAX
+    assert errors.NotFound(text).text == text

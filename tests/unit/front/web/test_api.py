@@ -14,7 +14,7 @@ import pytest
 
 from broker import catalog_commands as commands
 from broker.catalog import Catalog, default_commands
-from broker.errors import AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
+from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import ExchangeRecord, PermissionRecord, QueueRecord, UserRecord
@@ -98,6 +98,7 @@ class FakeBroker:
         self.metadata = Applied(self.catalog)
         self.node = HOME
         self.loopback_seen: list[bool] = []
+        self.at_home = {"ready_count": 2, "consumer_count": 1}
 
     def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
         self.loopback_seen.append(peer_is_loopback)
@@ -107,9 +108,25 @@ class FakeBroker:
         return Pending.of(record)
 
     def queue(self, vhost: str, name: str) -> Any:
-        return SimpleNamespace(
-            statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, consumers=1, details={"q4": 2})
+        """What this node knows is old: its home tells one message and one consumer more when it is asked."""
+        queue = SimpleNamespace(
+            record=self.catalog.queue(vhost, name),
+            statistics=lambda: QueueStatistics(ready=2, unacknowledged=1, consumers=1, details={"q4": 2}),
+            ready_count=0,
+            consumer_count=0,
         )
+
+        def used(now: int) -> Pending[None]:
+            return Pending.of(None).map(lambda _: queue.__dict__.update(self.at_home))
+
+        queue.used = used
+        return queue
+
+    def deliver_from(self, queue: Any, now: int) -> None:
+        """Consumers have what they can take."""
+
+    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
+        return self.metadata.submit(command)
 
     def check_kind(self, record: QueueRecord) -> None:
         if record.kind != "classic":
@@ -134,32 +151,38 @@ class Hashes:
 class World:
     """The API with its broker, asked as a client would."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: FakeBroker, *, metrics_login: bool = False) -> None:
         self.broker = broker
         self.alarm: str | None = None
         self.api = Api(
             broker,
             hash_password=self._hash,
             password_hashes=Hashes(),
-            metrics=lambda: b"figures 1\n",
+            metrics=self._figures,
+            metrics_login=metrics_login,
             health=lambda: self.alarm,
             identity={"product_name": "Leveret", "node": HOME},
             announces={"rabbitmq_version": "3.13.7"},
         )
 
     @staticmethod
+    async def _figures() -> bytes:
+        return b"figures 1\n"
+
+    @staticmethod
     async def _hash(password: str) -> str:
         return f"hash of {password}"
 
     def request(
-        self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b""
+        self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b"", **headers: str
     ) -> Response:
         """The answer to one request; `user` None sends no credentials."""
-        headers = {}
+        given = {"content_type": "application/json", **headers}
+        sent = {name.replace("_", "-").encode(): value.encode() for name, value in given.items() if value}
         if user is not None:
-            headers[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
+            sent[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
         data = json.dumps(body).encode() if body is not None else raw
-        request = Request(method, path, headers, data, peer_is_loopback=True, now=NOW)
+        request = Request(method, path, sent, data, peer_is_loopback=True, now=NOW)
 
         async def answer() -> Response:
             return await self.api.answer(request)
@@ -172,10 +195,16 @@ class World:
         return json.loads(response.body)
 
     def refused(
-        self, method: str, path: str, body: Any = None, user: str | None = "root", raw: bytes = b""
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        user: str | None = "root",
+        raw: bytes = b"",
+        **headers: str,
     ) -> HttpError:
         with pytest.raises(HttpError) as caught:
-            self.request(method, path, body, user, raw)
+            self.request(method, path, body, user, raw, **headers)
         return caught.value
 
 
@@ -451,6 +480,13 @@ def test_a_queue_in_use_or_with_messages_is_deleted_only_without_asking(world: W
     assert world.request("DELETE", path, user="user-management").status == 204
 
 
+def test_the_queues_own_node_says_whether_it_is_empty_or_used(world: World) -> None:
+    """The statistics of another node are old: they said two messages and a consumer of a queue that has neither."""
+    world.broker.at_home = {"ready_count": 0, "consumer_count": 0}
+    path = "/api/queues/v/orders?if-empty=true&if-unused=true"
+    assert world.request("DELETE", path, user="user-management").status == 204
+
+
 def test_an_exchange_with_bindings_is_deleted_only_without_asking(world: World) -> None:
     world.broker.catalog.apply(commands.Bind(commands.BindingRecord("v", "shop", "orders", "queue", "k")))
     error = world.refused("DELETE", "/api/exchanges/v/shop?if-unused=true", user="user-management")
@@ -536,3 +572,56 @@ def test_only_an_administrator_may_send_a_large_body(world: World) -> None:
         with pytest.raises(HttpError) as refused:
             allowed("POST", "/api/definitions/v", user)
         assert refused.value.status == 401
+
+
+# What a browser may be made to ask.
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": ""}, 415),
+        ({"content_type": "application/x-www-form-urlencoded"}, 415),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"origin": "http://evil.example", "host": "broker:15672"}, 403),
+        ({"origin": "null", "host": "broker:15672"}, 403),
+        ({"origin": "http://[", "host": "broker:15672"}, 403),
+    ],
+)
+def test_a_page_of_another_site_changes_nothing(world: World, headers: dict[str, str], status: int) -> None:
+    version = world.broker.catalog.version
+    body = {"users": [{"name": "evil", "password_hash": "y", "tags": "administrator"}]}
+    assert world.refused("POST", "/api/definitions", body, **headers).status == status
+    assert world.broker.catalog.version == version
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "application/json; charset=utf-8"},
+        {"sec_fetch_site": "same-origin", "origin": "https://outside.example", "host": "inside:15672"},
+        {"sec_fetch_site": "none"},
+        {"origin": "http://broker:15672", "host": "Broker:15672"},
+    ],
+)
+def test_the_nodes_own_page_and_programs_change_things(world: World, headers: dict[str, str]) -> None:
+    assert world.request("POST", "/api/definitions", {"queues": []}, **headers).status == 204
+
+
+def test_a_page_of_another_site_may_look_for_it_is_shown_nothing(world: World) -> None:
+    assert world.request("GET", "/api/whoami", sec_fetch_site="cross-site").status == 200
+
+
+def test_metrics_ask_for_a_login_if_they_are_told_to(world: World) -> None:
+    guarded = World(world.broker, metrics_login=True)
+    assert guarded.refused("GET", "/metrics", user=None).status == 401
+    assert guarded.refused("GET", "/metrics", user="user-management").status == 401
+    assert guarded.request("GET", "/metrics", user="user-monitoring").status == 200
+
+
+def test_a_reason_is_bounded_whatever_it_names(world: World) -> None:
+    error = world.refused("PUT", "/api/users/x", {"tags": {"z" * 20_000: 1}})
+    assert len(error.reason) <= TEXT_BYTES_MAX
+    assert error.reason.endswith("bytes)")

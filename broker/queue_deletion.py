@@ -1,0 +1,50 @@
+"""Deleting a queue for a client, perhaps only if it is empty or unused: whichever front asks, the same counts decide.
+
+The counts that a node has at hand are those of the queue's own node or leader some time ago. So the queue is asked first, and
+judged by what it answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from broker import catalog_commands as commands
+from broker import names
+from broker.errors import NotFound, PreconditionFailed
+from broker.pending import Pending
+from broker.queue_type import Queue
+
+
+class DeletingBroker(Protocol):
+    def deliver_from(self, queue: Queue, now: int) -> None: ...
+
+    def submit(self, command: commands.Command, now: int) -> Pending[Any]: ...
+
+
+def counted(broker: DeletingBroker, queue: Queue, now: int) -> Pending[None]:
+    """Answered when the queue's counts are right, behind what its consumers can take."""
+    asked = queue.used(now)
+    broker.deliver_from(queue, now)
+    return Pending.of(None) if asked is None else asked
+
+
+def delete_queue(broker: DeletingBroker, queue: Queue, *, if_unused: bool, if_empty: bool, now: int) -> Pending[int]:
+    """Answers how many messages were ready. Who may do it has been checked."""
+    record = queue.record
+    labelled = names.labelled("queue", record.name, record.vhost)
+
+    def delete(_: None) -> Pending[int]:
+        if if_unused and queue.consumer_count:
+            raise PreconditionFailed(f"{labelled} in use")
+        ready = queue.ready_count
+        if if_empty and ready:
+            raise PreconditionFailed(f"{labelled} not empty")
+        return broker.submit(commands.DeleteQueue(record.vhost, record.name, record.id), now).map(lambda _: ready)
+
+    try:
+        asked = counted(broker, queue, now)
+    except NotFound:  # its node is down: it deletes the queue when it is back
+        if if_unused or if_empty:
+            raise
+        asked = Pending.of(None)
+    return asked.then_ask(delete)

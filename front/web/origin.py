@@ -1,0 +1,42 @@
+"""What keeps another site's page from having an administrator's browser change something here.
+
+A browser adds the password that it has for this node to whatever request a page makes it send. It sends no PUT, DELETE or JSON
+from another site unless the node allows that site to, and none is ever allowed. A form of type text/plain it sends at once,
+with a body that can be made to be JSON. So a POST has to say that its body is JSON, and where the browser tells which site the
+page is of (old ones do not), nothing is changed for another one.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from front.web.request import HttpError, Request
+
+CHANGES_NOTHING = frozenset({"GET", "HEAD", "OPTIONS"})
+# What Sec-Fetch-Site says of requests that a page of this very origin made, or a person by typing an address.
+OWN = frozenset({b"same-origin", b"none"})
+
+
+def check_origin(request: Request) -> None:
+    """Raises HttpError 403 or 415 for what could be another site's page."""
+    if request.method in CHANGES_NOTHING:
+        return
+    if not _is_own(request):
+        raise HttpError(403, "forbidden", "a page of another site asks: only the node's own may change anything")
+    media_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if request.method == "POST" and media_type != b"application/json":
+        raise HttpError(415, "unsupported_media_type", "send the body as JSON, with Content-Type: application/json")
+
+
+def _is_own(request: Request) -> bool:
+    site = request.headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site in OWN
+    origin = request.headers.get(b"origin")
+    if origin is None:
+        return True  # no browser: those name the origin with whatever changes something
+    try:
+        host = urlsplit(origin.decode("latin-1")).netloc
+    except ValueError:
+        return False
+    return host.encode("latin-1").lower() == request.headers.get(b"host", b"").lower()
