@@ -45,6 +45,7 @@ from node.config import AmqpSection, Config, ConfigError, TlsSection
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.listening import addresses, endpoint
+from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_member import MetadataMember, keeps_catalog_alone
@@ -90,8 +91,14 @@ class Node:
     """One node. `start` it once, then `stop` it once."""
 
     def __init__(
-        self, config: Config, process: Process, clock: Clock | None = None, random: Random | None = None
+        self,
+        config: Config,
+        process: Process,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        loop_watch: LoopWatch | None = None,
     ) -> None:
+        self._loop_watch = loop_watch
         self._config = config
         self._process = process
         self._clock = clock or SystemClock()
@@ -177,7 +184,7 @@ class Node:
             cluster=cluster,
             members=members,
         )
-        metrics = Metrics(broker, self.log, metadata, quorum, self.watcher, config)
+        metrics = Metrics(broker, self.log, metadata, quorum, self.watcher, config, self._loop_watch)
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)

@@ -24,6 +24,7 @@ from broker.queue_type import QueueStatistics
 from node.alarms import Watcher
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
+from node.loop_watch import LoopWatch
 from node.slices import in_slices
 from node.version import VERSION
 from quorum.driver import QuorumQueues
@@ -101,7 +102,9 @@ class Metrics(Collector):
         quorum: QuorumQueues,
         watcher: Watcher,
         config: Config,
+        loop_watch: LoopWatch | None = None,
     ) -> None:
+        self._loop_watch = loop_watch
         self._broker = broker
         self._log = log
         self._metadata = metadata
@@ -158,6 +161,8 @@ class Metrics(Collector):
         yield from self._clients()
         yield from self._resources()
         yield from self._log_and_metadata()
+        if self._loop_watch is not None:
+            yield from slow_turns(self._loop_watch)
 
     def _identity(self) -> Iterator[Metric]:
         names = ["rabbitmq_node", "rabbitmq_cluster"]
@@ -253,6 +258,19 @@ class Metrics(Collector):
             "Comparisons in which members of a quorum queue led from here had come to different states",
             self._quorum.divergences,
         )
+
+
+def slow_turns(watch: LoopWatch) -> Iterator[Metric]:
+    turns = CounterMetricFamily(
+        "leveret_loop_slow_turns", "Turns of the event loop that took too long, by what ran", labels=["work"]
+    )
+    seconds = CounterMetricFamily("leveret_loop_slow_turn_seconds", "How long these took", labels=["work"])
+    for work, times in watch.counts.items():
+        turns.add_metric([work], times)
+        seconds.add_metric([work], watch.seconds[work])
+    yield turns
+    yield seconds
+    yield gauge("leveret_loop_longest_turn_seconds", "The longest of them since the start", watch.longest_s)
 
 
 def file_descriptors() -> tuple[int, int]:

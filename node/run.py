@@ -24,6 +24,7 @@ from node.assemble import Node
 from node.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
 from node.first_boot import NoPlace
+from node.loop_watch import LoopWatch, SlowTurnLog
 from node.peer_server import CannotListen as CannotListenForNodes
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
@@ -187,11 +188,13 @@ async def serve(config: Config, ending: Ending) -> int:
     logger.info("node %s starts in %s, kernels %s", config.node_name, config.node.data_dir, native.backend())
     if native.backend() != "compiled":
         logger.warning("the kernels are not compiled: messages move some hundred times slower (see native/README.md)")
-    node = Node(config, ending)
+    watch = LoopWatch(loop, SlowTurnLog(logger))
+    node = Node(config, ending, loop_watch=watch)
     try:
         if not await started(node, ending):
             return ending.exit_code
         collect_garbage_rarely()
+        watch.start()
         listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
         print(f"ready: node {config.node_name}, {listening}", flush=True)
         watching = asyncio.create_task(node.watcher.run())
@@ -199,6 +202,7 @@ async def serve(config: Config, ending: Ending) -> int:
         await ending.wait()
         watching.cancel()
     finally:
+        watch.stop()
         await node.stop()
     logger.info("stopped")
     return ending.exit_code

@@ -1,0 +1,351 @@
+"""Works that hold up an event loop unless it cuts them into slices: what tests/bench/stall.py has a client do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pamqp import body, commands, frame, header
+
+from native.frame_split import FRAME
+from tests.bench.client import DELIVER, Client
+
+MESSAGES = 40_000
+QUEUES = 10_000
+CONSUMERS = 2_000
+BINDINGS = 20_000
+PATIENCE_S = 120.0
+LOOK_S = 0.02
+PROPERTIES = commands.Basic.Properties
+Policy = Callable[[str, str, dict[str, Any] | None], None]
+
+
+@dataclass(slots=True)
+class Place:
+    """The broker under test. `policy` sets one by name, pattern and definition, or clears it; None: it cannot be set."""
+
+    address: tuple[str, int]
+    policy: Policy | None
+
+
+class Work:
+    """`prepare` it, `do` it, which is measured, and `clean_up`."""
+
+    wants_policy: ClassVar[bool] = False
+
+    def __init__(self, place: Place, scale: float) -> None:
+        self.place = place
+        self.messages = int(MESSAGES * scale)
+        self.queues = int(QUEUES * scale)
+        self.consumers = int(CONSUMERS * scale)
+        self.bindings = int(BINDINGS * scale)
+        self.control = Client(*place.address)
+
+    def prepare(self) -> None:
+        raise NotImplementedError
+
+    def do(self) -> None:
+        raise NotImplementedError
+
+    def clean_up(self) -> None:
+        pass
+
+    # verbs
+
+    def ready(self, queue: str) -> int:
+        declared = self.control.call(1, commands.Queue.Declare(queue=queue, passive=True), "Queue.DeclareOk")
+        return int(declared.message_count)
+
+    def wait(self, queue: str, count: int) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while (ready := self.ready(queue)) != count:
+            assert time.monotonic() < end, f"queue {queue} has {ready} messages, and was to have {count}"
+            time.sleep(LOOK_S)
+
+    def fill(self, queue: str, *, singles: bool = True, **properties: Any) -> None:
+        """Messages of 100 bytes. `singles`: neighbours differ, so that each is a run of its own."""
+        client = Client(*self.place.address)
+        priorities = (0, 1) if singles else (0,)
+        units = [unit(queue, PROPERTIES(delivery_mode=2, priority=one, **properties)) for one in priorities]
+        client.publish(units, self.messages, 2_000)
+        client.close()
+        self.wait(queue, self.messages)
+
+    def take(self, queue: str, count: int) -> Client:
+        """A client that holds so many messages."""
+        client = Client(*self.place.address)
+        client.send_method(1, commands.Basic.Consume(queue=queue, consumer_tag="c", nowait=True))
+        await_deliveries(client, count)
+        return client
+
+    def set_policy(self, pattern: str, **definition: Any) -> None:
+        assert self.place.policy is not None, "there is no way to set a policy"
+        self.place.policy("stall", pattern, {name.replace("_", "-"): value for name, value in definition.items()})
+
+
+def unit(key: str, properties: PROPERTIES, exchange: str = "", size: int = 100) -> bytes:
+    return b"".join(
+        [
+            frame.marshal(commands.Basic.Publish(exchange=exchange, routing_key=key), 1),
+            frame.marshal(header.ContentHeader(0, size, properties), 1),
+            frame.marshal(body.ContentBody(b"x" * size), 1),
+        ]
+    )
+
+
+def await_deliveries(client: Client, count: int) -> None:
+    got = 0
+    while got < count:
+        got += sum(1 for one in client.receive_items() if one[0] == FRAME and one[1] == 1 and one[3][:4] == DELIVER)
+
+
+class Redelivery(Work):
+    """One long run, of which every second message was acknowledged, is delivered again."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+        self.fill("q", singles=False)
+        holder = self.take("q", self.messages)
+        acks = [frame.marshal(commands.Basic.Ack(tag), 1) for tag in range(1, self.messages, 2)]
+        holder.send(b"".join(acks))
+        holder.close()
+        self.wait("q", self.messages // 2)
+
+    def do(self) -> None:
+        self.taker = self.take("q", self.messages // 2)
+
+    def clean_up(self) -> None:
+        self.taker.close()
+
+
+class Settling(Work):
+    """One method settles everything that a client holds."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+        self.fill("q")
+        self.holder = self.take("q", self.messages)
+        self.holder.call(1, commands.Basic.Cancel("c"), "Basic.CancelOk")
+
+
+class Nack(Settling):
+    def do(self) -> None:
+        self.holder.send_method(1, commands.Basic.Nack(0, True, True))
+        self.wait("q", self.messages)
+
+
+class Ack(Settling):
+    def do(self) -> None:
+        self.holder.send_method(1, commands.Basic.Ack(0, True))
+        self.holder.close()
+
+
+class Gone(Settling):
+    def do(self) -> None:
+        self.holder.abort()
+        self.wait("q", self.messages)
+
+
+class Reject(Settling):
+    """All of it is dead-lettered."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("dead")
+        arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        self.control.declare_queue("q", arguments=arguments)
+        self.fill("q")
+        self.holder = self.take("q", self.messages)
+
+    def do(self) -> None:
+        self.holder.send_method(1, commands.Basic.Nack(0, True, False))
+        self.wait("dead", self.messages)
+
+
+class LengthPolicy(Work):
+    """A limit falls on a long queue."""
+
+    wants_policy = True
+    definition: ClassVar[dict[str, Any]] = {"max_length": 1}
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+        self.control.declare_queue("dead")
+        self.fill("q")
+
+    def do(self) -> None:
+        self.set_policy("^q$", **self.definition)
+        self.wait("q", 1)
+
+
+class LengthPolicyDeadLetters(LengthPolicy):
+    definition: ClassVar[dict[str, Any]] = {
+        "max_length": 1,
+        "dead_letter_exchange": "",
+        "dead_letter_routing_key": "dead",
+    }
+
+    def do(self) -> None:
+        super().do()
+        self.wait("dead", self.messages - 1)
+
+
+class Expiry(Work):
+    """Everything behind the head is too old, and the head goes."""
+
+    arguments: ClassVar[dict[str, Any]] = {}
+
+    def prepare(self) -> None:
+        self.control.declare_queue("dead")
+        self.control.declare_queue("q", arguments=self.arguments)
+        self.control.send(unit("q", PROPERTIES(delivery_mode=2, expiration="600000")))
+        self.wait("q", 1)
+        self.messages -= 1
+        client = Client(*self.place.address)
+        units = [unit("q", PROPERTIES(delivery_mode=2, priority=one, expiration="1000")) for one in (0, 1)]
+        client.publish(units, self.messages, 2_000)
+        client.close()
+        time.sleep(1.2)  # until they are too old; nothing tells so
+
+    def do(self) -> None:
+        self.control.call(1, commands.Basic.Get(queue="q", no_ack=True), "Basic.GetOk")
+        self.wait("q", 0)
+
+
+class ExpiryDeadLetters(Expiry):
+    arguments: ClassVar[dict[str, Any]] = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+
+    def do(self) -> None:
+        super().do()
+        self.wait("dead", self.messages)
+
+
+class Purge(Work):
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+        self.fill("q")
+
+    def do(self) -> None:
+        self.control.call(1, commands.Queue.Purge(queue="q"), "Queue.PurgeOk")
+
+
+class Delete(Purge):
+    def do(self) -> None:
+        self.control.call(1, commands.Queue.Delete(queue="q"), "Queue.DeleteOk")
+
+
+class Declare(Work):
+    """Many queues, each with a message soon."""
+
+    def prepare(self) -> None:
+        pass
+
+    def do(self) -> None:
+        declares = [commands.Queue.Declare(queue=f"q{one}", durable=True, nowait=True) for one in range(self.queues)]
+        self.control.send(b"".join([frame.marshal(one, 1) for one in declares]))
+        self.control.declare_queue("last")
+
+
+class OverQueues(Work):
+    """Something that concerns many queues."""
+
+    exclusive = False
+
+    def prepare(self) -> None:
+        self.owner = Client(*self.place.address)
+        for one in range(self.queues):
+            declare = commands.Queue.Declare(queue=f"q{one}", durable=not self.exclusive, exclusive=self.exclusive)
+            declare.nowait = True
+            self.owner.send_method(1, declare)
+        self.owner.call(1, commands.Queue.Declare(queue="last", durable=True), "Queue.DeclareOk")
+
+
+class PolicyOverQueues(OverQueues):
+    wants_policy = True
+
+    def do(self) -> None:
+        self.set_policy("^q", max_length=1_000)
+
+
+class DeleteQueues(OverQueues):
+    def do(self) -> None:
+        deletes = [commands.Queue.Delete(queue=f"q{one}", nowait=True) for one in range(self.queues)]
+        self.owner.send(b"".join([frame.marshal(one, 1) for one in deletes]))
+        self.owner.call(1, commands.Queue.Delete(queue="last"), "Queue.DeleteOk")
+
+
+class ExclusiveQueues(OverQueues):
+    exclusive = True
+
+    def do(self) -> None:
+        self.owner.abort()
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            probe = Client(*self.place.address)
+            probe.send_method(1, commands.Queue.Declare(queue=f"q{self.queues - 1}", passive=True))
+            try:
+                probe.receive_method(1, "Channel.Close")
+            except Exception:  # it is there, and locked or not
+                probe.abort()
+                time.sleep(LOOK_S)
+            else:
+                probe.abort()
+                return
+
+
+class Consumers(Work):
+    """A connection with many consumers goes."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+        self.holder = Client(*self.place.address)
+        for one in range(self.consumers):
+            self.holder.send_method(1, commands.Basic.Consume(queue="q", consumer_tag=f"c{one}", nowait=True))
+        self.holder.call(1, commands.Basic.Qos(0, 10, False), "Basic.QosOk")
+
+    def do(self) -> None:
+        self.holder.abort()
+        end = time.monotonic() + PATIENCE_S
+        passive = commands.Queue.Declare(queue="q", passive=True)
+        while self.control.call(1, passive, "Queue.DeclareOk").consumer_count:
+            assert time.monotonic() < end, "its consumers stay"
+            time.sleep(LOOK_S)
+
+
+class Headers(Work):
+    """Messages that differ come to an exchange with many bindings."""
+
+    def prepare(self) -> None:
+        self.control.call(1, commands.Exchange.Declare(exchange="h", exchange_type="headers"), "Exchange.DeclareOk")
+        self.control.declare_queue("q")
+        for one in range(self.bindings):
+            arguments = {"x-match": "all" if one % 2 else "any", "number": one, f"key{one % 7}": str(one)}
+            self.control.send_method(1, commands.Queue.Bind(queue="q", exchange="h", arguments=arguments, nowait=True))
+        self.control.declare_queue("q")
+
+    def do(self) -> None:
+        units = [unit("", PROPERTIES(headers={"number": one, "other": str(one)}), "h") for one in range(200)]
+        self.control.send(b"".join(units))
+        self.wait("q", 100)
+
+
+WORKS: dict[str, type[Work]] = {
+    "redelivery": Redelivery,
+    "nack of many": Nack,
+    "ack of many": Ack,
+    "reject of many": Reject,
+    "connection gone with unacked": Gone,
+    "length policy": LengthPolicy,
+    "length policy, dead letters": LengthPolicyDeadLetters,
+    "expiry": Expiry,
+    "expiry, dead letters": ExpiryDeadLetters,
+    "purge": Purge,
+    "delete": Delete,
+    "queues declared": Declare,
+    "policy over queues": PolicyOverQueues,
+    "queues deleted": DeleteQueues,
+    "exclusive queues gone": ExclusiveQueues,
+    "consumers gone": Consumers,
+    "headers exchange": Headers,
+}

@@ -1,0 +1,153 @@
+"""What heavy works of one client do to all others: the longest turn of the event loop, and a publisher beside them.
+
+    python -m tests.bench.stall [--only TEXT] [--scale 0.1]                  of a node that is started for it
+    python -m tests.bench.stall --peer HOST:PORT [--peer-http HOST:PORT]     the publisher's figure, of another broker
+
+The works are in tests/bench/heavy_works.py. A turn's length is given with the processor time that it took: on a machine that
+does other things, too, the first is longer than the node is to blame for. Ends with 1 when a turn or the publisher is over the
+bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.bench.heavy_works import WORKS, Place
+from tests.bench.steady_publisher import SteadyPublisher
+from tests.running_node import start_node
+
+TURN_MS_MAX = 50.0
+CONFIRM_MS_MAX = 60.0
+SETTLES_S = 1.0  # what a work has set off may go on behind its answer
+LEVERETCTL = Path(sys.executable).parent / "leveretctl"
+
+
+@dataclass(slots=True)
+class Stall:
+    """What one work did."""
+
+    work: str
+    seconds: float
+    turn_ms: float | None  # None: of another broker nobody knows
+    processor_ms: float | None
+    culprit: str
+    confirm_ms: float  # p99.9
+
+
+def of_node(grpc: tuple[str, int]) -> Place:
+    def policy(name: str, pattern: str, definition: dict[str, Any] | None) -> None:
+        what = ["set", name, pattern, json.dumps(definition)] if definition is not None else ["clear", name]
+        command = [str(LEVERETCTL), "--node", f"{grpc[0]}:{grpc[1]}", "policy", *what]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return Place(address=("", 0), policy=policy)
+
+
+def of_peer(http: str | None) -> Place:
+    def policy(name: str, pattern: str, definition: dict[str, Any] | None) -> None:
+        body = None if definition is None else json.dumps({"pattern": pattern, "definition": definition}).encode()
+        request = urllib.request.Request(
+            f"http://{http}/api/policies/%2F/{name}", data=body, method="DELETE" if definition is None else "PUT"
+        )
+        request.add_header("Authorization", "Basic " + base64.b64encode(b"guest:guest").decode())
+        request.add_header("Content-Type", "application/json")
+        urllib.request.urlopen(request, timeout=60).close()
+
+    return Place(address=("", 0), policy=policy if http is not None else None)
+
+
+@contextmanager
+def place(options: argparse.Namespace, turns: Path) -> Iterator[Place]:
+    if options.peer is not None:
+        host, _, port = options.peer.rpartition(":")
+        found = of_peer(options.peer_http)
+        found.address = (host, int(port))
+        yield found
+        return
+    with tempfile.TemporaryDirectory(prefix="leveret-stall-") as scratch:
+        node = start_node(
+            Path(scratch) / "data", environment={"STALL_TURNS": str(turns)}, module="tests.bench.watched_node"
+        )
+        try:
+            found = of_node(node.grpc)
+            found.address = node.amqp
+            yield found
+        finally:
+            node.stop()
+
+
+def turns_between(turns: Path, begin: float, end: float) -> list[dict[str, Any]]:
+    if not turns.exists():
+        return []
+    found = [msgspec.json.decode(line) for line in turns.read_bytes().splitlines()]
+    return [one for one in found if begin <= one["at"] <= end + one["seconds"]]
+
+
+def measured(name: str, where: Place, scale: float, turns: Path, beside: SteadyPublisher, peer: bool) -> Stall:
+    work = WORKS[name](where, scale)
+    work.prepare()
+    time.sleep(SETTLES_S)  # the machine comes to rest: what was prepared is not to be measured
+    begin = time.time()
+    work.do()
+    took = time.time() - begin
+    time.sleep(SETTLES_S)  # part of the measurement
+    end = time.time()
+    confirms = beside.between(begin, end)
+    work.clean_up()
+    slow = turns_between(turns, begin, end)
+    longest = max(slow, key=lambda one: one["processor_seconds"], default=None)
+    return Stall(
+        name,
+        took,
+        None if peer else max((one["seconds"] * 1000 for one in slow), default=0.0),
+        None if peer else max((one["processor_seconds"] * 1000 for one in slow), default=0.0),
+        longest["callers"] if longest is not None else "",
+        confirms[min(len(confirms) - 1, int(len(confirms) * 0.999))] * 1000,
+    )
+
+
+def shown(one: Stall) -> str:
+    turn = "" if one.turn_ms is None else f"{one.turn_ms:7.0f} {one.processor_ms:7.0f}"
+    return f"{one.work:28} {one.seconds:7.2f} {turn:15} {one.confirm_ms:9.1f}  {one.culprit}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="works whose names contain this text")
+    parser.add_argument("--scale", type=float, default=1.0, help="how much of the full counts")
+    parser.add_argument("--peer", help="measure this broker instead")
+    parser.add_argument("--peer-http", help="its management API, for the works with policies")
+    options = parser.parse_args()
+    print(f"{'work':28} {'seconds':>7} {'turn ms':>7} {'cpu ms':>7} {'p99.9 ms':>9}  culprit", flush=True)
+    over = False
+    for name in [name for name in WORKS if options.only in name]:
+        with tempfile.TemporaryDirectory() as scratch:
+            turns = Path(scratch) / "turns"
+            with place(options, turns) as where:
+                if where.policy is None and WORKS[name].wants_policy:
+                    continue
+                beside = SteadyPublisher(where.address)
+                beside.start()
+                one = measured(name, where, options.scale, turns, beside, options.peer is not None)
+                beside.stop()
+        print(shown(one), flush=True)
+        over |= (one.turn_ms or 0.0) > TURN_MS_MAX or one.confirm_ms > CONFIRM_MS_MAX
+    return int(over and options.peer is None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
