@@ -12,16 +12,16 @@
     did not drain       a queue that still has messages when its clients have taken all that came, or that nobody could drain
 
 What a client cannot know is never held against the broker: an acknowledgement may be lost with its connection, a delivery may
-reach a client late, after others that were decided later, and messages on their way to a consumer that left go back as new.
+reach a client late, after others that were decided later, and messages on their way to a consumer that left go back as new:
+those that were sent before it did, as many as it may have had.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
 
 from tests.histories.book import Book, Fate, kept
-from tests.histories.records import Delivered, History, Message, Rejected, Requeued
+from tests.histories.records import Delivered, History, Left, Message, Rejected, Requeued
 from tests.histories.rules import QueueRules, Rules
 
 SHOWN_MAX = 5  # examples in a sentence
@@ -108,7 +108,8 @@ def redelivered_without_flag(book: Book, queue: QueueRules, rules: Rules) -> Ite
 
 
 def out_of_order(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
-    """First deliveries only: what comes back has lost its place. Each message that went back unseen may excuse one."""
+    """First deliveries only: what comes back has lost its place. Whatever comes behind a later one must have gone back unseen,
+    with a consumer that left after it was sent."""
     if not queue.keeps_order:
         return
     lanes: dict[tuple[str, str, int], list[Delivered]] = {}
@@ -117,16 +118,14 @@ def out_of_order(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
         for delivered in (fate.delivered for fate in fates):
             if sent is not None and not delivered.redelivered and not delivered.deaths:
                 lanes.setdefault((delivered.consumer, delivered.publisher, sent.priority), []).append(delivered)
-    wrong = []
-    for lane in lanes.values():
-        lane.sort(key=lambda delivered: delivered.delivery)
-        wrong += [(late, early) for early, late in pairwise(lane) if late.number < early.number]
-    excused = sum(one.window for one in book.left[queue.name])
-    if len(wrong) > excused:
-        late, early = wrong[0]
+    overtaken = {late.delivery: (late, early) for lane in lanes.values() for late, early in _overtaken(lane)}
+    times = [(book.attempted[_message(late)].at, late.at, late.delivery) for late, _ in overtaken.values()]
+    unexcused = _not_gone_back(times, book.left[queue.name], rules.leaving_noticed_s)
+    if unexcused:
+        late, early = overtaken[unexcused[0]]
         yield (
-            f"{queue.name}: {len(wrong)} messages came out of order, and at most {excused} went back unseen: "
-            f"{late.consumer} got {late.publisher}:{late.number} after {early.number}"
+            f"{queue.name}: {len(overtaken)} messages came out of order, and {len(unexcused)} of them cannot have gone back "
+            f"unseen: {late.consumer} got {late.publisher}:{late.number} after {early.number}"
         )
 
 
@@ -185,8 +184,15 @@ def _may_leave(book: Book, message: Message, queue: QueueRules, fates: list[Fate
         return True
     if _lifetime_s(book, message, queue) is not None:
         return True
-    # A consumer that is lost counts as a failure, and not every delivery reaches one that can tell.
-    return queue.delivery_limit is not None and any(not fate.is_consumed for fate in fates)
+    return queue.delivery_limit is not None and _failures_at_most(book, queue, fates) > queue.delivery_limit
+
+
+def _failures_at_most(book: Book, queue: QueueRules, fates: list[Fate]) -> int:
+    """A consumer that is lost counts as a failure, and not every delivery reaches one that can tell."""
+    if not fates:
+        return 0
+    newest = max(fates, key=lambda fate: (fate.delivered.failures, fate.delivered.at)).delivered
+    return newest.failures + 1 + sum(left.at >= newest.at for left in book.left[queue.name])
 
 
 def _lifetime_s(book: Book, message: Message, queue: QueueRules) -> float | None:
@@ -194,6 +200,37 @@ def _lifetime_s(book: Book, message: Message, queue: QueueRules) -> float | None
     if own is None or queue.expires_s is None:
         return queue.expires_s if own is None else own
     return min(own, queue.expires_s)
+
+
+def _overtaken(lane: list[Delivered]) -> Iterator[tuple[Delivered, Delivered]]:
+    """Each delivery that came behind one of a higher number, and that one."""
+    lane.sort(key=lambda delivered: delivered.delivery)
+    newest = lane[0]
+    for delivered in lane:
+        if delivered.number < newest.number:
+            yield delivered, newest
+        else:
+            newest = delivered
+
+
+def _not_gone_back(late: list[tuple[float, float, int]], left: list[Left], noticed_s: float) -> list[int]:
+    """Of messages (when each was sent, when delivered, its delivery) those that were on the way to no consumer that left.
+    Each consumer takes its window of those that were delivered first: no other choice excuses more."""
+    waiting = sorted(late, key=lambda one: one[1])
+    for one in sorted(left, key=lambda left: left.at):
+        room = one.window
+        still = []
+        for sent_at, delivered_at, delivery in waiting:
+            if room and sent_at <= one.at <= delivered_at + noticed_s:
+                room -= 1
+            else:
+                still.append((sent_at, delivered_at, delivery))
+        waiting = still
+    return [delivery for _, _, delivery in waiting]
+
+
+def _message(delivered: Delivered) -> Message:
+    return delivered.publisher, delivered.number
 
 
 def _comes_after_settlement(fates: list[Fate]) -> bool:

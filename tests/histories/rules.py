@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+LEAVING_NOTICED_S = 60.0  # of a dead connection, by heartbeats: more than any client of the tests waits
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRules:
@@ -29,6 +31,7 @@ class Rules:
     """All queues of a history."""
 
     queues: tuple[QueueRules, ...]
+    leaving_noticed_s: float = LEAVING_NOTICED_S  # a consumer's node may know so much earlier than it that it is gone
     by_name: dict[str, QueueRules] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -77,6 +77,7 @@ def failed(delivery: int) -> list[Record]:
     return [Requeued(1.5 + delivery, delivery), Settled(1.6 + delivery, delivery)]
 
 
+TWENTY_TIMES = Rules((QueueRules("q", frozenset({"p"}), delivery_limit=20),))
 RIGHT: dict[str, tuple[Rules, History]] = {
     "all came, in order": (RULES, [*sent(1, 2), got(1, 1), got(2, 2), *acked(1, sure=True), *acked(2), *EMPTY]),
     "what was not confirmed is not there": (RULES, [*sent(1, confirmed=False), *EMPTY]),
@@ -94,6 +95,9 @@ RIGHT: dict[str, tuple[Rules, History]] = {
     ),
     "what went back unseen comes later to another": (
         RULES, [*sent(1, 2), got(1, 2), *acked(1), Left(2.5, "q", "b", 10), got(2, 1), *acked(2), *EMPTY]
+    ),
+    "failed as often as the limit allows, and gone with a consumer that did not see it": (
+        TWENTY_TIMES, [*sent(1), got(1, 1, again=19, failures=19), *failed(1), Left(3.0, "q", "b", 1), *EMPTY]
     ),
     "two consumers, each in order": (
         RULES, [*sent(1, 2), got(1, 2, consumer="b"), *acked(1), got(2, 1), *acked(2), *EMPTY]
@@ -159,7 +163,27 @@ WRONG: dict[str, tuple[Rules, History, str]] = {
         RULES,
         [*sent(1, 2, 3, 4), got(1, 2), got(2, 1), got(3, 4), got(4, 3), Left(1.0, "q", "b", 1),
          *acked(1), *acked(2), *acked(3), *acked(4), *EMPTY],
-        "2 messages came out of order, and at most 1",
+        "2 messages came out of order, and 1 of them",
+    ),
+    "a whole run behind a later message, and one went back": (
+        RULES,
+        [*sent(1, 2, 3), got(1, 3), Left(2.5, "q", "b", 1), got(2, 1), got(3, 2), *acked(1), *acked(2), *acked(3), *EMPTY],
+        "2 messages came out of order, and 1 of them",
+    ),
+    "every pair the wrong way round, and who left had gone before they were sent": (
+        RULES,
+        [Left(0.0, "q", "b", 10), *sent(*range(1, 21)),
+         *[got(at, at + 1 if at % 2 else at - 1) for at in range(1, 21)],
+         *[one for at in range(1, 21) for one in acked(at)], *EMPTY],
+        "10 messages came out of order, and 10 of them",
+    ),
+    "out of order, and somebody left long afterwards": (
+        RULES,
+        [*sent(1, 2), got(1, 2), got(2, 1), *acked(1), *acked(2), Left(80.0, "q", "b", 10), *EMPTY],
+        "1 messages came out of order, and 1 of them",
+    ),
+    "delivered once of the times that a limit allows, and never again": (
+        TWENTY_TIMES, [*sent(1), got(1, 1), Left(2.5, "q", "c", 1), *EMPTY], "lost: p:1"
     ),
     "dead-lettered as rejected by nobody": (
         AT_LEAST_ONCE, [*sent(1), got(1, 1, queue="dead", deaths=(("q", "rejected"),)), *acked(1), *BOTH_EMPTY],

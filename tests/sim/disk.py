@@ -267,6 +267,7 @@ class SimDisk:
         self.life = 0  # of the process; handles of an earlier one are dead
         self.on_sync: Callable[[str], None] | None = None
         self.on_delete: Callable[[str], None] | None = None
+        self.on_full: Callable[[], None] | None = None  # room ran out by itself
         self._directories: dict[str, _Directory] = {"": _Directory()}
 
     # The world's side.
@@ -340,7 +341,15 @@ class SimDisk:
         """How many of `size` bytes fit when the file would grow by `growth`."""
         if self.capacity == ENDLESS:
             return size
-        return size if growth <= self.free() else max(0, size - (growth - self.free()))
+        free = self.free()
+        if growth <= free:
+            return size
+        self.ran_out()
+        return max(0, size - (growth - free))
+
+    def ran_out(self) -> None:
+        if self.on_full is not None:
+            self.on_full()
 
     def free(self) -> int:
         return self.capacity - sum(len(inode.current) for inode in self._all_inodes())
@@ -354,7 +363,10 @@ class SimDisk:
             raise FileExistsError(name)
         if fault is Fault.EIO:
             raise DiskFailed(f"cannot create {name}: simulated EIO")
-        if fault is not None or (self.capacity != ENDLESS and self.free() < preallocate):
+        if fault is None and self.capacity != ENDLESS and self.free() < preallocate:
+            self.ran_out()
+            fault = Fault.ENOSPC
+        if fault is not None:
             raise DiskFull(f"cannot create {name}: simulated ENOSPC")
         inode = _Inode()
         directory.change("", base, inode)

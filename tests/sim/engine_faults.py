@@ -32,31 +32,36 @@ def world_of(faults: Faults) -> EngineWorld:
 
 
 def _change(
-    faults: Faults, group: int, change: Change, then: Callable[[RaftError | None], None] = lambda error: None
-) -> bool:
+    faults: Faults,
+    fault: Fault,
+    group: int,
+    change: Change,
+    then: Callable[[RaftError | None], None] = lambda error: None,
+) -> None:
+    """The fault takes effect with the change."""
     found = faults.world.leader(group)
     if found is None or found[0].process is None:
-        return False
+        return
     site, driver = found
     name = f"{type(change).__name__} asked"
 
     def hand_over() -> None:
         def told(results: object, error: RaftError | None) -> None:
             faults.world.watch.count(f"{name}: {type(error).__name__ if error else 'done'}")
+            if error is None:
+                faults.took_effect(fault)
             then(error)
 
         driver.change(change, told)
 
     site.run(site.life, hand_over, ())
-    return True
 
 
 @kind("add member")
 @kind("add learner")
-def _add(faults: Faults, fault: Fault, random: Random) -> bool:
+def _add(faults: Faults, fault: Fault, random: Random) -> None:
     """A node that belongs to a group no more, or not yet, is taken in."""
     world = world_of(faults)
-    asked = False
     for group in world.watch.books:
         found = world.leader(group)
         if found is None:
@@ -75,27 +80,23 @@ def _add(faults: Faults, fault: Fault, random: Random) -> bool:
             site.run(site.life, world.create_missing, (site,))
         driver = world.driver(site, group)
         if driver is not None:
-            asked = _change(faults, group, AddLearner(driver.me, promote=fault.kind == "add member")) or asked
-    return asked
+            _change(faults, fault, group, AddLearner(driver.me, promote=fault.kind == "add member"))
 
 
 @kind("promote")
-def _promote(faults: Faults, fault: Fault, random: Random) -> bool:
-    asked = False
+def _promote(faults: Faults, fault: Fault, random: Random) -> None:
     for group in faults.world.watch.books:
         found = faults.world.leader(group)
         learners = found[1].core._s.membership.learners if found else ()
         if learners:
-            asked = _change(faults, group, Promote(random.choice(learners))) or asked
-    return asked
+            _change(faults, fault, group, Promote(random.choice(learners)))
 
 
 @kind("remove member")
-def _remove(faults: Faults, fault: Fault, random: Random) -> bool:
+def _remove(faults: Faults, fault: Fault, random: Random) -> None:
     """Never so many that are not frail that these are no majority any more."""
     world = world_of(faults)
     site = faults.site(fault)
-    asked = False
     for group in world.watch.books:
         found = world.leader(group)
         if found is None or site is None:
@@ -105,8 +106,7 @@ def _remove(faults: Faults, fault: Fault, random: Random) -> bool:
         left = [one for one in membership.voters if one not in gone]
         sound = [one for one in left if not world.is_frail(node_of(one))]
         if gone and len(sound) * 2 > len(left) and len(sound) * 2 > len(membership.voters):
-            asked = _change(faults, group, RemoveMember(gone[0]), partial(_delete_later, faults, site, group)) or asked
-    return asked
+            _change(faults, fault, group, RemoveMember(gone[0]), partial(_delete_later, faults, site, group))
 
 
 def _delete_later(faults: Faults, site: EngineSite, group: int, error: RaftError | None) -> None:

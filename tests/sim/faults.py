@@ -1,5 +1,6 @@
 """Everything that can go wrong, by the names that plans use. A fault that makes no sense at its moment does not happen, and is
-not counted: a node that is down cannot be paused, a disk may not lose what the atlas protects.
+not counted: a node that is down cannot be paused, a disk may not lose what the atlas protects. A fault that waits for its
+victim is counted when it takes effect: the call of a disk that fails, the letter that is lost.
 
 What the numbers of a plan's Fault mean is told at each function. `span` is how long it lasts, or how long a process stays down.
 """
@@ -7,6 +8,7 @@ What the numbers of a plan's Fault mean is told at each function. `span` is how 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -24,12 +26,13 @@ from tests.sim.process import Crash, Site
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-Happen = Callable[["Faults", Fault, Random], bool]
+Happen = Callable[["Faults", Fault, Random], bool | None]
 HAPPENINGS: dict[str, Happen] = {}
+ARMED_S = 5.0  # a call that is to fail is waited for so long
 
 
 def kind(name: str) -> Callable[[Happen], Happen]:
-    """The function says whether it happened."""
+    """The function says whether it happened; None: it may yet, and says so to `took_effect`."""
 
     def register(happen: Happen) -> Happen:
         HAPPENINGS[name] = happen
@@ -39,23 +42,30 @@ def kind(name: str) -> Callable[[Happen], Happen]:
 
 
 class Faults:
-    """Those of one run. `happened` counts them by kind; `skipped` those that made no sense."""
+    """Those of one run. `happened` counts, by kind, those that took effect."""
 
     def __init__(self, world: World, happenings: Mapping[str, Happen]) -> None:
         self.world = world
         self._happenings = happenings
         self.happened: dict[str, int] = {}
-        self.skipped: dict[str, int] = {}
-        self._number = 0
+        self._armed: dict[Fault, bool] = {}  # that have not taken effect yet
 
     def happen(self, fault: Fault) -> None:
         if self.world.is_healed:
             return
-        self._number += 1
         random = Random(f"{self.world.plan.seed} {fault}")
         self.world.trace.event(self.world.loop.time(), fault.node, fault.kind)
-        into = self.happened if self._happenings[fault.kind](self, fault, random) else self.skipped
-        into[fault.kind] = into.get(fault.kind, 0) + 1
+        self._armed[fault] = True
+        happened = self._happenings[fault.kind](self, fault, random)
+        if happened:
+            self.took_effect(fault)
+        elif happened is not None:
+            self._armed.pop(fault, None)
+
+    def took_effect(self, fault: Fault) -> None:
+        """Counts it, once."""
+        if self._armed.pop(fault, False):
+            self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
 
     # Helpers
 
@@ -68,11 +78,12 @@ class Faults:
     def later(self, after_s: float, call: Callable[..., object], *args: object) -> None:
         self.world.loop.call_later(after_s, call, *args)
 
-    def trouble(self, fault: Fault, trouble: Trouble) -> bool:
-        """For as long as the fault lasts."""
+    def trouble(self, fault: Fault, trouble: Trouble) -> bool | None:
+        """For as long as the fault lasts. It takes effect with the first letter that it concerns."""
+        trouble.on_effect = partial(self.took_effect, fault)
         self.world.network.troubles.append(trouble)
         self.later(fault.span, self.end_trouble, trouble)
-        return True
+        return None
 
     def end_trouble(self, trouble: Trouble) -> None:
         if trouble in self.world.network.troubles:
@@ -87,15 +98,25 @@ class Faults:
         self.world.start_later(site, fault.span)
         return True
 
-    def break_calls(self, site: Site, fault: Fault, faults: DiskFaults, *, now: bool = True) -> bool:
+    def break_calls(self, site: Site, fault: Fault, rule: DiskFaults, *, now: bool = True) -> bool | None:
         """The disk misbehaves until it has once, or for a few seconds."""
         if now and site.process is None:
             return False
+
+        def faults(call: Call) -> DiskFault | None:
+            try:
+                what = rule(call)
+            except Crash:
+                self.took_effect(fault)
+                raise
+            if what is not None:
+                self.took_effect(fault)
+            return what
+
         site.down_s = fault.span
         site.disk.faults = faults
-        disk = site.disk
-        self.later(5.0, self._mend, disk, faults)
-        return True
+        self.later(ARMED_S, self._mend, site.disk, faults)
+        return None
 
     @staticmethod
     def _mend(disk: object, faults: DiskFaults) -> None:
@@ -111,7 +132,7 @@ class Faults:
                 site.disk.settle()
                 site.lied = False
             site.disk.capacity = ENDLESS
-            site.slow_s = 0.0
+            site.hurry()
             site.clock.go_at(1.0)
             if site.stopped:
                 site.go_on()
@@ -121,22 +142,22 @@ class Faults:
 
 
 @kind("loss")
-def _loss(faults: Faults, fault: Fault, random: Random) -> bool:
+def _loss(faults: Faults, fault: Fault, random: Random) -> bool | None:
     return faults.trouble(fault, Trouble("loss", lambda a, b: True, loss=fault.value))
 
 
 @kind("duplication")
-def _duplication(faults: Faults, fault: Fault, random: Random) -> bool:
+def _duplication(faults: Faults, fault: Fault, random: Random) -> bool | None:
     return faults.trouble(fault, Trouble("duplication", lambda a, b: True, loss=0.0, duplicate=fault.value))
 
 
 @kind("reorder")
-def _reorder(faults: Faults, fault: Fault, random: Random) -> bool:
+def _reorder(faults: Faults, fault: Fault, random: Random) -> bool | None:
     return faults.trouble(fault, Trouble("reorder", lambda a, b: True, loss=0.0, reorder_s=fault.value))
 
 
 @kind("delay")
-def _delay(faults: Faults, fault: Fault, random: Random) -> bool:
+def _delay(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """To and from one node."""
     site = faults.site(fault)
     number = site.number if site else fault.other
@@ -144,17 +165,18 @@ def _delay(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("clog")
-def _clog(faults: Faults, fault: Fault, random: Random) -> bool:
+def _clog(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """In one direction; then everything arrives at once."""
     site = faults.site(fault)
     if site is None or site.number == fault.other:
         return False
-    faults.world.network.clog(site.number, fault.other, faults.world.loop.time() + fault.span)
-    return True
+    until = faults.world.loop.time() + fault.span
+    faults.world.network.clog(site.number, fault.other, until, partial(faults.took_effect, fault))
+    return None
 
 
 @kind("one way cut")
-def _one_way_cut(faults: Faults, fault: Fault, random: Random) -> bool:
+def _one_way_cut(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None or site.number == fault.other:
         return False
@@ -165,22 +187,22 @@ def _one_way_cut(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("halves")
-def _halves(faults: Faults, fault: Fault, random: Random) -> bool:
+def _halves(faults: Faults, fault: Fault, random: Random) -> bool | None:
     numbers = list(faults.world.sites)
     random.shuffle(numbers)
     left = numbers[: random.randint(1, max(1, len(numbers) - 1))]
-    return len(numbers) > 1 and faults.trouble(fault, Trouble("halves", lambda a, b: (a in left) != (b in left)))
+    return faults.trouble(fault, Trouble("halves", lambda a, b: (a in left) != (b in left)))
 
 
 @kind("ring")
-def _ring(faults: Faults, fault: Fault, random: Random) -> bool:
+def _ring(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """Each reaches only its two neighbours: everybody a majority, no two the same one."""
     count = len(faults.world.sites)
-    return count > 3 and faults.trouble(fault, Trouble("ring", lambda a, b: (a - b) % count not in (1, count - 1)))
+    return faults.trouble(fault, Trouble("ring", lambda a, b: (a - b) % count not in (1, count - 1)))
 
 
 @kind("bridge")
-def _bridge(faults: Faults, fault: Fault, random: Random) -> bool:
+def _bridge(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """Two halves, and one node that reaches both."""
     numbers = list(faults.world.sites)
     random.shuffle(numbers)
@@ -189,12 +211,12 @@ def _bridge(faults: Faults, fault: Fault, random: Random) -> bool:
     def cut(a: int, b: int) -> bool:
         return bridge not in (a, b) and (a in left) != (b in left)
 
-    return len(numbers) > 2 and faults.trouble(fault, Trouble("bridge", cut))
+    return faults.trouble(fault, Trouble("bridge", cut))
 
 
 @kind("isolate")
 @kind("isolate leader")
-def _isolate(faults: Faults, fault: Fault, random: Random) -> bool:
+def _isolate(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None:
         return False
@@ -203,7 +225,7 @@ def _isolate(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("flapping")
-def _flapping(faults: Faults, fault: Fault, random: Random) -> bool:
+def _flapping(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """One node comes and goes; value: how long each time, less than an election takes."""
     site = faults.site(fault)
     if site is None:
@@ -217,19 +239,20 @@ def _flapping(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("swizzle")
-def _swizzle(faults: Faults, fault: Fault, random: Random) -> bool:
+def _swizzle(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """Nodes are cut off one by one, and come back in another order."""
     numbers = list(faults.world.sites)
     random.shuffle(numbers)
     for position, number in enumerate(numbers[: len(numbers) // 2 + 1]):
         trouble = Trouble("swizzle", lambda a, b, number=number: number in (a, b))  # type: ignore[misc]
+        trouble.on_effect = partial(faults.took_effect, fault)
         faults.later(position * 0.3, faults.world.network.troubles.append, trouble)
         faults.later(position * 0.3 + fault.span * (0.2 + random.random()), faults.end_trouble, trouble)
-    return True
+    return None
 
 
 @kind("reset")
-def _reset(faults: Faults, fault: Fault, random: Random) -> bool:
+def _reset(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """The connection of two nodes breaks, and is made again."""
     site, network = faults.site(fault), faults.world.network
     if site is None or not network.is_connected(site.number, fault.other):
@@ -251,16 +274,15 @@ def _reset(faults: Faults, fault: Fault, random: Random) -> bool:
 
 @kind("power cut")
 @kind("kill")
-def _end(faults: Faults, fault: Fault, random: Random) -> bool:
+def _end(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     return site is not None and faults.end(site, fault, power=fault.kind == "power cut")
 
 
 @kind("power cut of all")
-def _power_cut_of_all(faults: Faults, fault: Fault, random: Random) -> bool:
-    for site in faults.world.sites.values():
-        faults.end(site, fault, power=True)
-    return True
+def _power_cut_of_all(faults: Faults, fault: Fault, random: Random) -> bool | None:
+    ended = [faults.end(site, fault, power=True) for site in faults.world.sites.values()]
+    return any(ended)
 
 
 def _crash_at(nth: int, *, power: bool) -> DiskFaults:
@@ -280,15 +302,15 @@ def _crash_at(nth: int, *, power: bool) -> DiskFaults:
 
 @kind("power cut at a call")
 @kind("kill at a call")
-def _crash_at_a_call(faults: Faults, fault: Fault, random: Random) -> bool:
+def _crash_at_a_call(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """value: at which of the next calls that change something."""
     site = faults.site(fault)
     power = fault.kind.startswith("power")
-    return site is not None and faults.break_calls(site, fault, _crash_at(int(fault.value), power=power))
+    return False if site is None else faults.break_calls(site, fault, _crash_at(int(fault.value), power=power))
 
 
 @kind("power cut at a start")
-def _power_cut_at_a_start(faults: Faults, fault: Fault, random: Random) -> bool:
+def _power_cut_at_a_start(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """A power cut, and another one while the node recovers from it."""
     site = faults.site(fault)
     if site is None or not faults.end(site, fault, power=True):
@@ -310,41 +332,43 @@ def _nth(operations: tuple[str, ...], nth: int, what: DiskFault) -> DiskFaults:
 
 
 @kind("disk full")
-def _disk_full(faults: Faults, fault: Fault, random: Random) -> bool:
+def _disk_full(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None or site.process is None:
         return False
     site.disk.capacity = ENDLESS + 1
     site.disk.capacity -= site.disk.free() - random.randint(0, 20_000)
+    site.disk.on_full = partial(faults.took_effect, fault)
     site.down_s = max(0.3, fault.span)
     faults.later(fault.span, setattr, site.disk, "capacity", ENDLESS)
-    return True
+    return None
 
 
 @kind("no room for a call")
-def _no_room(faults: Faults, fault: Fault, random: Random) -> bool:
+def _no_room(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """Of the calls that need room, one finds none, or not enough."""
     site = faults.site(fault)
     what = random.choice((DiskFault.ENOSPC, DiskFault.ENOSPC_PARTIAL))
     rule = _nth(("write", "create"), int(fault.value), what)
-    return site is not None and faults.break_calls(site, fault, rule)
+    return False if site is None else faults.break_calls(site, fault, rule)
 
 
 @kind("write fails")
-def _write_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+def _write_fails(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     rule = _nth(("write", "create", "rename", "delete", "truncate"), int(fault.value), DiskFault.EIO)
-    return site is not None and faults.break_calls(site, fault, rule)
+    return False if site is None else faults.break_calls(site, fault, rule)
 
 
 @kind("read fails")
-def _read_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+def _read_fails(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
-    return site is not None and faults.break_calls(site, fault, _nth(("read",), int(fault.value), DiskFault.EIO))
+    rule = _nth(("read",), int(fault.value), DiskFault.EIO)
+    return False if site is None else faults.break_calls(site, fault, rule)
 
 
 @kind("fsync fails")
-def _fsync_fails(faults: Faults, fault: Fault, random: Random) -> bool:
+def _fsync_fails(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """And drops the pages: the next one says that all is well."""
     site = faults.site(fault)
     nth = _nth(("sync", "sync_dir"), int(fault.value), DiskFault.EIO)
@@ -357,22 +381,22 @@ def _fsync_fails(faults: Faults, fault: Fault, random: Random) -> bool:
             site.lied = False
         return what
 
-    return site is not None and faults.break_calls(site, fault, rule)
+    return False if site is None else faults.break_calls(site, fault, rule)
 
 
 @kind("slow fsync")
-def _slow_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
+def _slow_fsync(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """value: seconds that each takes longer, at most."""
     site = faults.site(fault)
     if site is None:
         return False
-    site.slow_s = fault.value
-    faults.later(fault.span, setattr, site, "slow_s", 0.0)
-    return True
+    site.slow_down(fault.value, partial(faults.took_effect, fault))
+    faults.later(fault.span, site.hurry)
+    return None
 
 
 @kind("lying fsync")
-def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
+def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None or site.process is None:
         return False
@@ -381,6 +405,7 @@ def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
         if call.operation not in ("sync", "sync_dir"):
             return None
         site.lied = True
+        faults.took_effect(fault)
         return DiskFault.LIE
 
     disk = site.disk
@@ -395,7 +420,7 @@ def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool:
             faults.end(site, fault, power=True)
 
     faults.later(fault.span, stop)
-    return True
+    return None
 
 
 def _damage(faults: Faults, fault: Fault, random: Random, change: Callable[[bytes, int], bytes]) -> bool:
@@ -426,7 +451,7 @@ def _damage(faults: Faults, fault: Fault, random: Random, change: Callable[[byte
 
 
 @kind("bit rot")
-def _bit_rot(faults: Faults, fault: Fault, random: Random) -> bool:
+def _bit_rot(faults: Faults, fault: Fault, random: Random) -> bool | None:
     def flip(content: bytes, at: int) -> bytes:
         return content[:at] + bytes([content[at] ^ 1 << random.randrange(8)]) + content[at + 1 :]
 
@@ -434,7 +459,7 @@ def _bit_rot(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("stale block")
-def _stale_block(faults: Faults, fault: Fault, random: Random) -> bool:
+def _stale_block(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """A write never reached its block: what was there before is zeros."""
 
     def forget(content: bytes, at: int) -> bytes:
@@ -446,7 +471,7 @@ def _stale_block(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("misdirected block")
-def _misdirected_block(faults: Faults, fault: Fault, random: Random) -> bool:
+def _misdirected_block(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """A block holds what was written for another place of the file."""
 
     def swap(content: bytes, at: int) -> bytes:
@@ -463,7 +488,7 @@ def _misdirected_block(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("wiped disk")
-def _wiped_disk(faults: Faults, fault: Fault, random: Random) -> bool:
+def _wiped_disk(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None:
         return False
@@ -473,7 +498,7 @@ def _wiped_disk(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("old disk")
-def _old_disk(faults: Faults, fault: Fault, random: Random) -> bool:
+def _old_disk(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """A copy is made, as backups are; value: seconds later the node stands on it."""
     site = faults.site(fault)
     if site is None or site.process is None or site.lied or site.damaged:
@@ -487,19 +512,20 @@ def _old_disk(faults: Faults, fault: Fault, random: Random) -> bool:
         faults.end(site, fault, power=False)
         if atlas.may_lose(faults.world, site):
             faults.world.watch.count("node stands on an old disk")
+            faults.took_effect(fault)
             site.disk = copy
             site.equip()
             site.rolled_back = True
 
     faults.later(fault.value, take)
-    return True
+    return None
 
 
 # Processes
 
 
 @kind("crash loop")
-def _crash_loop(faults: Faults, fault: Fault, random: Random) -> bool:
+def _crash_loop(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """value: seconds that it lives each time, at most."""
     site = faults.site(fault)
     if site is None or site.process is None:
@@ -518,7 +544,7 @@ def _crash_loop(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("clean stop")
-def _clean_stop(faults: Faults, fault: Fault, random: Random) -> bool:
+def _clean_stop(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     process = site.process if site is not None else None
     if site is None or process is None or site.stopped or not process.may_close:
@@ -529,7 +555,7 @@ def _clean_stop(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("pause")
-def _pause(faults: Faults, fault: Fault, random: Random) -> bool:
+def _pause(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
     if site is None or site.process is None or site.stopped:
         return False
@@ -545,7 +571,7 @@ def _pause(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("wall clock jump")
-def _wall_clock_jump(faults: Faults, fault: Fault, random: Random) -> bool:
+def _wall_clock_jump(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """value: seconds, either way."""
     site = faults.site(fault)
     if site is None:
@@ -555,10 +581,10 @@ def _wall_clock_jump(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("clock rate")
-def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool:
+def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """value: seconds of the node in one of the world."""
     site = faults.site(fault)
-    if site is None:
+    if site is None or site.process is None:
         return False
     site.clock.go_at(fault.value)
     faults.later(fault.span, site.clock.go_at, 1.0)
@@ -569,8 +595,7 @@ def _clock_rate(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("transfer")
-def _transfer(faults: Faults, fault: Fault, random: Random) -> bool:
-    asked = False
+def _transfer(faults: Faults, fault: Fault, random: Random) -> None:
     for group in faults.world.watch.books:
         found = faults.world.leader(group)
         if found is None:
@@ -586,17 +611,18 @@ def _transfer(faults: Faults, fault: Fault, random: Random) -> bool:
                 site.process.groups.transfer(group, to)
             except RaftError:
                 faults.world.watch.count("transfer refused")
+            else:
+                faults.took_effect(fault)
 
         site.run(site.life, hand_over, ())
-        asked = True
-    return asked
 
 
 @kind("snapshot now")
-def _snapshot_now(faults: Faults, fault: Fault, random: Random) -> bool:
+def _snapshot_now(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
-    if site is None or site.process is None:
+    if site is None or site.process is None or site.stopped:
         return False
+    taken = faults.world.watch.counted.get("snapshot taken", 0)
     for driver in site.process.groups.drivers():
         site.run(site.life, driver.take_snapshot, ())
-    return True
+    return faults.world.watch.counted.get("snapshot taken", 0) > taken

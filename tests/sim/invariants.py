@@ -53,7 +53,9 @@ class Book:
     seen: dict[tuple[int, int], tuple[int, bytes, int]] = field(
         default_factory=dict
     )  # index, term: kind, data, term before
-    membership: Membership = NOBODY  # the newest committed one
+    memberships: list[tuple[int, Membership]] = field(
+        default_factory=list
+    )  # committed, each with its entry; founders: 0
     committed: list[Row] = field(default_factory=list)
     committed_in: list[int] = field(
         default_factory=list
@@ -78,7 +80,7 @@ class Book:
         self.committed_in.append(max(in_term, self.committed_in[-1]) if self.committed_in else in_term)
         term, kind, data = row
         if kind == EntryKind.MEMBERSHIP:
-            self.membership = decode(data)
+            self.memberships.append((len(self.committed), decode(data)))
         if kind == EntryKind.COMMAND:
             index = len(self.committed)
             self.places[data] = index
@@ -86,6 +88,15 @@ class Book:
             self.digests[index] = self.reference.apply(Entry(index, term, kind, data))
         else:
             self.last_commands.append(self.last_commands[-1])
+
+    @property
+    def membership(self) -> Membership:
+        """The newest committed one."""
+        return self.memberships[-1][1] if self.memberships else NOBODY
+
+    def membership_at(self, index: int) -> tuple[int, Membership]:
+        """The committed one that counts at an entry, and where it came from."""
+        return next(found for found in reversed(self.memberships) if found[0] <= index)
 
     def digest_at(self, index: int, found: str) -> str:
         """Of everybody's machine; where nobody has said so yet, it is as it was found now."""
@@ -290,6 +301,33 @@ def one_change_at_a_time(
     came = [one for one in after.voters if one not in before.voters]
     went = [one for one in before.voters if one not in after.voters]
     assert len(came) + len(went) <= 1, f"{member} changes voters by {came} and {went} at once"
+
+
+@invariant
+def founders_agree(book: Book, member: MemberId, membership: Membership) -> None:
+    """Whoever begins a group begins the same one."""
+    if not book.memberships:
+        book.memberships.append((0, membership))
+    founders = book.memberships[0][1]
+    assert founders == membership, f"{member} founds the group as {membership}, others as {founders}"
+
+
+@invariant
+def membership_in_force_is_committed(book: Book, member: MemberId, commit: int, membership: Membership) -> None:
+    """`membership`: the newest up to `commit` that the member knows of."""
+    _is_committed(book, commit, membership, f"{member} goes by")
+
+
+@invariant
+def snapshot_has_the_committed_membership(book: Book, member: MemberId, index: int, membership: Membership) -> None:
+    _is_committed(book, index, membership, f"the snapshot of {member} says")
+
+
+def _is_committed(book: Book, index: int, membership: Membership, who: str) -> None:
+    changed_at, everybodys = book.membership_at(index)
+    if membership == NOBODY and not changed_at:
+        return  # who was taken in later, and has not heard of it yet: founders are in no log
+    assert membership == everybodys, f"{who} {membership} at {index}; committed is {everybodys} of {changed_at}"
 
 
 @invariant

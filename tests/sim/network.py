@@ -30,7 +30,7 @@ class End(Protocol):
 class Trouble:
     """What is wrong with some links for a while. The plan's faults put these on and take them off."""
 
-    __slots__ = ("cut", "delay_s", "duplicate", "kind", "loss", "reorder_s")
+    __slots__ = ("cut", "delay_s", "duplicate", "kind", "loss", "on_effect", "reorder_s")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Trouble:
         self.duplicate = duplicate
         self.delay_s = delay_s
         self.reorder_s = reorder_s
+        self.on_effect: Callable[[], None] = lambda: None  # on what it has done to a letter
 
 
 class Network:
@@ -66,7 +67,7 @@ class Network:
         self._connections: dict[Pair, int] = {}  # number of the connection that each end uses; both directions have one
         self._made = 0
         self._arrival: dict[Pair, float] = {}  # of the newest letter of a connection
-        self._clogged: dict[Pair, float] = {}
+        self._clogged: dict[Pair, tuple[float, Callable[[], None]]] = {}  # until when, and who is told when it matters
 
     def connect(self, a: int, b: int) -> None:
         """A new connection between two nodes that run. Letters of an earlier one are lost."""
@@ -92,9 +93,12 @@ class Network:
     def is_connected(self, a: int, b: int) -> bool:
         return (a, b) in self._connections
 
-    def clog(self, sender: int, receiver: int, until: float) -> None:
+    def clog(self, sender: int, receiver: int, until: float, on_effect: Callable[[], None]) -> None:
         """Nothing arrives before; then everything at once, in order."""
-        self._clogged[sender, receiver] = until
+        self._clogged[sender, receiver] = (until, on_effect)
+
+    def is_clogged(self, pair: Pair) -> bool:
+        return pair in self._clogged and self._clogged[pair][0] > self._clock.now
 
     def heal(self) -> None:
         self.troubles.clear()
@@ -110,25 +114,38 @@ class Network:
         delay = self._delay_s * (0.5 + random.random())
         reorder = False
         again = 0.0
+        doubler: Trouble | None = None
         for trouble in self.troubles:
             if trouble.cut(sender, receiver):
                 if trouble.loss and random.random() < trouble.loss:
                     self.lost += 1
+                    trouble.on_effect()
                     return
+                if trouble.delay_s or trouble.reorder_s:
+                    trouble.on_effect()
                 delay += trouble.delay_s
-                again = max(again, trouble.duplicate)
+                if trouble.duplicate > again:
+                    again, doubler = trouble.duplicate, trouble
                 if trouble.reorder_s:
                     reorder = True
                     delay += trouble.reorder_s * random.random()
         at = self._clock.now + delay
         if self._clogged:
-            at = max(at, self._clogged.get(pair, 0.0))
+            at = self._after_clog(pair, at)
         if not reorder:
             at = max(at, self._arrival.get(pair, 0.0))
             self._arrival[pair] = at
         self._loop.call_at(at, self._arrive, pair, connection, letter, messages)
-        if again and random.random() < again:
+        if doubler is not None and random.random() < again:
+            doubler.on_effect()
             self._loop.call_at(at + random.random() * 0.5, self._arrive, pair, connection, letter, messages)
+
+    def _after_clog(self, pair: Pair, at: float) -> float:
+        until, on_effect = self._clogged.get(pair, (0.0, None))
+        if on_effect is None or until <= at:
+            return at
+        on_effect()
+        return until
 
     def _arrive(self, pair: Pair, connection: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
         if self._connections.get(pair) == connection:

@@ -346,7 +346,7 @@ class Site:
         self.deferred: deque[Callable[[], None]] = deque()
         self.down_until = 0.0  # not started before
         self.down_s = 0.3  # how long it stays down when it ends by itself
-        self.slow_s = 0.0  # that an fsync takes longer at the moment
+        self.hurry()
         self.lied = False  # an fsync said yes and did nothing since the last power cut
         self.logs_at_rest: marks.Logs | None = None  # as the last process left them, since one was damaged
         self.damaged = False  # something at rest may be not what was written, and was not found yet
@@ -392,11 +392,20 @@ class Site:
         self._seconds.add(wall_ms // 1000)
         return wall_ms
 
+    def slow_down(self, slow_s: float, on_effect: Callable[[], None]) -> None:
+        """An fsync takes up to so much longer from now on."""
+        self._slow_s, self._on_slow = slow_s, on_effect
+
+    def hurry(self) -> None:
+        self._slow_s, self._on_slow = 0.0, lambda: None
+
     def fsync_delay_s(self) -> float:
-        return self.world.shape.fsync_s * self.random.random() * 2 + self.slow_s * self.random.random()
+        self._on_slow()
+        return self.world.shape.fsync_s * self.random.random() * 2 + self._slow_s * self.random.random()
 
     def job_delay_s(self) -> float:
-        return self.world.shape.job_s * self.random.random() * 2 + self.slow_s * self.random.random()
+        self._on_slow()
+        return self.world.shape.job_s * self.random.random() * 2 + self._slow_s * self.random.random()
 
     # Its events
 

@@ -38,7 +38,7 @@ from storage import names
 from storage.disk import Buffer
 from tests.sim import invariants
 from tests.sim.disk import no_faults
-from tests.sim.invariants import Book, Violation
+from tests.sim.invariants import NOBODY, Book, Violation
 from tests.sim.references import Reference
 from tests.sim.twin import BecomeAnother, InstallSnapshot, LogModel, Row, TakeSnapshot, Twin
 
@@ -55,7 +55,7 @@ class View(NamedTuple):
     term: int = 0
     role: Role = Role.FOLLOWER
     commit: int = 0
-    voters: tuple[MemberId, ...] = ()
+    membership: Membership = NOBODY
     applied: int = 0
     durable: int = 0
     checked: int = 0  # entries up to here were compared with everybody's
@@ -125,7 +125,7 @@ class Watch:
         twin = self._twins[node, group] = Twin(node, group, LogModel(member))
         book.twins[member] = twin
         if membership.voters:
-            book.membership = membership
+            invariants.founders_agree(book, member, membership)
         self._unborn[node, group] = process.store.last_ticket
 
     def removed(self, process: Process, group: int, ticket: int) -> None:
@@ -244,6 +244,7 @@ class Watch:
         stands_on = book.reference.stands_on(meta.index, state)
         invariants.snapshot_is_committed_state(book, s.me, meta.index, meta.term, stands_on, digest)
         invariants.applied_within_durable(book, s.me, meta.index, twin.durable.last)
+        invariants.snapshot_has_the_committed_membership(book, s.me, meta.index, meta.membership)
 
     def applied(self, process: Process, group: int, entries: Sequence[Entry], digest: str) -> None:
         driver = process.groups.driver(group)
@@ -327,14 +328,15 @@ class Watch:
         commit, applied, durable = s.commit, s.applied, s.log.durable
         old = self._views.get(key)
         checked = old.checked if old is not None else 0
-        voters = s.membership.voters
-        seen = (s.term, s.role, commit, voters, applied, durable, checked, matches)
+        membership = s.members.current
+        voters = membership.voters
+        seen = (s.term, s.role, commit, membership, applied, durable, checked, matches)
         if old == seen and checked == min(commit, twin.now.last, s.log.handed):
             return
         book = self.book(driver.group)
         if old is None:
             old = View()
-        if voters != old.voters:
+        if voters != old.membership.voters:
             self._voters.setdefault(key, []).append((self.moment, voters))
         if lead is not None and (old.role is not Role.LEADER or old.term != s.term):
             self._judge_leader(s, book, twin)
@@ -344,14 +346,16 @@ class Watch:
             invariants.applied_within_commit(book, s.me, applied, commit)
             invariants.applied_within_durable(book, s.me, applied, durable)
         checked = self._judge_committed(s, book, twin, checked)
+        if commit and checked == commit and (commit != old.commit or membership != old.membership):
+            invariants.membership_in_force_is_committed(book, s.me, commit, s.members.committed(commit))
         if lead is not None:
             if commit > old.commit and old.role is Role.LEADER:
-                self._judge_counting(s, book, twin, old.voters)
+                self._judge_counting(s, book, twin, old.membership.voters)
             if matches != old.matches:
                 for one in lead.progress.values():
                     if not book.is_beyond(one.member, s.term):
                         invariants.match_is_durable(book, s.me, one.member, one.match, twin.now.term(one.match))
-        self._views[key] = View(s.term, s.role, commit, voters, applied, durable, checked, matches)
+        self._views[key] = View(s.term, s.role, commit, membership, applied, durable, checked, matches)
 
     def _judge_leader(self, s: State, book: Book, twin: Twin) -> None:
         self.count("election won")
@@ -409,7 +413,14 @@ class Watch:
         known = self._named.get(key)
         if known is None or known[0] is not named[0] or known[1] is not named[1]:
             self._named[key] = named
+            self._judge_stored_snapshot(key[1], log)
             invariants.named_files_exist(self.book(key[1]), files_of(log), process.site.disk.exists)
+
+    def _judge_stored_snapshot(self, group: int, log: GroupLog) -> None:
+        """One that was taken here, installed, or found at a start."""
+        meta, book = log.snapshot.meta, self.book(group)
+        if 0 < meta.index <= len(book.committed):
+            invariants.snapshot_has_the_committed_membership(book, log.identity.member, meta.index, meta.membership)
 
     def _renumbered(self, process: Process, key: tuple[int, int], twin: Twin, store: WalLogStore) -> None:
         """Damage was found while the process ran."""

@@ -321,7 +321,7 @@ class World:
     # The end
 
     def heal(self) -> None:
-        """No more faults; and whoever is to be there is."""
+        """No more faults; and whoever is to be there is. What runs goes on as it is, but for leaders that are deceived."""
         self.is_healed = True
         self.faults.end_all()
         if not self.shape.all_must_heal:
@@ -333,18 +333,30 @@ class World:
                     self.sites[number].end(power=True)
         for site in self.sites.values():
             if site.number not in self.away:
-                if site.process is not None and self.watch.counted.get("acknowledged entries lost by a minority"):
-                    site.end(
-                        power=False
-                    )  # leaders that remember what was lost without a word would never send it again
                 site.down_until = 0.0
                 site.down_s = 0.1
+                self.start(site)
+        for site in self.sites.values():
+            if site.process is not None and self._is_deceived(site.process):
+                self.watch.count("deceived leader restarted")
+                site.end(power=False)
                 self.start(site)
         present = [site for site in self.sites.values() if site.process is not None]
         for site in present:
             for other in present:
                 if site.number < other.number and not self.network.is_connected(site.number, other.number):
                     self.network.connect(site.number, other.number)
+
+    def _is_deceived(self, process: Process) -> bool:
+        """Whether it leads, and believes that a member has what that has lost without a word. Nothing tells a leader so, and
+        it would never send it again (docs/simulation.md, "A run")."""
+        for driver in process.groups.drivers():
+            lead = driver.core._s.leadership
+            for one in lead.progress.values() if lead is not None else ():
+                twin = self.watch.twin(one.node, driver.group)
+                if twin is not None and twin.durable.member == one.member and twin.durable.last < one.match:
+                    return True
+        return False
 
     def _who_stays_away(self) -> list[int]:
         """Some of those without which every group has a majority that never lost anything."""

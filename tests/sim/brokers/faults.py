@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, cast
 
@@ -77,7 +78,7 @@ def _drain(faults: Faults, fault: Fault, random: Random) -> bool:
 
 @kind("grow queue")
 @kind("shrink queue")
-def _change_members(faults: Faults, fault: Fault, random: Random) -> bool:
+def _change_members(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """Never so few that are not frail that these are no majority any more."""
     world = world_of(faults)
     found = world.a_queue(random)
@@ -102,8 +103,9 @@ def _change_members(faults: Faults, fault: Fault, random: Random) -> bool:
     if not grows:
         world.shrunk_at = world.loop.time()
     site = process.site
-    site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows), ())
-    return True
+    done = partial(faults.took_effect, fault)
+    site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows, done=done), ())
+    return None
 
 
 @kind("forget node")
@@ -126,7 +128,6 @@ def _forget_node(faults: Faults, fault: Fault, random: Random) -> bool:
 
 
 @kind("policy")
-def _policy(faults: Faults, fault: Fault, random: Random) -> bool:
+def _policy(faults: Faults, fault: Fault, random: Random) -> None:
     world = world_of(faults)
-    world.operator.ask(Ask(fault.at, 1, 0, "policy", "", 0))
-    return True
+    world.operator.ask(Ask(fault.at, 1, 0, "policy", "", 0), done=partial(faults.took_effect, fault))

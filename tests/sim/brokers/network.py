@@ -60,7 +60,7 @@ class LinkNetwork(Network):
 
     def is_cut(self, sender: int, receiver: int) -> bool:
         """Whether nothing at all passes there now."""
-        if self._clogged.get((sender, receiver), 0.0) > self._loop.time():
+        if self.is_clogged((sender, receiver)):
             return True
         return any(trouble.loss >= 1.0 and trouble.cut(sender, receiver) for trouble in self.troubles)
 
@@ -100,7 +100,10 @@ class LinkNetwork(Network):
         for trouble in self.troubles:
             if trouble.cut(*pair):
                 delay += trouble.delay_s + trouble.reorder_s * random.random()
+                if trouble.delay_s or trouble.reorder_s:
+                    trouble.on_effect()
                 if trouble.loss and random.random() < trouble.loss:
+                    trouble.on_effect()
                     delay += RETRANSMITTED_S
         self._loop.call_at(now + delay, self._try_to_arrive, pair, way)
 

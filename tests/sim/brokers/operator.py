@@ -6,6 +6,7 @@ somebody was answered must be answered by a later entry.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +47,12 @@ class Operator:
         self._newest = 0  # entry of the metadata log that anybody was answered from
         self._made = 0
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: Ask, done: Callable[[], None] = lambda: None) -> None:
         site = self.world.a_node(self._random)
         if site is not None:
             command = self._command(ask.kind)
             floor = self._newest
-            self.world.loop.call_later(WAY_S, site.run, site.life, self._submit, (site, command, floor))
+            self.world.loop.call_later(WAY_S, site.run, site.life, self._submit, (site, command, floor, done))
 
     def _command(self, kind: str) -> Command:
         random = self._random
@@ -74,14 +75,17 @@ class Operator:
                 record_of = PolicyRecord("/", name, "^plain", "queues", random.randint(0, 2), definition)
                 return commands.PutPolicy(record_of)
 
-    def _submit(self, site: BrokerSite, command: Command, floor: int) -> None:
+    def _submit(self, site: BrokerSite, command: Command, floor: int, done: Callable[[], None]) -> None:
         process = site.process
         assert process is not None, f"node {site.number} is down"
         pending = process.broker.submit(command, site.clock.wall_ms())
         what = type(command).__name__
-        pending.then(
-            lambda _: self._told(process, what, floor, ""), lambda error: self._told(process, what, floor, error.text)
-        )
+
+        def did(_: object) -> None:
+            self._told(process, what, floor, "")
+            done()
+
+        pending.then(did, lambda error: self._told(process, what, floor, error.text))
 
     def _told(self, process: BrokerProcess, what: str, floor: int, error: str) -> None:
         origin = process.metadata.telling
@@ -99,13 +103,17 @@ class Operator:
 
     # What faults ask for
 
-    def change_members(self, process: BrokerProcess, queue: Any, node: int, *, grows: bool) -> None:
+    def change_members(
+        self, process: BrokerProcess, queue: Any, node: int, *, grows: bool, done: Callable[[], None]
+    ) -> None:
         administration = process.quorum.administration
         change = administration.add_member if grows else administration.remove_member
-        change(queue, node).then(
-            lambda _: self.world.watch.count(f"member {'added' if grows else 'removed'}"),
-            lambda error: self.world.watch.count(f"members not changed: {told(error)}"),
-        )
+
+        def did(_: object) -> None:
+            self.world.watch.count(f"member {'added' if grows else 'removed'}")
+            done()
+
+        change(queue, node).then(did, lambda error: self.world.watch.count(f"members not changed: {told(error)}"))
 
     def remove_node(self, process: BrokerProcess, name: str) -> None:
         process.metadata.submit(commands.RemoveNode(name)).then(

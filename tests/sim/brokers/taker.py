@@ -47,6 +47,7 @@ class Taker:
         self._held: dict[int, Held] = {}  # by tag
         self._outstanding = 0  # as the client knows it
         self._waits = ""  # for which answer
+        self._getting = ""  # from which queue
         self._drains = ""
 
     # The plan
@@ -115,7 +116,7 @@ class Taker:
 
     def _refused(self, error: BrokerError) -> None:
         self.world.watch.count(f"taker told: {type(error).__name__}")
-        self._waits = ""
+        self._waits = self._getting = ""
         if self._channel is not None:
             self._channel.lose(error.text)
 
@@ -123,7 +124,7 @@ class Taker:
         channel = self._open_channel()
         if channel is None or self._waits:
             return
-        self._waits = f"a get of {queue}"
+        self._waits, self._getting = f"a get of {queue}", queue
         no_ack = bool(self.world.shape.no_ack) and self._random.random() < 0.3
 
         def get(session: Session, now: int) -> Any:
@@ -135,7 +136,7 @@ class Taker:
             return channel.given(got) if got is not None else None
 
         def told(given: Given | None) -> None:
-            self._waits = ""
+            self._waits = self._getting = ""
             if given is not None:
                 self._take(given, no_ack=no_ack)
 
@@ -259,6 +260,9 @@ class Taker:
         assert channel is self._channel, f"{channel.name} is not what {self.name} uses"
         queue = self._queue
         self._left()
+        if self._getting:
+            self.world.record(Left(self.world.loop.time(), self._getting, self.name, 1))
+        self._getting = ""
         self._channel = None
         self._held.clear()
         self._waits = ""

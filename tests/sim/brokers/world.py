@@ -56,6 +56,7 @@ JOIN_AGAIN_S = 0.3
 DRAINED_WITHIN_S = 40.0
 CLUSTER_ID = "5eed" * 8
 QUIET = frozenset(("_do", "_end_turn", "_look", "_receive_call", "_call_left", "_tick_broker"))
+LEAVING_NOTICED_S = 1.0  # a client hears at once that its connection is gone
 UNTOUCHED_BY_CLOCKS = ("wall clock jump", "clock rate")
 
 
@@ -437,7 +438,7 @@ class BrokerWorld(World):
         self._drain()
         invariants.everybody_is_answered(About("clients", self.watch.checked), self._waiting())
         names = self.queue_names
-        wrong = judge(self.history, Rules(tuple(map(self._rules_of, names))))
+        wrong = judge(self.history, Rules(tuple(map(self._rules_of, names)), leaving_noticed_s=LEAVING_NOTICED_S))
         invariants.histories_are_right(About("clients", self.watch.checked), wrong)
 
     def _drain(self) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from raft import election, follower, moving
+from raft.driver import Driver
+from raft.membership import MembershipHistory
 from raft.messages import Append, AppendReply, VoteReply, VoteRequest
 from raft.state import State
 from tests.sim.kept import read
@@ -109,3 +111,15 @@ def _meet(plan: Plan) -> bool:
 def test_a_plan_that_makes_no_sense_says_which_line(line: str) -> None:
     with pytest.raises(ValueError, match=f"line 2, '{line}'"):
         read(f"seed 1\n{line}\n")
+
+
+def test_a_snapshot_that_carries_an_uncommitted_membership_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Driver, "_membership_at", lambda driver, index: driver.core._s.membership)
+    found = first_failure(range(1, 80))
+    assert found.invariant == "snapshot_has_the_committed_membership", found.message
+
+
+def test_a_membership_that_outlives_an_installed_snapshot_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MembershipHistory, "reset", lambda history, index, membership: None)
+    found = first_failure(range(1, 80))
+    assert found.invariant == "membership_in_force_is_committed", found.message

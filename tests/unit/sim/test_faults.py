@@ -1,0 +1,54 @@
+"""Faults are counted when they have happened, and not when they were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sim.plan import Fault, Plan, Shape, draw
+from tests.sim.run import run
+
+SECONDS = 20.0
+NEVER = 1_000_000.0  # as many calls no disk gets in a few seconds
+
+
+def happened(*faults: Fault) -> dict[str, int]:
+    drawn = draw(1, SECONDS)
+    outcome = run(Plan(1, replace(Shape(), seconds=SECONDS, frail=1), faults, drawn.asks))
+    assert outcome.is_good, outcome.message
+    return outcome.faults
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "power cut at a call", "kill at a call", "power cut at a start", "no room for a call", "write fails", "read fails",
+        "fsync fails",
+    ],
+)  # fmt: skip
+def test_a_call_that_never_came_did_not_fail(kind: str) -> None:
+    assert happened(Fault(1.0, kind, node=1, span=0.5, value=NEVER)) == {}
+
+
+@pytest.mark.parametrize("kind", ["power cut at a call", "kill at a call", "power cut at a start", "fsync fails"])
+def test_a_call_that_came_failed_once(kind: str) -> None:
+    assert happened(Fault(1.0, kind, node=1, span=0.5, value=1.0)) == {kind: 1}
+
+
+@pytest.mark.parametrize("kind", ["isolate", "delay", "flapping", "one way cut", "clog", "slow fsync", "lying fsync"])
+def test_nothing_happens_to_a_node_that_is_down(kind: str) -> None:
+    dead = Fault(1.0, "kill", node=1, span=3.0)
+    assert happened(dead, Fault(1.5, kind, node=1, other=2, span=0.5, value=0.2)) == {"kill": 1}
+    assert happened(Fault(1.5, kind, node=1, other=2, span=2.0, value=0.2)) == {kind: 1}
+
+
+def test_a_copy_of_a_disk_that_nobody_was_put_on_is_no_old_disk() -> None:
+    """The node is down and its disk replaced before the copy is taken out."""
+    wiped = Fault(1.5, "wiped disk", node=1, span=0.2)
+    assert happened(Fault(1.0, "old disk", node=1, span=0.2, value=1.0), wiped) == {"wiped disk": 1}
+
+
+def test_a_change_that_is_refused_did_not_happen() -> None:
+    """There is no spare node to add, and nothing to promote."""
+    assert happened(Fault(1.0, "add member", node=0), Fault(1.5, "promote", node=0)) == {}
