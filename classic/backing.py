@@ -35,6 +35,7 @@ class QueueBacking:
             record.id,
             limits.sequences_per_segment,
             shelf.indexed,
+            shelf.touched,
             shelf.damaged,
         )
         self.runs_max = limits.runs_max
@@ -148,6 +149,8 @@ class QueueBacking:
                 shelf.spilled.release(where)
             return
         shelf.settle(queue, first, first + count)
+        if self.index.segments:
+            self.index.touch(self.index.number_of(run.first))
         if isinstance(where, Location):
             live = shelf.live.get(where.file_number)
             if live is not None:
@@ -192,6 +195,7 @@ class QueueBacking:
         for first, end in ranges:
             gone.add(first, end)
         shelf.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, gone)], promised=True)
+        self.index.touch_all()
         answer: Pending[int] = Pending()
         shelf.purging[queue] = None
         self.promised.append((shelf.log.gathering, answer, count))

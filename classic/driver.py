@@ -157,7 +157,7 @@ class ClassicQueues:
         self._shelf.active.pop(queue, None)
         self._shelf.settled.pop(queue, None)
         del self._queues[queue.record.id]
-        self._housekeeping.manifest.queues.pop(queue.record.id, None)
+        self._housekeeping.forget_queue(queue.record.id)
         if queue.record.durable and self._shelf.log.failed is None:
             self._shelf.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
         return ready

@@ -1,34 +1,42 @@
-"""What happens behind the queues' backs: log files are let go, dead files deleted, sparse ones compacted.
+"""Background work of the classic queues: releasing log files, deleting dead files, compacting sparse ones.
 
 Every step keeps the same order, so that a crash after any of them leaves nothing that cannot be read and nothing that is
 wanted missing:
 
     to release a log file    move out what lives, note what was settled, sync it all, save the manifest, release
     to delete a file         have the settling durable in the log, save a manifest without the file, delete it
-    to compact a file        copy what lives, sync, save the manifest with the copy and without the file, delete it
+    to compact files         copy what lives, sync, save the manifest with the copy and without the files, delete them
 
-While a log file is being moved out no manifest notes the half that is written: it may lack what was settled since.
+`manifest` is what the disk has. Each step begins with a copy of it (classic/noting.py) and replaces it only after its save has
+succeeded; so one step that touches the disk is on its way at a time. While a log file is being moved out no segment is deleted,
+and no manifest notes the half that is written: it may lack what was settled since.
 
-Syncs are done beside the event loop; one such chain is on its way at a time. Copying is done on the loop: of a log file in
-pieces, of a store file (`_compact`) at once. When the disk fails at any of it, nothing is released or deleted any more.
+Files are read, copied and synced in the background; what is done on the loop is done in slices: a log file is walked in pieces,
+queues are noted a few at a time. When the disk is full the step is tried again later. When it fails nothing is released or
+deleted any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from classic.compaction import Compaction, plan
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
+from classic.noting import Noting
+from classic.salvage import Damage
 from classic.shelf import Shelf
+from classic.store import MessageStore
 from classic.turns import next_in_turn
 from storage.beside_loop import Background
-from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.errors import DiskFailed, Exhausted
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
 STEP_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
+SEGMENTS_PER_TICK = 250  # noted for a release; each costs about 20 us
 RETRY_MS = 5_000  # after the disk was full
 
 
@@ -43,14 +51,20 @@ class Housekeeping:
         self._queues = queues
         self._background = background
         self._moving: MoveOut | None = None  # until its file is released
+        self._noting: Noting | None = None  # what is to be saved next, or is being saved
+        self._first_file = 0  # of the log, once that is saved
+        self._compaction: Compaction | None = None
+        self._compacted = False  # the last thing that was done; the log is next
+        self._compact_at = 0
         self._stuck = False  # a log file cannot be walked to its end, and has to stay
         self._stopped = False
-        self._busy = False  # a chain of sync, save, release or delete is on its way
+        self._busy = False  # something is done in the background
+        self._unsure = False  # a save has failed: the disk may have what it was about all the same
+        self._gone: set[int] = set()  # queues that were deleted while something was being saved
         self._dead: list[tuple[int, ClassicQueue, int]] = []  # ticket, queue, segment
         self._dead_files: list[tuple[int, int]] = []  # ticket, store file
-        self._full = False  # a chain found no room; what it was about is tried again later
+        self._full = False  # a step found no room; what it was about is tried again later
         self._retry_at = 0
-        self._compact_at = 0
 
     @property
     def failed(self) -> bool:
@@ -59,28 +73,42 @@ class Housekeeping:
 
     def tick(self, now: int, settled_ticket: int) -> None:
         """`settled_ticket` makes durable what was settled until now."""
+        self._shelf.release_durable()
         if self._full:
             self._full, self._retry_at = False, now + RETRY_MS
         if self.failed or now < self._retry_at:
             return
         try:
-            self._shelf.release_durable()
             self._look_for_dead(settled_ticket)
-            if not self._busy:
+            if self._free:
                 self._delete_dead()
-            if not self._busy and self._moving is None and now >= self._compact_at:
-                self._compact_at = now + self._shelf.limits.compaction_interval_ms
-                self._compact()
+            if self._free and not self._compacted:
+                self._compact(now)
             if not self._busy:
+                self._compacted = False
                 self._shorten_log()
-        except DiskFull:
+        except Exhausted:
             self._retry_at = now + RETRY_MS
         except DiskFailed as error:
             self._shelf.fail(error)
 
+    @property
+    def _free(self) -> bool:
+        """Whether another manifest may be begun."""
+        return not self._busy and self._noting is None
+
+    def forget_queue(self, queue_id: int) -> None:
+        """It was deleted, and its files are gone."""
+        self.manifest.forget_queue(queue_id)
+        if not self._free:
+            self._gone.add(queue_id)
+
     # the log
 
     def _shorten_log(self) -> None:
+        if self._noting is not None:
+            self._note()
+            return
         files = self._shelf.log_files.files()
         first, live = files.start, self._shelf.live
         if self._moving is None and live.get(first):
@@ -107,33 +135,28 @@ class Housekeeping:
             self._release(moving.file_number + 1)
 
     def _release(self, first_file: int) -> None:
-        for queue in self._with_files():
-            queue.backing.index.write_settled(queue.alive_in)
-        noted = self._noted_now()
+        self._noting = Noting(self._shelf, self._queues, self.manifest)
+        self._noting.all_queues()
+        self._first_file = first_file
+        self._note()
 
-        def done() -> None:
-            self._moving = None
-            self._shelf.released(first_file)
-            self._shelf.log_files.release(first_file)
+    def _note(self) -> None:
+        """The next slice of what has to be noted before log files go."""
+        noting = self._noting
+        assert noting is not None, "nothing is being noted"
+        try:
+            if not noting.note_queues(SEGMENTS_PER_TICK):
+                return
+        except Exhausted:
+            self._give_up(noting)
+            raise
+        noting.note_store()
+        self._save(noting, lambda: noting.make_durable(self._shelf.disk), self._let_log_go)
 
-        self._sync_and_save(noted, done)
-
-    def _noted_now(self) -> Manifest:
-        """All that is there now, to be saved once it is synced. What is dead already stays out."""
-        noted = Manifest()
-        for queue_id, (directory, segments) in self.manifest.queues.items():
-            if queue_id not in self._queues:
-                noted.queues[queue_id] = (directory, segments)  # of no declared queue: kept for a human
-        for queue in self._with_files():
-            queue.backing.index.flush_bodies()
-            noted.note_queue(queue.record.id, queue.backing.index)
-        noted.note_store(self._shelf.store)
-        return noted
-
-    def _with_files(self) -> list[ClassicQueue]:
-        """The queues that have an index whose files are to outlive the node."""
-        found = [self._queues[queue_id] for queue_id in self._shelf.indexed if queue_id in self._queues]
-        return [queue for queue in found if queue.record.durable]
+    def _let_log_go(self) -> None:
+        self._moving = None
+        self._shelf.released(self._first_file)
+        self._shelf.log_files.release(self._first_file)
 
     # files without a living message
 
@@ -157,7 +180,8 @@ class Housekeeping:
         dead = [one for one in dead if self._still_dead(one[1], one[2])]
         if not dead and not dead_files:
             return
-        noted = self.manifest.copy()
+        noting = Noting(self._shelf, self._queues, self.manifest)
+        noted = noting.manifest
         changed = [noted.forget_segment(queue.record.id, number) for _, queue, number in dead]
         changed += [noted.store.pop(number, None) is not None for number in dead_files]
 
@@ -169,8 +193,8 @@ class Housekeeping:
                 if number in self._shelf.store.files:
                     self._shelf.store.delete(number)
 
-        if any(changed):
-            self._sync_and_save(noted, delete, sync=False)
+        if any(changed) or self._unsure:
+            self._save(noting, lambda: noted.save(self._shelf.disk), delete)
         else:
             delete()
 
@@ -178,80 +202,117 @@ class Housekeeping:
         """A segment may have got new messages since."""
         return not queue.deleted and queue.backing.index.is_dead(number, queue.alive_in)
 
-    def _compact(self) -> None:
-        number = self._shelf.store.sparse_file()
-        if number is None:
-            return
-        try:
-            self._shelf.store.compact(number)
-        except Corrupt as error:
-            self._shelf.found(f"a store file is damaged and stays as it is: {error}")
-            return
-        noted = self._noted_now()
-        noted.store.pop(number, None)
-        self._sync_and_save(noted, lambda: self._shelf.store.delete(number))
+    # sparse files
 
-    # durability
+    def _compact(self, now: int) -> None:
+        """At once where a whole file is to be won, else once in a while. The copy of an attempt whose manifest could not be
+        saved waits for the next: the disk may have that manifest."""
+        if self._compaction is not None:
+            self._save_compaction(self._compaction)
+            return
+        due = now >= self._compact_at
+        if due:
+            self._compact_at = now + self._shelf.limits.compaction_interval_ms
+        for store in (self._shelf.spilled, self._shelf.store):
+            compaction = plan(store, 1 if due else store.file_bytes_max)
+            if compaction is not None:
+                self._compacted = True
+                self._copy(compaction, store)
+                return
 
-    def _sync_and_save(self, noted: Manifest, then: Callable[[], None], sync: bool = True) -> None:
-        """Make files and manifest durable beside the loop, then go on. `noted` is nobody else's meanwhile."""
-        dirty = self._dirty_files() if sync else []
-        disk = self._shelf.disk
+    def _copy(self, compaction: Compaction, store: MessageStore) -> None:
+        durable = store is self._shelf.store
         self._busy = True
-
-        def work() -> None:
-            sync_files(self._shelf, dirty)
-            noted.save(disk)
 
         def done(_: None, error: Exception | None) -> None:
             self._busy = False
-            if isinstance(error, DiskFull):
-                self._full = True
-            elif error is not None:
-                self._shelf.fail(error)
-            elif not self._stopped:
-                self._saved(noted)
-                try:
-                    then()
-                except DiskFailed as failure:
-                    self._shelf.fail(failure)
+            if error is not None or self._stopped:
+                compaction.give_up()
+                self._failed(error)
+            elif durable:
+                self._compaction = compaction
+                self._save_compaction(compaction)
+            else:
+                compaction.switch(durable=False)
+                self._report(compaction)
+
+        self._background.run(lambda: compaction.copy(self._shelf.disk, durable), done)
+
+    def _save_compaction(self, compaction: Compaction) -> None:
+        noting = Noting(self._shelf, self._queues, self.manifest)
+        noted = noting.manifest
+        for number in compaction.emptied:
+            noted.store.pop(number, None)
+        if compaction.size:
+            noted.store[compaction.target] = compaction.size
+
+        def switch() -> None:
+            self._compaction = None
+            compaction.switch(durable=True)
+            self._report(compaction)
+            for number in compaction.emptied:
+                self._shelf.store.delete(number)
+
+        self._save(noting, lambda: noted.save(self._shelf.disk), switch)
+
+    def _report(self, compaction: Compaction) -> None:
+        for error in compaction.damages:
+            self._shelf.damaged(error.name, [Damage(error.offset, error.length, error.reason)])
+
+    # durability
+
+    def _save(self, noting: Noting, work: Callable[[], None], then: Callable[[], None]) -> None:
+        """Do what makes a manifest true and durable in the background, then go on."""
+        self._busy, self._noting = True, noting
+
+        def done(_: None, error: Exception | None) -> None:
+            self._busy = False
+            if self._stopped:
+                return
+            if error is not None:
+                self._give_up(noting)
+                self._unsure = True
+                self._failed(error)
+                return
+            noting.done()
+            self._noting = None
+            self._unsure = False
+            self.manifest = self._without_gone(noting.manifest)
+            try:
+                then()
+            except DiskFailed as failure:
+                self._shelf.fail(failure)
 
         self._background.run(work, done)
 
-    def _saved(self, noted: Manifest) -> None:
-        """It is what the disk has now, but for queues that were deleted meanwhile."""
-        for queue_id in [one for one in noted.queues if one not in self._queues and one not in self.manifest.queues]:
-            del noted.queues[queue_id]
-        self.manifest = noted
+    def _give_up(self, noting: Noting) -> None:
+        noting.give_up()
+        self._noting = None
+        self._gone.clear()
 
-    def _dirty_files(self) -> list[str]:
-        dirty = [name for queue in self._with_files() for name in queue.backing.index.dirty_files()]
-        return dirty + self._shelf.store.dirty_files()
+    def _failed(self, error: Exception | None) -> None:
+        if isinstance(error, Exhausted):
+            self._full = True
+        elif error is not None:
+            self._shelf.fail(error)
 
-    def stop(self) -> Manifest:
-        """Make everything durable, and the manifest with it. Blocks. What was done beside the loop has ended, and if that was
-        not told yet it is not heard any more."""
-        self._stopped = True
-        for queue in self._with_files():
-            queue.backing.index.write_settled(queue.alive_in)
-        noted = self._noted_now()
-        sync_files(self._shelf, self._dirty_files())
-        noted.save(self._shelf.disk)
-        self.manifest = noted
+    def _without_gone(self, noted: Manifest) -> Manifest:
+        for queue_id in self._gone:
+            noted.forget_queue(queue_id)
+        self._gone.clear()
         return noted
 
-
-def sync_files(shelf: Shelf, dirty: Sequence[str]) -> None:
-    """Make these files durable, with their names. Opens its own handles: it may run in another thread."""
-    for name in dirty:
-        try:
-            file = shelf.disk.open(name)
-        except FileNotFoundError:
-            continue  # its queue was deleted meanwhile
-        try:
-            file.sync()
-        finally:
-            file.close()
-    for directory in sorted({name.rpartition("/")[0] for name in dirty}):
-        if shelf.disk.exists(directory):
-            shelf.disk.sync_dir(directory)
+    def stop(self) -> Manifest:
+        """Make everything durable, and the manifest with it. Blocks. What was done in the background has ended, and if that was
+        not told yet it is not heard any more."""
+        self._stopped = True
+        if self._noting is not None:
+            self._give_up(self._noting)
+        noting = Noting(self._shelf, self._queues, self.manifest)
+        noting.all_queues()
+        while not noting.note_queues(SEGMENTS_PER_TICK):
+            pass
+        noting.note_store()
+        noting.make_durable(self._shelf.disk)
+        self.manifest = noting.manifest
+        return noting.manifest

@@ -9,8 +9,11 @@ lies before that size had been synced; if it cannot be read it is damage. A file
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from classic.queue_index import QueueIndex, Segment
 from classic.store import MessageStore
@@ -26,43 +29,65 @@ class Manifest:
 
     queues: dict[int, tuple[str, dict[int, Segment]]] = field(default_factory=dict)
     store: dict[int, int] = field(default_factory=dict)
+    _encoded: dict[int, msgspec.Raw] = field(default_factory=dict, compare=False, repr=False)  # queues, for `save`
 
     def copy(self) -> Manifest:
-        """Another one that may be changed; the segments, which nobody changes, are shared."""
-        queues = {queue_id: (directory, dict(segments)) for queue_id, (directory, segments) in self.queues.items()}
-        return Manifest(queues, dict(self.store))
+        """Another one that may be changed: what both have of a queue is shared, and replaced as a whole."""
+        return Manifest(dict(self.queues), dict(self.store), dict(self._encoded))
 
-    def note_queue(self, queue_id: int, index: QueueIndex) -> None:
-        if index.segments:
-            copies = {
-                number: Segment(number, one.index_size, one.body_size, one.first, one.end, in_store=one.in_store)
-                for number, one in index.segments.items()
-            }
-            self.queues[queue_id] = (index.directory, copies)
+    def note_segments(self, queue_id: int, index: QueueIndex, numbers: Iterable[int]) -> None:
+        """These segments of a queue as they are now, or not at all."""
+        segments = dict(self.queues[queue_id][1]) if queue_id in self.queues else {}
+        for number in numbers:
+            one = index.segments.get(number)
+            if one is not None and one.index_size:
+                segments[number] = Segment(
+                    number, one.index_size, one.body_size, one.first, one.end, in_store=one.in_store
+                )
+            else:
+                segments.pop(number, None)
+        self._replace(queue_id, index.directory, segments)
 
     def note_store(self, store: MessageStore) -> None:
-        self.store = {number: file.size for number, file in store.files.items()}
+        """All files of the store, but for one that nothing was written to yet, whose name may not be durable."""
+        self.store = {number: file.size for number, file in store.files.items() if file.size}
+
+    def forget_queue(self, queue_id: int) -> None:
+        self.queues.pop(queue_id, None)
+        self._encoded.pop(queue_id, None)
 
     def forget_segment(self, queue_id: int, number: int) -> bool:
         """True when it was noted."""
         noted = self.queues.get(queue_id)
-        if noted is None or noted[1].pop(number, None) is None:
+        if noted is None or number not in noted[1]:
             return False
-        if not noted[1]:
-            del self.queues[queue_id]
+        self._replace(queue_id, noted[0], {one: segment for one, segment in noted[1].items() if one != number})
         return True
+
+    def note_index_size(self, queue_id: int, number: int, size: int) -> None:
+        """An index file that was repaired."""
+        directory, segments = self.queues[queue_id]
+        self._replace(queue_id, directory, {**segments, number: replace(segments[number], index_size=size)})
+
+    def _replace(self, queue_id: int, directory: str, segments: dict[int, Segment]) -> None:
+        self.forget_queue(queue_id)
+        if segments:
+            self.queues[queue_id] = (directory, segments)
 
     def save(self, disk: Disk) -> None:
         """Raises DiskFull, DiskFailed."""
-        queues = {
-            str(queue_id): [
-                directory,
-                [[s.number, s.index_size, s.body_size, s.first, s.end, s.in_store] for s in segments.values()],
-            ]
-            for queue_id, (directory, segments) in self.queues.items()
-        }
+        queues = {str(queue_id): self._encode(queue_id) for queue_id in self.queues}
         store = {str(number): size for number, size in self.store.items()}
         fact_file.save(disk, CLASSIC_FILES, {"queues": queues, "store": store})
+
+    def _encode(self, queue_id: int) -> msgspec.Raw:
+        """Queues that are as they were before are not encoded again: there may be ten thousands of them."""
+        encoded = self._encoded.get(queue_id)
+        if encoded is None:
+            directory, segments = self.queues[queue_id]
+            rows = [[s.number, s.index_size, s.body_size, s.first, s.end, s.in_store] for s in segments.values()]
+            encoded = self._encoded[queue_id] = msgspec.Raw(msgspec.json.encode([directory, rows]))
+        return encoded
 
 
 def load(disk: Disk) -> Manifest:

@@ -22,7 +22,9 @@ class OpenFiles:
         self.reads = 0  # calls of the disk
         self.writes = 0
         self._files: OrderedDict[str, File] = OrderedDict()
-        self._windows: OrderedDict[str, tuple[int, bytes]] = OrderedDict()  # by file: offset, content from there on
+        # File, offset, content from there on; the one used last is first. A file may have several: two queues, or two
+        # consumers of one, read it at different places in turn.
+        self._windows: list[tuple[str, int, bytes]] = []
 
     def get(self, name: str) -> File:
         """An existing file. Raises FileNotFoundError."""
@@ -47,22 +49,23 @@ class OpenFiles:
 
     def payload(self, name: str, offset: int, size: int) -> bytes:
         """The payload of the record at this place; what lies behind it is read along. Raises Corrupt."""
-        start = offset - HEADER_BYTES
-        found = self._windows.get(name)
-        if found is not None and found[0] <= start and offset + size <= found[0] + len(found[1]):
-            payload = _payload(found[1], start - found[0], size)
-            if payload is not None:
+        start, end = offset - HEADER_BYTES, offset + size
+        for at, (of, first, data) in enumerate(self._windows):
+            if first <= start and end <= first + len(data) and of == name:
+                payload = whole_payload(data, start - first, size)
+                if payload is None:
+                    break
+                if at:
+                    self._windows.insert(0, self._windows.pop(at))
                 return payload
         self.reads += 1
         data = self.get(name).read_at(start, max(WINDOW_BYTES, HEADER_BYTES + size))
-        payload = _payload(data, 0, size)
+        payload = whole_payload(data, 0, size)
         if payload is None:
             raise Corrupt(name, start, HEADER_BYTES + size, "no whole record lies here")
         if size <= WINDOW_BYTES // 4:
-            self._windows[name] = (start, data)
-            self._windows.move_to_end(name)
-            if len(self._windows) > WINDOWS_MAX:
-                self._windows.popitem(last=False)
+            self._windows.insert(0, (name, start, data))
+            del self._windows[WINDOWS_MAX:]
         return payload
 
     def delete(self, name: str) -> None:
@@ -73,7 +76,7 @@ class OpenFiles:
 
     def forget(self, name: str) -> None:
         """Let go of a file that will be deleted or renamed."""
-        self._windows.pop(name, None)
+        self._windows = [window for window in self._windows if window[0] != name]
         file = self._files.pop(name, None)
         if file is not None:
             file.close()
@@ -85,7 +88,8 @@ class OpenFiles:
         self._files.clear()
 
 
-def _payload(data: bytes, at: int, size: int) -> bytes | None:
+def whole_payload(data: bytes, at: int, size: int) -> bytes | None:
+    """The payload of the record that begins here; None when that is no whole record of this size."""
     end = at + HEADER_BYTES + size
     if end > len(data):
         return None

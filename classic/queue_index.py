@@ -1,7 +1,7 @@
 """The index of one queue: segments of 16384 sequences, each with the bodies of its small messages beside it.
 
-Nothing here is durable by itself. What is written lies behind the log, which still holds it, until `sync` has made it
-durable and the manifest (classic/manifest.py) says up to where; a crash before that leaves bytes that are cut off.
+Nothing here is durable by itself. What is written lies behind the log, which still holds it, until it was synced and the
+manifest (classic/manifest.py) says up to where; a crash before that leaves bytes that are cut off.
 
 A segment goes when none of its messages lives any more. A message that is settled costs nothing here: which ones live is known
 to the queue, and written down (`write_settled`) before the log files that say so go.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from classic.index_entries import IN_STORE, Block, blocks_of, encode_ranges
@@ -43,8 +43,13 @@ class Segment:
     end: int = 0
     settled_count: int = 0  # how many were settled when that was written last
     in_store: bool = False  # some of its contents may be in the shared store
-    index_dirty: bool = False  # written since the last sync
-    body_dirty: bool = False
+    index_synced: int = 0  # so many bytes are durable, and the name; at most the size
+    body_synced: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """It was begun, and then there was no room for its first entry."""
+        return self.first >= self.end
 
 
 class LoadedSegments:
@@ -84,11 +89,14 @@ class QueueIndex:
         queue_id: int,
         sequences_per_segment: int = SEQUENCES_PER_SEGMENT,
         indexed: dict[int, None] | None = None,
+        touched: dict[int, None] | None = None,
         damaged: Callable[[str, Sequence[Damage]], object] | None = None,
     ) -> None:
         self.directory = directory
         self.segments: dict[int, Segment] = {}
         self._indexed = {} if indexed is None else indexed  # ids of the queues that have segments, to be kept true
+        self._touched_queues = {} if touched is None else touched  # ids of those with segments in `touched`, kept true
+        self.touched: set[int] = set()  # segments that differ from what the manifest notes
         self._damaged = damaged  # told of a segment that cannot be read as a whole
         self._files = files
         self._loaded = loaded
@@ -140,11 +148,13 @@ class QueueIndex:
         self._files.writes += 1
         self._files.get(name).write_at(segment.index_size, [header, *parts])
         segment.index_size += len(header) + sum(map(len, parts))
-        segment.index_dirty = True
+        self.touch(segment.number)
         self._loaded.drop(name)
 
     def keep_body(self, first: int, content: Buffer) -> InBody:
         """A place for the content of the run that begins with this message; `flush_bodies` writes it."""
+        if self._buffered > BODY_BUFFER_BYTES:
+            self.flush_bodies()  # before this one is added: while there is no room the buffer does not grow
         number = self.number_of(first)
         segment = self.segments.get(number)
         if segment is None:
@@ -156,8 +166,7 @@ class QueueIndex:
         segment.body_size += HEADER_BYTES + len(content)
         self._bodies.setdefault(number, []).extend((header, content))
         self._buffered += HEADER_BYTES + len(content)
-        if self._buffered > BODY_BUFFER_BYTES:
-            self.flush_bodies()
+        self.touch(number)
         return place
 
     def flush_bodies(self) -> None:
@@ -166,13 +175,34 @@ class QueueIndex:
             start = segment.body_size - sum(map(len, parts))
             self._files.writes += 1
             self._files.get(self._body_name(number)).write_at(start, parts)
-            segment.body_dirty = True
         self._bodies.clear()
         self._buffered = 0
 
+    def touch(self, number: int) -> None:
+        """This segment was written to, or one of its messages was settled."""
+        if number in self.segments:
+            self.touched.add(number)
+            self._touched_queues[self._queue_id] = None
+
+    def touch_all(self) -> None:
+        self.touch_again(self.segments)
+
+    def touch_again(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self.touch(number)
+
+    def take_touched(self) -> set[int]:
+        """What was touched, to be noted now."""
+        taken, self.touched = self.touched, set()
+        self._touched_queues.pop(self._queue_id, None)
+        return taken
+
     def write_settled(self, alive: Alive) -> None:
-        """Write down for each segment which of its messages do not live any more, where that has changed."""
-        for segment in list(self.segments.values()):
+        """Write down for each segment that was touched which of its messages do not live any more, where that has changed."""
+        for number in sorted(self.touched):
+            segment = self.segments.get(number)
+            if segment is None or segment.empty:
+                continue
             living = alive(segment.first, segment.end)
             settled = segment.end - segment.first - sum(end - first for first, end in living)
             if settled != segment.settled_count:
@@ -180,21 +210,20 @@ class QueueIndex:
                 self._append(segment, Kind.CLASSIC_INDEX_SETTLED, [encode_ranges(ranges)])
                 segment.settled_count = settled
 
-    def dirty_files(self) -> list[str]:
-        """Files that were written since they were asked for last, to be synced now."""
-        self.flush_bodies()
-        dirty = []
-        for segment in self.segments.values():
-            if segment.index_dirty:
-                dirty.append(self._index_name(segment.number))
-            if segment.body_dirty:
-                dirty.append(self._body_name(segment.number))
-            segment.index_dirty = segment.body_dirty = False
-        return dirty
+    def unsynced(self, segment: Segment) -> list[str]:
+        """The files of a segment that have bytes which are not durable."""
+        names = []
+        if segment.index_size > segment.index_synced:
+            names.append(self._index_name(segment.number))
+        if segment.body_size > segment.body_synced:
+            names.append(self._body_name(segment.number))
+        return names
 
     def restore(self, segments: dict[int, Segment]) -> None:
         """What a start found in the manifest."""
         self.segments = segments
+        for segment in segments.values():
+            segment.index_synced, segment.body_synced = segment.index_size, segment.body_size
         if segments:
             self._indexed[self._queue_id] = None
 
@@ -292,9 +321,12 @@ class QueueIndex:
     def delete(self, number: int) -> None:
         """Remove a segment's files. The caller syncs the directory, if somebody was promised that they are gone."""
         del self.segments[number]
+        self.touched.discard(number)
+        if not self.touched:
+            self._touched_queues.pop(self._queue_id, None)
         if not self.segments:
             self._indexed.pop(self._queue_id, None)
-        self._bodies.pop(number, None)
+        self._buffered -= sum(map(len, self._bodies.pop(number, [])))
         self._loaded.drop(self._index_name(number))
         self._files.delete(self._index_name(number))
         self._files.delete(self._body_name(number))

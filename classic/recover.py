@@ -152,10 +152,15 @@ class Recovery:
         disk = self._shelf.disk
         for queue_id, (directory, segments) in list(self.manifest.queues.items()):
             if queue_id not in self._records and not disk.exists(directory):
-                del self.manifest.queues[queue_id]  # the queue was deleted, its files with it, and the crash came then
+                self.manifest.forget_queue(
+                    queue_id
+                )  # the queue was deleted, its files with it, and the crash came then
                 continue
             for number, segment in list(segments.items()):
-                self._cut_segment(queue_id, directory, number, segment)
+                if queue_id in self._records:
+                    self._cut_segment(queue_id, directory, number, segment)
+                elif not disk.exists(names.index_segment(directory, number)):
+                    self.manifest.forget_segment(queue_id, number)  # the same, half-way
         for number, size in list(self.manifest.store.items()):
             if not self._cut(names.store_file(names.STORE_PERSISTENT, number), size):
                 del self.manifest.store[number]
@@ -178,11 +183,10 @@ class Recovery:
         disk, body = self._shelf.disk, names.body_file(directory, number)
         if segment.body_size and not self._cut(body, segment.body_size):
             disk.create(body).close()
-        whole = self._cut(names.index_segment(directory, number), segment.index_size)
-        if not whole and queue_id in self._records:
+        if not self._cut(names.index_segment(directory, number), segment.index_size):
             if segment.body_size:
                 self._shelf.keep_copy(body, f"nothing says any more what lies in {body}")
-            del self.manifest.queues[queue_id][1][number]
+            self.manifest.forget_segment(queue_id, number)
 
     def _cut(self, name: str, size: int) -> bool:
         """Make the file as long as it was vouched for. False when it is not there."""
@@ -316,6 +320,7 @@ class Recovery:
             self._fill_index(queue, of.blocks, alive, moved)
         else:
             self._fill_memory(queue, of.blocks)
+        index.touch_all()  # what the log alone says of their messages is to be noted before that goes
 
     def _read_segment(
         self, queue: ClassicQueue, segment: Segment, number: int, of: FromLog, moved: SequenceSet, known: SequenceSet
@@ -380,7 +385,7 @@ class Recovery:
             self._shelf.found(f"there is no room to repair {name}")
             return
         segment.index_size = sum(map(len, parts))
-        self.manifest.queues[queue_id][1][segment.number].index_size = segment.index_size
+        self.manifest.note_index_size(queue_id, segment.number, segment.index_size)
         self._repaired = True
 
     def _take_stock(self, queue: ClassicQueue) -> None:
@@ -469,7 +474,7 @@ class Recovery:
             if queue_id in self._deleted:
                 for name in disk.list(directory):
                     disk.delete(f"{directory}/{name}")
-                del self.manifest.queues[queue_id]
+                self.manifest.forget_queue(queue_id)
             else:
                 self._shelf.found(
                     f"{directory} holds {len(segments)} segments of queue {queue_id}, which is not declared: it is left alone"

@@ -66,6 +66,7 @@ class Shelf:
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
         self.spilled = MessageStore(self.files, names.STORE_TRANSIENT, limits.store_file_bytes_max)
         self.indexed: dict[int, None] = {}  # ids of queues that have index segments
+        self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
         self.live: dict[int, int] = {}
         self.settled: dict[ClassicQueue, SequenceSet] = {}
         self.active: dict[ClassicQueue, None] = {}  # queues in use, whose rates are to be measured
@@ -139,10 +140,14 @@ class Shelf:
         gathered, self.settled = self.settled, {}
         for queue, settled in gathered.items():
             self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)], promised=False)
+        ticket = self.log.gathering
         if self._releasing:
-            self._releases.append((self.log.gathering, self._releasing))
+            if self._releases and self._releases[-1][0] == ticket:
+                self._releases[-1][1].extend(self._releasing)
+            else:
+                self._releases.append((ticket, self._releasing))
             self._releasing = []
-        return self.log.gathering
+        return ticket
 
     def release_later(self, content_id: InStore) -> None:
         """One run fewer refers to a content. It stays until that is durable: after a crash the run may be back."""

@@ -4,21 +4,20 @@ Files `.rdq` of about FILE_BYTES_MAX are records (storage/record.py), appended o
 
     CLASSIC_STORED    a content; writer and index are the two parts of its id
 
-A content goes when no queue refers to it any more. That only marks: a file without living bytes is deleted, and of one of which
-more than half is garbage the rest is copied to the end of the store, synced, and only then is it deleted. Readers find a
-content by its id, so they never wait for that. Which contents live is not written here; the queues' indexes say it, and after a
-crash they are asked (`refer`).
+A content goes when no queue refers to it any more. That only marks: a file without living bytes is deleted, and what still
+lives in files that are mostly garbage is copied to a file of its own (classic/compaction.py). Readers find a content by its id,
+so they never wait for that. Which contents live is not written here; the queues' indexes say it, and after a crash they are
+asked (`refer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from classic.open_files import OpenFiles
 from classic.stored_run import InStore
 from storage.disk import Buffer
-from storage.errors import Corrupt
 from storage.names import STORE_SUFFIX, numbers_in, store_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, VERSION, Kind, payload_length, scan, seal
 
@@ -39,9 +38,11 @@ class Stored:
 @dataclass(slots=True)
 class StoreFile:
     size: int = 0
+    synced: int = 0  # so many bytes are durable, and the name; synced <= size
     living: int = 0  # bytes of records that somebody refers to
-    dirty: bool = False
     damaged: bool = False  # something that lives in it cannot be read: it is not compacted
+    held: bool = False  # it is being compacted: it stays until that has ended
+    ids: list[InStore] = field(default_factory=list)  # contents that were written to it; some are gone or elsewhere
 
 
 class MessageStore:
@@ -53,7 +54,9 @@ class MessageStore:
         self._files = files
         self._directory = directory
         self._file_bytes_max = file_bytes_max
-        self._current = 0
+        self._current = 0  # contents are appended to this file
+        self._last = 0  # the highest number that a file was given
+        self._shrunk: dict[int, None] = {}  # files that may be worth compacting or deleting
         self._next_transient = 0
 
     # contents
@@ -65,6 +68,7 @@ class MessageStore:
             self._refer(known, references)
             return
         number, offset = self._append(content_id, content)
+        self.files[number].ids.append(content_id)
         stored = self.contents[content_id] = Stored(number, offset, len(content), 0)
         self._refer(stored, references)
 
@@ -95,8 +99,14 @@ class MessageStore:
         assert stored.references > 0, f"{content_id} is released more often than it was referred to"
         stored.references -= 1
         if not stored.references:
-            self.files[stored.file].living -= HEADER_BYTES + stored.size
+            self._shrink(stored)
             del self.contents[content_id]
+
+    def _shrink(self, stored: Stored) -> None:
+        file = self.files[stored.file]
+        file.living -= HEADER_BYTES + stored.size
+        if file.living * 2 < file.size:
+            self._shrunk[stored.file] = None
 
     def _refer(self, stored: Stored, references: int) -> None:
         if not stored.references and references:
@@ -112,16 +122,22 @@ class MessageStore:
         self._files.get(self.name_of(self._current)).write_at(current.size, [header, content])
         offset = current.size + HEADER_BYTES
         current.size = offset + len(content)
-        current.dirty = True
         return self._current, offset
 
     def _begin(self) -> StoreFile:
+        number = self.next_number()
+        self._files.create(self.name_of(number))
+        self._shrunk[self._current] = None  # it takes no more: if little of it lives, it may go from now on
+        self._current = number
+        current = self.files[number] = StoreFile()
+        return current
+
+    def next_number(self) -> int:
+        """The number of a new file, which the caller makes. Raises DiskFull."""
         if not self.files:
             self._files.disk.make_dir(self._directory)
-        self._current += 1
-        self._files.create(self.name_of(self._current))
-        current = self.files[self._current] = StoreFile()
-        return current
+        self._last += 1
+        return self._last
 
     # files
 
@@ -132,40 +148,54 @@ class MessageStore:
     def directory(self) -> str:
         return self._directory
 
-    def dirty_files(self) -> list[str]:
-        """Files that were written since they were asked for last, to be synced now."""
-        dirty = [number for number, file in self.files.items() if file.dirty]
-        for number in dirty:
-            self.files[number].dirty = False
-        return [self.name_of(number) for number in dirty]
+    @property
+    def file_bytes_max(self) -> int:
+        return self._file_bytes_max
+
+    def unsynced(self) -> list[tuple[str, StoreFile]]:
+        """Files with bytes that are not durable, by name."""
+        return [(self.name_of(number), file) for number, file in self.files.items() if file.size > file.synced]
 
     def dead_files(self) -> list[int]:
         """Files without a living byte, which may be deleted; the one being written is not among them."""
-        return [number for number, file in self.files.items() if not file.living and number != self._current]
+        return [number for number in self._may_go() if not self.files[number].living]
 
-    def sparse_file(self) -> int | None:
-        """A file of which more than half is garbage."""
-        for number, file in self.files.items():
-            if number != self._current and 0 < file.living * 2 < file.size and not file.damaged:
-                return number
-        return None
+    def sparse_files(self) -> list[int]:
+        """Files of which more than half is garbage."""
+        return [number for number in self._may_go() if self.files[number].living and not self.files[number].damaged]
 
-    def compact(self, number: int) -> None:
-        """Copy what lives in a file to the end of the store. The file is dead then; it is to be deleted after a sync. Raises
-        Corrupt: then the rest stays where it is."""
-        for content_id, stored in list(self.contents.items()):
-            if stored.file == number and stored.references:
-                try:
-                    content = self.read(content_id)
-                except Corrupt:
-                    self.files[number].damaged = True
-                    raise
-                stored.file, stored.offset = self._append(content_id, content)
-                self.files[stored.file].living += HEADER_BYTES + stored.size
-                self.files[number].living -= HEADER_BYTES + stored.size
+    def _may_go(self) -> list[int]:
+        return [
+            number
+            for number in self._shrunk
+            if number != self._current
+            and (file := self.files.get(number)) is not None
+            and not file.held
+            and (file.living * 2 < file.size or not file.living)
+        ]
+
+    def living_in(self, number: int) -> list[tuple[InStore, Stored]]:
+        """What lives in a file that takes no more."""
+        found = [(content_id, self.contents.get(content_id)) for content_id in self.files[number].ids]
+        return [(content_id, stored) for content_id, stored in found if stored is not None and stored.file == number]
+
+    def moved(self, content_id: InStore, source: int, target: int, offset: int) -> None:
+        """A content has a copy in another file, which counts from now on; unless it went since it was copied."""
+        stored = self.contents.get(content_id)
+        if stored is None or stored.file != source:
+            return
+        self._shrink(stored)
+        stored.file, stored.offset = target, offset
+        self.files[target].living += HEADER_BYTES + stored.size
+
+    def adopt(self, number: int, size: int, synced: int, ids: list[InStore]) -> None:
+        """A file with copies of contents, which are told of by `moved` next."""
+        self.files[number] = StoreFile(size, synced, ids=ids)
+        self._shrunk[number] = None  # what was copied may be gone by now
 
     def delete(self, number: int) -> None:
         del self.files[number]
+        self._shrunk.pop(number, None)
         self._files.delete(self.name_of(number))
 
     def empty(self) -> None:
@@ -179,18 +209,25 @@ class MessageStore:
 
     def restore(self, sizes: dict[int, int], contents: dict[InStore, Stored]) -> None:
         """As a clean stop left it."""
-        self.files = {number: StoreFile(size) for number, size in sizes.items()}
+        self._restore_files(sizes)
         self.contents = contents
-        for stored in contents.values():
+        for content_id, stored in contents.items():
             self.files[stored.file].living += HEADER_BYTES + stored.size
-        self._current = max(sizes, default=0) + 1  # of another life: a new file is begun
+            self.files[stored.file].ids.append(content_id)
+
+    def _restore_files(self, sizes: dict[int, int]) -> None:
+        self.files = {number: StoreFile(size, synced=size) for number, size in sizes.items()}
+        self._shrunk = dict.fromkeys(sizes)
+        self._last = max(sizes, default=0)
+        self._current = 0  # those files are of another life: a new one is begun
 
     def scan(self, sizes: dict[int, int], damaged: Callable[[str, int, int, str], None]) -> None:
         """Find the contents in files of which these many bytes are durable. Nobody refers to them yet."""
-        self._current = max(sizes, default=0) + 1
+        self._restore_files(sizes)
         for number, size in sizes.items():
-            self.files[number] = StoreFile(size)
             self._scan_file(number, size, damaged)
+        for content_id, stored in self.contents.items():
+            self.files[stored.file].ids.append(content_id)
 
     def _scan_file(self, number: int, size: int, damaged: Callable[[str, int, int, str], None]) -> None:
         name, at, wanted = self.name_of(number), 0, SCAN_BYTES

@@ -3,7 +3,9 @@
 StorageError
   Corrupt      the bytes are not what was written: report, quarantine or repair; never delete
   TornTail     the end of a file was never made durable: whoever opened it may cut it there
-  DiskFull     there is no room: free some; what was being written is not there
+  Exhausted    something has run out for now: nothing was done, the same may succeed later
+    DiskFull         there is no room: free some; what was being written is not there
+    NoDescriptors    the process or the machine has no file descriptor left
   DiskFailed   the device or the file system failed: stop writing, a human must look
 """
 
@@ -35,8 +37,16 @@ class TornTail(StorageError):
         self.size = size
 
 
-class DiskFull(StorageError):
+class Exhausted(StorageError):
+    """A resource has run out. The disk is as sound as before: whoever can wait tries again later."""
+
+
+class DiskFull(Exhausted):
     """No space left. The caller gives up what it was writing; the operator makes room."""
+
+
+class NoDescriptors(Exhausted):
+    """No file descriptor is left (EMFILE, ENFILE): the file was not opened, and nothing was done to it."""
 
 
 class DiskFailed(StorageError):

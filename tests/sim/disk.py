@@ -12,8 +12,8 @@
 
 While running, a `Fault` can be put on any single call, or on all of a kind (see `Faults`): EIO; ENOSPC, of which a part of
 the bytes may get through; an fsync that fails and drops the unwritten pages, so that the next one succeeds and means nothing;
-an fsync that lies; `settle` is the system that writes it back after all. `capacity` makes room run out by itself. `flip_bit`
-and `overwrite` damage what is at rest.
+an fsync that lies; no file descriptor for what opens something; `settle` is the system that writes it back after all.
+`capacity` makes room run out by itself. `flip_bit` and `overwrite` damage what is at rest.
 
 It does not lose directories (`make_dir` is durable by contract), and does not reorder across `sync`.
 """
@@ -21,12 +21,13 @@ It does not lose directories (`make_dir` is durable by contract), and does not r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
 from storage.disk import Buffer
-from storage.errors import DiskFailed, DiskFull
+from storage.errors import DiskFailed, DiskFull, NoDescriptors
 
 BLOCK = 512
 ENDLESS = 1 << 40  # bytes; room on such a disk is not counted
@@ -39,6 +40,7 @@ class Fault(Enum):
     ENOSPC = "no room, nothing is written"
     ENOSPC_PARTIAL = "no room, a part is written"
     LIE = "sync says yes and does nothing"
+    EMFILE = "no file descriptor is left"  # for calls that open something; others do not notice
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ class Call:
 
 
 Faults = Callable[[Call], Fault | None]
+OPENING = frozenset(("create", "open", "list", "sync_dir", "make_dir"))  # operations that need a file descriptor
 
 
 def no_faults(call: Call) -> Fault | None:
@@ -329,9 +332,20 @@ class SimDisk:
             twin._directories[path] = _Directory(dict(names), dict(names))
         return twin
 
+    def twin(self) -> SimDisk:
+        """Another disk in the same state, with what is not durable yet, and without faults."""
+        twin = SimDisk(self.capacity)
+        twin._directories = deepcopy(self._directories)
+        return twin
+
     def call(self, operation: str, name: str) -> Fault | None:
         self.calls += 1
-        return None if self.faults is no_faults else self.faults(Call(self.calls, operation, name))
+        fault = None if self.faults is no_faults else self.faults(Call(self.calls, operation, name))
+        if fault is Fault.EMFILE:
+            if operation in OPENING:
+                raise NoDescriptors(f"cannot {operation} {name}: simulated EMFILE")
+            return None
+        return fault
 
     def synced(self, name: str) -> None:
         if self.on_sync is not None:

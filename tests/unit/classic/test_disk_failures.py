@@ -13,7 +13,10 @@ import pytest
 
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
+from classic import housekeeping
+from classic.queue_index import Alive, QueueIndex
 from native.content import messages
+from storage.errors import DiskFailed
 from tests.sim.disk import Call, Fault, Faults, no_faults
 from tests.unit.classic.classic_world import World, record_of
 from tests.unit.classic.test_crashes import NAMES, Story, give_back
@@ -295,3 +298,135 @@ def test_what_was_moved_out_before_a_crash_is_not_counted_again_from_the_log() -
     world.start()
     assert (world.queues["a"].ready_count, world.queues["a"].ready_bytes) == (12, 120)
     assert not world.kind._shelf.live.get(1)
+
+
+def test_a_segment_for_which_there_was_no_room_harms_nobody_when_its_messages_are_consumed() -> None:
+    """Its index was begun, there was no room for the bodies, and then there were no messages for it any more. Which of its
+    messages are settled was asked for a range that ends before it begins, at each release and at the stop."""
+    world = World([record_of("a", 1), record_of("b", 2)])
+    world.publish(["a"], [b"small"], confirm=0)
+    world.loop.run_soon()
+    refused: list[str] = []
+
+    def no_room(call: Call) -> Fault | None:
+        if call.operation == "create" and call.name.endswith(".body"):
+            refused.append(call.name)
+            return Fault.ENOSPC
+        return None
+
+    world.disk.faults = no_room
+    for number in range(1, 300):
+        if refused:
+            break
+        world.publish(["b"], [b"x" * 50], confirm=number)
+        world.loop.run_soon()
+        world.tick()
+    got = world.get("a")
+    assert refused and got is not None
+    world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    world.disk.faults = no_faults
+    start = world.log.files().start
+    for number in range(300, 500):
+        world.publish(["b"], [b"x" * 50], confirm=number)
+        world.loop.run_soon()
+        world.tick()
+    assert world.log.files().start > start + 3
+    world.restart()
+    assert not world.kind.findings and not world.waiting("a")
+
+
+def test_a_queue_may_be_deleted_while_its_files_are_synced() -> None:
+    """Its directory was gone when it was to be synced, and no log file was released after that."""
+    background = Later()
+    world = moved_out(background)
+    directory = world.queues["b"].backing.index.directory
+
+    def delete(name: str) -> None:
+        if name.startswith(directory) and "b" in world.queues:
+            world.kind.delete(world.queues.pop("b"), world.now)
+
+    world.disk.on_sync = delete
+    background.work()
+    background.tell()
+    assert "b" not in world.queues and world.kind._shelf.failed is None
+    assert world.log.files().start > 1
+    world.records.pop()
+    world.restart()
+    assert not world.kind.findings and len(world.waiting("a")) == 40
+
+
+def test_contents_are_let_go_while_housekeeping_waits_for_room() -> None:
+    """What was settled and durable was remembered for as long as nothing could be released: for ever after a failure."""
+    world = moved_out(background := Later())
+    while background.waiting:
+        background.work()
+        background.tell()
+    world.kind._shelf.fail(DiskFailed("a test"))
+    for _ in range(20):
+        got = world.get("a")
+        assert got is not None
+        world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+        world.tick()
+    assert len(world.kind._shelf._releases) <= 1
+
+
+def test_a_release_costs_what_has_changed_and_not_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [record_of(f"q{number}", number) for number in range(1, 101)]
+    world = World([*records, record_of("passing", 101)], log_file_bytes_max=20_000)
+    for record in records:
+        world.publish([record.name], [b"stays"])
+
+    def roll() -> None:
+        start = world.log.files().start
+        while world.log.files().start == start:
+            world.publish(["passing"], [b"x" * 500])
+            world.loop.run_soon()
+            assert world.get("passing", no_ack=True) is not None
+            world.tick()
+
+    roll()
+    roll()
+    looked_at: list[str] = []
+    write_settled = QueueIndex.write_settled
+
+    def note(index: QueueIndex, alive: Alive) -> None:
+        looked_at.append(index.directory)
+        write_settled(index, alive)
+
+    monkeypatch.setattr(QueueIndex, "write_settled", note)
+    roll()
+    assert not looked_at
+    for name in ("q7", "q8"):
+        got = world.get(name)
+        assert got is not None
+        world.queues[name].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
+    roll()
+    assert len(set(looked_at)) <= 2
+    world.disk.kill()
+    world.start()
+    assert not world.waiting("q7") and [body for body, _ in world.waiting("q9")] == [b"stays"]
+
+
+def test_queues_are_noted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "SEGMENTS_PER_TICK", 7)
+    records = [record_of(f"q{number}", number) for number in range(1, 41)]
+    world = World(records, log_file_bytes_max=4_000)
+    for record in records:
+        world.publish([record.name], [b"stays"], confirm=record.id)
+    world.loop.run_soon()
+    while world.kind._housekeeping._noting is None:
+        world.publish(["q1"], [b"more" * 20])
+        world.loop.run_soon()
+        world.tick()
+    noting = world.kind._housekeeping._noting
+    assert noting is not None and sum(len(segments) for _, segments in noting._touched) == 7
+    world.kind.delete(world.queues.pop("q2"), world.now)  # in between
+    world.kind.delete(world.queues.pop("q40"), world.now)
+    world.records = [record for record in records if record.name not in ("q2", "q40")]
+    world.tick(20)
+    assert world.kind._housekeeping._noting is None and world.log.files().start > 1
+    assert not {2, 40} & set(world.kind._housekeeping.manifest.queues)
+    world.disk.kill()
+    world.start()
+    assert not world.kind.findings
+    assert all(world.waiting(record.name)[0][0] == b"stays" for record in world.records)

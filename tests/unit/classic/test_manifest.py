@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,9 +20,12 @@ from tests.sim.disk import Fault, SimDisk, fault_on, no_faults
 SEGMENT = Segment(3, index_size=500, body_size=900, first=48, end=60, in_store=True)
 
 
+ALL = (3, 4)
+
+
 def index_with(disk: SimDisk, *segments: Segment) -> QueueIndex:
     index = QueueIndex(OpenFiles(disk), LoadedSegments(), "classic/" + "a" * 32, 7)
-    index.restore({segment.number: segment for segment in segments})
+    index.restore({segment.number: replace(segment) for segment in segments})
     return index
 
 
@@ -39,7 +43,7 @@ def test_the_first_start_finds_an_empty_one(disk: SimDisk) -> None:
 
 def test_what_was_saved_is_loaded(disk: SimDisk) -> None:
     noted = Manifest(store={2: 304, 1 << 40: 0})
-    noted.note_queue(7, index_with(disk, SEGMENT, Segment(4, 10)))
+    noted.note_segments(7, index_with(disk, SEGMENT, Segment(4, 10)), ALL)
     noted.save(disk)
     found = manifest.load(disk)
     assert found == noted
@@ -49,7 +53,7 @@ def test_what_was_saved_is_loaded(disk: SimDisk) -> None:
 
 def test_a_queue_without_segments_is_not_noted(disk: SimDisk) -> None:
     noted = Manifest()
-    noted.note_queue(7, index_with(disk))
+    noted.note_segments(7, index_with(disk), ALL)
     assert noted.queues == {}
 
 
@@ -57,7 +61,7 @@ def test_what_is_noted_does_not_grow_with_the_file(disk: SimDisk) -> None:
     """It says what had been synced then; what is written since is not."""
     segment = Segment(3, index_size=100)
     noted = Manifest()
-    noted.note_queue(7, index_with(disk, segment))
+    noted.note_segments(7, index_with(disk, segment), ALL)
     segment.index_size = 200
     store = MessageStore(OpenFiles(disk), STORE_PERSISTENT)
     store.files[1] = StoreFile(50)
@@ -68,13 +72,13 @@ def test_what_is_noted_does_not_grow_with_the_file(disk: SimDisk) -> None:
 
 def test_what_a_segment_is_doing_now_is_not_kept(disk: SimDisk) -> None:
     noted = Manifest()
-    noted.note_queue(7, index_with(disk, Segment(3, 100, settled_count=4, index_dirty=True, body_dirty=True)))
+    noted.note_segments(7, index_with(disk, Segment(3, 100, settled_count=4)), ALL)
     assert noted.queues[7][1][3] == Segment(3, 100)
 
 
 def test_a_queue_goes_with_its_last_segment(disk: SimDisk) -> None:
     noted = Manifest()
-    noted.note_queue(7, index_with(disk, Segment(3), Segment(4)))
+    noted.note_segments(7, index_with(disk, Segment(3, 10), Segment(4, 10)), ALL)
     assert noted.forget_segment(7, 3) and 7 in noted.queues
     assert not noted.forget_segment(7, 3), "it is noted no more"
     assert noted.forget_segment(7, 4) and noted.queues == {}
