@@ -146,6 +146,7 @@ class QuorumSection(Section, frozen=True):
 
 
 class MetricsSection(Section, frozen=True):
+    cache_ms: int = 1_000  # who asks more often, and may be a stranger, is given what was counted before
     login: bool = False  # /metrics asks for a user with the tag monitoring, as the rest of the HTTP port does
 
 

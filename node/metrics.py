@@ -1,7 +1,7 @@
 """What Prometheus reads, under RabbitMQ's names so that ready-made dashboards work.
 
 Everything is read when it is asked for, from the statistics that the parts keep anyway; what grows with the number of queues
-and connections is added up in slices. Who asks again within CACHE_S, or meanwhile, is given the same. Totals are of the whole
+and connections is added up in slices. Who asks again within metrics.cache_ms is given the same. Totals are of the whole
 node; figures per queue would grow with the number of queues, and are left to the management API.
 """
 
@@ -76,9 +76,6 @@ CLASSIC = "rabbit_classic_queue"
 DEAD_LETTER_STRATEGY = "at_most_once"
 
 
-CACHE_S = 1.0  # Prometheus asks every 15 s; who asks all the time, and has not even logged in, is to cost nothing
-
-
 @dataclass(slots=True)
 class Counted:
     """What takes a walk through all queues, connections and sessions."""
@@ -119,10 +116,10 @@ class Metrics(Collector):
         self._gathering: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        """All of them, at most CACHE_S old."""
+        """All of them, at most metrics.cache_ms old."""
         loop = asyncio.get_running_loop()
         if self._gathering is None:
-            if self._text and loop.time() < self._text_at + CACHE_S:
+            if self._text and loop.time() < self._text_at + self._config.metrics.cache_ms / 1000:
                 return self._text
             self._gathering = loop.create_task(self._gather())
         return await asyncio.shield(self._gathering)

@@ -10,8 +10,10 @@ from tests.running_node import RunningNode, running_node
 
 
 @pytest.fixture(scope="session")
-def node() -> Iterator[RunningNode]:
-    with running_node() as running:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    config = tmp_path_factory.mktemp("node") / "leveret.toml"
+    config.write_text("[metrics]\ncache_ms = 0\n")  # what tests do shows at once
+    with running_node("--config", str(config)) as running:
         yield running
         assert running.process.poll() is None, f"the node ended during the tests: {running.log.read_text()[-4000:]}"
         code = running.stop()

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.broker import Totals
 from broker.counters import Counters
 from broker.queue_type import QueueStatistics
-from node.config import Config, NodeSection
+from node.config import Config, MetricsSection, NodeSection
 from node.metrics import PROTOCOLS, Metrics
 from node.slices import SLICE_S
 
@@ -61,8 +61,8 @@ class FakeBroker:
         return {"rejected": 2, "expired": 0}
 
 
-def metrics_of(broker: FakeBroker) -> Metrics:
-    config = Config(node=NodeSection(name="n1", cluster_name="c1"))
+def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
+    config = Config(node=NodeSection(name="n1", cluster_name="c1"), metrics=MetricsSection(cache_ms=cache_ms))
     return Metrics(
         broker,  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
@@ -150,10 +150,9 @@ def test_who_asks_all_the_time_is_given_what_was_counted_before() -> None:
     assert broker.looked == 100, "forty requests took one walk"
 
 
-def test_figures_that_are_old_are_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.metrics.CACHE_S", 0.0)
+def test_figures_that_are_old_are_counted_again() -> None:
     broker = ManyQueues()
-    metrics = metrics_of(broker)
+    metrics = metrics_of(broker, cache_ms=0)
 
     async def ask() -> None:
         await metrics.text()
