@@ -10,14 +10,17 @@
             async for delivery in deliveries:
                 await delivery.ack()
 
+Programs without an event loop use `leveret.connect_sync` (leveret.sync).
 What is named here is public and stays; so are the modules leveret.errors and leveret.records.
 """
 
-from leveret.connection import DEFAULT_TARGET, Node, Tls, connect
+from leveret.channels import DEFAULT_TARGET, Tls
+from leveret.connection import Node, connect
 from leveret.consumer import Consumer
 from leveret.errors import (
     ConnectionLost,
     LeveretError,
+    MessageTooLarge,
     NotConfirmed,
     PublishRefused,
     RequestRefused,
@@ -28,6 +31,7 @@ from leveret.errors import (
 )
 from leveret.message import Delivery, GotMessage, Message
 from leveret.publisher import Publisher
+from leveret.sync import SyncConsumer, SyncDelivery, SyncNode, SyncPublisher, connect_sync
 from leveret.values import FarTimestamp
 
 __all__ = [
@@ -39,15 +43,21 @@ __all__ = [
     "GotMessage",
     "LeveretError",
     "Message",
+    "MessageTooLarge",
     "Node",
     "NotConfirmed",
     "PublishRefused",
     "Publisher",
     "RequestRefused",
     "SubscriptionEnded",
+    "SyncConsumer",
+    "SyncDelivery",
+    "SyncNode",
+    "SyncPublisher",
     "TimedOut",
     "Tls",
     "Unauthenticated",
     "Unroutable",
     "connect",
+    "connect_sync",
 ]

@@ -36,7 +36,7 @@ class Admin:
         self._node = node
 
     async def _call(self, method: str, request: Any) -> Any:
-        return await self._node.call(getattr(self._node.stubs.admin, method), request)
+        return await self._node.call("admin", method, request)
 
     # ------------------------------------------------------------------ the node
 

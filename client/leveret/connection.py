@@ -1,16 +1,20 @@
-"""One connection to one node: the way to publishers, consumers, topology and administration.
+"""A connection to a node: the way to publishers, consumers, topology and administration.
 
 async with leveret.connect("127.0.0.1:5680", user="app", password="secret") as node:
     publisher = await node.publisher()
     await publisher.publish(b"hello", routing_key="greetings")
+
+Given several nodes of a cluster it uses the first that can be reached. When that is lost, what was under way raises
+ConnectionLost, and what comes next goes to another; publishers with `resend` and consumers with `reconnect` go on there by
+themselves.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import platform
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -19,57 +23,31 @@ import grpc
 import grpc.aio
 
 from leveret.admin import Admin
+from leveret.channels import DEFAULT_TARGET, Channels, Stubs, Tls
 from leveret.consumer import Consumer
-from leveret.errors import ConnectionLost, LeveretError, from_rpc
+from leveret.errors import RETRYABLE, ConnectionLost, LeveretError, TimedOut, from_rpc, never_sent
 from leveret.message import GotMessage, from_wire
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.topology import Topology
-from leveret.v1 import (
-    admin_pb2,
-    admin_pb2_grpc,
-    consume_pb2,
-    consume_pb2_grpc,
-    message_pb2,
-    publish_pb2_grpc,
-    topology_pb2_grpc,
-)
+from leveret.v1 import admin_pb2, consume_pb2, message_pb2
 from leveret.values import from_table, to_table
-
-DEFAULT_TARGET = "127.0.0.1:5680"
-MESSAGE_BYTES_MAX = 32 * 1_048_576  # received in one piece; nodes send pieces of about 1 MiB unless a message is larger
-
-
-@dataclass(slots=True, frozen=True)
-class Tls:
-    """How to speak TLS: whom to believe, and who we are. All of it is PEM."""
-
-    ca: bytes | None = None  # None: the certificate authorities that gRPC ships with
-    certificate: bytes | None = None  # ours, for nodes that ask for one
-    key: bytes | None = None
-    server_name: str | None = None  # the name in the node's certificate, when it is not the one you connect to
-
-
-@dataclass(slots=True, frozen=True)
-class Stubs:
-    """The services of a node."""
-
-    publisher: Any
-    consumer: Any
-    topology: Any
-    admin: Any
 
 
 def connect(
-    target: str = DEFAULT_TARGET,
+    target: str | Sequence[str] = DEFAULT_TARGET,
     *,
-    user: str = "guest",
+    user: str | None = "guest",
     password: str = "guest",
     vhost: str = "/",
     tls: Tls | None = None,
     timeout_s: float = 10.0,
     name: str = "",
 ) -> Node:
-    """A node to be entered with `async with`. `timeout_s` is for connecting and for each single request."""
+    """A node to be entered with `async with`. `timeout_s` is for connecting and for each single request.
+
+    `target` is HOST:PORT, or several in a list or with commas between them; without a port it is 5680. With `user` None the
+    certificate of `tls` says who we are. Raises ValueError for what is no address.
+    """
     return Node(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
 
 
@@ -77,17 +55,23 @@ class Node:
     """A connection to a node. Everything made from it ends with it."""
 
     def __init__(
-        self, target: str, *, user: str, password: str, vhost: str, tls: Tls | None, timeout_s: float, name: str
+        self,
+        target: str | Sequence[str],
+        *,
+        user: str | None,
+        password: str,
+        vhost: str,
+        tls: Tls | None,
+        timeout_s: float,
+        name: str,
     ) -> None:
-        self.target = target
         self.user = user
         self.vhost = vhost
         self.timeout_s = timeout_s
-        self.metadata = (("authorization", _basic(user, password)),)
-        self._tls = tls
+        self.metadata = () if user is None else (("authorization", _basic(user, password)),)
         self._name = name
-        self._channel: grpc.aio.Channel | None = None
-        self._stubs: Stubs | None = None
+        self._channels = Channels(target, tls)
+        self._is_open = False
         self._children: WeakSet[Publisher | Consumer] = WeakSet()
         self.topology = Topology(self)
         self.admin = Admin(self)
@@ -103,22 +87,27 @@ class Node:
 
     async def open(self) -> None:
         """Connect, and have user and password checked. Raises ConnectionLost, TimedOut or Unauthenticated."""
-        assert self._channel is None, f"the connection to {self.target} is open already"
-        self._channel = _channel(self.target, self._tls)
-        self._stubs = _stubs(self._channel)
+        assert not self._is_open, f"the connection to {self.target} is open already"
+        self._is_open = True
         try:
-            await self.call(self._stubs.admin.WhoAmI, admin_pb2.WhoAmIRequest())
+            for _ in self._channels.addresses[1:]:
+                with contextlib.suppress(ConnectionLost, TimedOut):
+                    await self._who_am_i()
+                    return
+            await self._who_am_i()
         except BaseException:
             await self.close()
             raise
+
+    async def _who_am_i(self) -> None:
+        await self.call("admin", "WhoAmI", admin_pb2.WhoAmIRequest())
 
     async def close(self) -> None:
         """End everything that was made from this connection, then the connection."""
         for child in list(self._children):
             await child.abandon()
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = self._stubs = None
+        self._is_open = False
+        await self._channels.close()
 
     # ------------------------------------------------------------------ messages
 
@@ -161,30 +150,47 @@ class Node:
     async def get(self, queue: str, *, count: int = 1, requeue: bool = False) -> list[GotMessage]:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""
         request = consume_pb2.GetRequest(vhost=self.vhost, queue=queue, count=count, requeue=requeue)
-        response: consume_pb2.GetResponse = await self.call(self.stubs.consumer.Get, request)
+        response: consume_pb2.GetResponse = await self.call("consumer", "Get", request)
         return [_got(one) for one in response.messages]
 
     async def browse(self, queue: str, *, skip: int = 0, limit: int = 1) -> list[GotMessage]:
         """Look at up to `limit` ready messages behind the first `skip`, in their order; fewer if they are large. Nothing
         changes by it."""
         request = consume_pb2.BrowseRequest(vhost=self.vhost, queue=queue, skip=skip, limit=limit)
-        response: consume_pb2.BrowseResponse = await self.call(self.stubs.consumer.Browse, request)
+        response: consume_pb2.BrowseResponse = await self.call("consumer", "Browse", request)
         return [_got(one) for one in response.messages]
 
     # ------------------------------------------------------------------ for the other modules
 
     @property
-    def stubs(self) -> Stubs:
-        if self._stubs is None:
-            raise ConnectionLost(f"not connected to {self.target}: use `async with leveret.connect(...) as node`")
-        return self._stubs
+    def target(self) -> str:
+        """The address of the node that is used now."""
+        return self._channels.target
 
-    async def call(self, method: Callable[..., Any], request: Any) -> Any:
-        """One request, one answer, within `timeout_s`."""
-        try:
-            return await method(request, metadata=self.metadata, timeout=self.timeout_s)
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self.target) from error
+    async def stubs(self) -> Stubs:
+        """The services of a node that can be reached. Raises ConnectionLost."""
+        if not self._is_open:
+            raise ConnectionLost(f"not connected to {self.target}: use `async with leveret.connect(...) as node`")
+        return await self._channels.reach(self.timeout_s)
+
+    async def call(self, service: str, method: str, request: Any) -> Any:
+        """One request, one answer, within `timeout_s`; of a node that it never got to, another one is asked."""
+        for attempts_left in reversed(range(len(self._channels.addresses))):
+            stub = getattr(getattr(await self.stubs(), service), method)
+            target = self.target
+            try:
+                return await stub(request, metadata=self.metadata, timeout=self.timeout_s)
+            except grpc.aio.AioRpcError as error:
+                lost = self.noted(from_rpc(error, target), target)
+                if not (attempts_left and never_sent(error)):
+                    raise lost from error
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def noted(self, error: LeveretError, target: str) -> LeveretError:
+        """The error, after which another node is asked first if this one is lost."""
+        if isinstance(error, RETRYABLE):
+            self._channels.lost(target)
+        return error
 
     def open_request(self, name: str) -> message_pb2.Open:
         return message_pb2.Open(
@@ -195,46 +201,18 @@ class Node:
             ),
         )
 
-    async def error_of(self, call: Any) -> LeveretError:
+    async def error_of(self, call: Any, target: str) -> LeveretError:
         """Why a stream ended that nobody here has ended."""
         code = await call.code()
         if code is grpc.StatusCode.OK:
-            return ConnectionLost(f"{self.target} ended the stream")
+            return self.noted(ConnectionLost(f"{target} ended the stream"), target)
         details, trailers = await call.details(), await call.trailing_metadata()
-        return from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, details), self.target)
+        error = from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, details), target)
+        return self.noted(error, target)
 
 
 def _basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
-
-
-def _channel(target: str, tls: Tls | None) -> grpc.aio.Channel:
-    options: list[tuple[str, Any]] = [
-        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-        ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-        # A node that is gone without a word is noticed within half a minute, also by a consumer that only listens.
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.max_reconnect_backoff_ms", 5_000),
-        # Each Node has a connection of its own, so that one that is closed takes nothing from another.
-        ("grpc.use_local_subchannel_pool", 1),
-    ]
-    if tls is None:
-        return grpc.aio.insecure_channel(target, options=options)
-    if tls.server_name is not None:
-        options.append(("grpc.ssl_target_name_override", tls.server_name))
-    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-    return grpc.aio.secure_channel(target, credentials, options=options)
-
-
-def _stubs(channel: grpc.aio.Channel) -> Stubs:
-    return Stubs(
-        publisher=publish_pb2_grpc.PublisherStub(channel),  # type: ignore[no-untyped-call]
-        consumer=consume_pb2_grpc.ConsumerStub(channel),  # type: ignore[no-untyped-call]
-        topology=topology_pb2_grpc.TopologyStub(channel),  # type: ignore[no-untyped-call]
-        admin=admin_pb2_grpc.AdminStub(channel),  # type: ignore[no-untyped-call]
-    )
 
 
 def _got(one: consume_pb2.GotMessage) -> GotMessage:

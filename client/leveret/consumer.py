@@ -191,7 +191,9 @@ class Consumer:
 
     async def _stream(self, backoff: Backoff) -> None:
         """One connection's worth; returns when it was closed as asked."""
-        call = self._node.stubs.consumer.Consume(metadata=self._node.metadata)
+        stubs = await self._node.stubs()
+        target = self._node.target
+        call = stubs.consumer.Consume(metadata=self._node.metadata)
         writer: asyncio.Task[None] | None = None
         try:
             await call.write(consume_pb2.ConsumeRequest(open=self._node.open_request(self._name)))
@@ -200,11 +202,11 @@ class Consumer:
             while (response := await call.read()) is not grpc.aio.EOF:
                 await self._handle(response, backoff)
             if not self._closing:
-                raise await self._node.error_of(call)
+                raise await self._node.error_of(call, target)
         except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self._node.target) from error
+            raise self._node.noted(from_rpc(error, target), target) from error
         except asyncio.InvalidStateError:
-            raise await self._node.error_of(call) from None
+            raise await self._node.error_of(call, target) from None
         finally:
             call.cancel()
             if writer is not None:

@@ -16,6 +16,7 @@ LeveretError
  ├─ NodeFailed           a bug in the node; its log knows more
  ├─ NotConfirmed         messages that were published and not taken
  │   ├─ PublishRefused       a queue, or the node, would not take them
+ │   │   └─ MessageTooLarge      larger than the node takes; it was not sent
  │   └─ Unroutable           mandatory, and no queue is bound for them
  └─ SubscriptionEnded    the node ended it: the queue was deleted, for one
 """
@@ -102,8 +103,12 @@ class PublishRefused(NotConfirmed):
         self.error = error
 
 
+class MessageTooLarge(PublishRefused):
+    """Larger than the node takes. It was not sent, for that would have ended the stream, and with it what others publish."""
+
+
 class Unroutable(NotConfirmed):
-    """The messages were mandatory, and no queue is bound for them."""
+    """No queue is bound for the messages, and they were published as mandatory, as they are unless you say otherwise."""
 
 
 class SubscriptionEnded(LeveretError):
@@ -147,8 +152,16 @@ _BY_STATUS: dict[grpc.StatusCode, type[LeveretError]] = {
 # What grpcio says instead of the node's reason when a stream ends while it writes to it.
 _BROKE_WHILE_WRITING = "Internal error from Core"
 
+# What grpcio says of a call that found no connection, and so was not sent: it may be made again at another node.
+_NO_CONNECTION = "failed to connect to all addresses"
+
 # After these a stream that is opened again has a chance.
 RETRYABLE = (ConnectionLost, TimedOut)
+
+
+def never_sent(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the call certainly did not get to the node."""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and (error.details() or "").startswith(_NO_CONNECTION)
 
 
 def from_rpc(error: grpc.aio.AioRpcError, target: str) -> LeveretError:

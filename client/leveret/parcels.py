@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from leveret.errors import LeveretError, NotConfirmed
 from leveret.message import Message, to_wire
@@ -20,10 +20,10 @@ class Parcel:
 
     __slots__ = ("answered", "done", "first_sequence", "indexes", "messages", "problems", "route", "sent", "waiting")
 
-    def __init__(self, route: Route, messages: list[message_pb2.Message], first_index: int) -> None:
+    def __init__(self, route: Route, messages: list[message_pb2.Message], indexes: list[int]) -> None:
         self.route = route
         self.messages = messages
-        self.indexes = list(range(first_index, first_index + len(messages)))  # within the call
+        self.indexes = indexes  # within the call
         self.done: asyncio.Future[list[NotConfirmed]] = asyncio.get_running_loop().create_future()
         self.problems: list[NotConfirmed] = []
         self.begin_again()
@@ -95,15 +95,20 @@ class Sent:
         return taken
 
 
-def parts(messages: Iterable[Message | bytes]) -> Iterator[tuple[int, list[message_pb2.Message]]]:
-    """Index of the first, and at most PARCEL_MESSAGES_MAX messages."""
+def parts(
+    messages: Iterable[Message | bytes], refused: Callable[[int, message_pb2.Message], bool]
+) -> Iterator[tuple[list[int], list[message_pb2.Message]]]:
+    """At most PARCEL_MESSAGES_MAX messages at a time with their indexes, without those that are refused."""
     part: list[message_pb2.Message] = []
-    index = 0
-    for message in messages:
-        part.append(to_wire(message))
+    indexes: list[int] = []
+    for index, message in enumerate(messages):
+        wire = to_wire(message)
+        if refused(index, wire):
+            continue
+        part.append(wire)
+        indexes.append(index)
         if len(part) == PARCEL_MESSAGES_MAX:
-            yield index, part
-            index += len(part)
-            part = []
+            yield indexes, part
+            part, indexes = [], []
     if part:
-        yield index, part
+        yield indexes, part

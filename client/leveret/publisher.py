@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
+from leveret.channels import MESSAGE_BYTES_MAX
 from leveret.errors import (
     RETRYABLE,
     ConnectionLost,
     LeveretError,
+    MessageTooLarge,
     NotConfirmed,
     PublishRefused,
     Unroutable,
@@ -31,7 +33,7 @@ from leveret.errors import (
 from leveret.message import Message
 from leveret.parcels import Parcel, Route, Sent, parts
 from leveret.retry import Backoff
-from leveret.v1 import publish_pb2
+from leveret.v1 import message_pb2, publish_pb2
 
 if TYPE_CHECKING:
     from leveret.connection import Node
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1_048_576
 MAX_UNCONFIRMED = 16_384
+# A node refuses properties of more than 128 KiB, counted as AMQP encodes them. Far larger ones would end the stream.
+PROPERTIES_BYTES_MAX = 524_288
+SLACK_BYTES = 1_048_576  # what a request may have beside the body of its message
 
 
 class Publisher:
@@ -63,16 +68,19 @@ class Publisher:
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._message_bytes_max = MESSAGE_BYTES_MAX  # until the node says how much it takes
+        self.answered = 0  # messages that were confirmed, refused or given up, since the publisher was made
         self.blocked_reason: str | None = None  # why the node reads nothing from publishers now, or None
 
     # ------------------------------------------------------------------ for applications
 
     async def publish(
-        self, message: Message | bytes, *, exchange: str = "", routing_key: str = "", mandatory: bool = False
+        self, message: Message | bytes, *, exchange: str = "", routing_key: str = "", mandatory: bool = True
     ) -> None:
         """Publish, and return when it is confirmed.
 
-        Raises PublishRefused, Unroutable (mandatory only) or ConnectionLost; the last may mean that it was stored.
+        Raises PublishRefused, Unroutable (no queue is bound for it; with `mandatory=False` it is dropped instead) or
+        ConnectionLost; the last may mean that it was stored.
         """
         await self.publish_many((message,), exchange=exchange, routing_key=routing_key, mandatory=mandatory)
 
@@ -82,14 +90,21 @@ class Publisher:
         *,
         exchange: str = "",
         routing_key: str = "",
-        mandatory: bool = False,
+        mandatory: bool = True,
     ) -> None:
         """Publish in this order, and return when all are confirmed. Raises as `publish`; `indexes` says which ones."""
         route = (exchange, routing_key, mandatory)
         waiting: list[asyncio.Future[list[NotConfirmed]]] = []
-        for first_index, part in parts(messages):
-            waiting.append(await self._hand_over(Parcel(route, part, first_index)))
         problems: list[NotConfirmed] = []
+
+        def too_large(index: int, message: message_pb2.Message) -> bool:
+            problem = self._too_large(index, message)
+            if problem is not None:
+                problems.append(problem)
+            return problem is not None
+
+        for indexes, part in parts(messages, too_large):
+            waiting.append(await self._hand_over(Parcel(route, part, indexes)))
         for done in waiting:
             # Shielded: a caller that stops waiting takes nothing back, the messages are on their way.
             problems += await asyncio.shield(done)
@@ -143,6 +158,17 @@ class Publisher:
 
     # ------------------------------------------------------------------ parcels
 
+    def _too_large(self, index: int, message: message_pb2.Message) -> MessageTooLarge | None:
+        size, takes = len(message.body), self._message_bytes_max
+        if size > takes:
+            return MessageTooLarge(f"a message of {size} bytes, and the node takes at most {takes}", (index,))
+        size = message.ByteSize() - size
+        if size > PROPERTIES_BYTES_MAX:
+            return MessageTooLarge(
+                f"properties and headers of {size} bytes, and at most {PROPERTIES_BYTES_MAX} are taken", (index,)
+            )
+        return None
+
     async def _hand_over(self, parcel: Parcel) -> asyncio.Future[list[NotConfirmed]]:
         while self._unconfirmed >= self._max_unconfirmed and not self._closed:
             self._room.clear()
@@ -161,7 +187,7 @@ class Publisher:
             problem: NotConfirmed | None = None
             if text is not None:
                 indexes = parcel.indexes[start:end]
-                problem = Unroutable(text, indexes) if returned else PublishRefused(text, indexes, error)
+                problem = _unroutable(parcel.route, indexes) if returned else PublishRefused(text, indexes, error)
             if returned and problem is not None:
                 parcel.problems.append(problem)  # its confirm follows
             else:
@@ -170,6 +196,7 @@ class Publisher:
 
     def _answered(self, count: int) -> None:
         self._unconfirmed -= count
+        self.answered += count
         assert self._unconfirmed >= 0, f"{-self._unconfirmed} more answers than messages"
         if self._unconfirmed < self._max_unconfirmed:
             self._room.set()
@@ -225,23 +252,26 @@ class Publisher:
 
     async def _stream(self, backoff: Backoff) -> None:
         """One connection's worth. Raises the LeveretError that ended it."""
-        call = self._node.stubs.publisher.Publish(metadata=self._node.metadata)
+        stubs = await self._node.stubs()
+        target = self._node.target
+        call = stubs.publisher.Publish(metadata=self._node.metadata)
         writer: asyncio.Task[None] | None = None
         try:
             await call.write(publish_pb2.PublishRequest(open=self._node.open_request(self._name)))
             while (response := await call.read()) is not grpc.aio.EOF:
                 if response.WhichOneof("kind") == "opened":
+                    self._message_bytes_max = min(response.opened.message_bytes_max, MESSAGE_BYTES_MAX - SLACK_BYTES)
                     backoff.reset()
                     if not self._opened.done():
                         self._opened.set_result(None)
                     writer = asyncio.get_running_loop().create_task(self._write_all(call))
                 else:
                     self._handle(response)
-            raise await self._node.error_of(call)
+            raise await self._node.error_of(call, target)
         except grpc.aio.AioRpcError as error:
-            raise from_rpc(error, self._node.target) from error
+            raise self._node.noted(from_rpc(error, target), target) from error
         except asyncio.InvalidStateError:
-            raise await self._node.error_of(call) from None
+            raise await self._node.error_of(call, target) from None
         finally:
             call.cancel()
             if writer is not None:
@@ -258,7 +288,7 @@ class Publisher:
                     self._answer(refused.first, refused.last, text, refused.error)
             case "returned":
                 returned = response.returned
-                self._answer(returned.first, returned.last, returned.text or "no route", returned=True)
+                self._answer(returned.first, returned.last, returned.text, returned=True)
             case "blocked":
                 self.blocked_reason = response.blocked.reason or None
 
@@ -292,7 +322,7 @@ class Publisher:
                 )
             while parcel.sent < len(parcel.messages):
                 message = parcel.messages[parcel.sent]
-                size += len(message.body)
+                size += message.ByteSize()
                 if batch.messages and (size > BATCH_BYTES_MAX or len(batch.messages) >= BATCH_MESSAGES_MAX):
                     return batch
                 batch.messages.append(message)
@@ -307,5 +337,12 @@ def _combined(problems: list[NotConfirmed]) -> NotConfirmed:
     indexes = sorted(index for problem in problems for index in problem.indexes)
     text = str(first) if len(indexes) == 1 else f"{len(indexes)} messages were not taken; the first: {first}"
     if isinstance(first, PublishRefused):
-        return PublishRefused(text, indexes, first.error)
+        return type(first)(text, indexes, first.error)
     return Unroutable(text, indexes)
+
+
+def _unroutable(route: Route, indexes: list[int]) -> Unroutable:
+    exchange, routing_key, _ = route
+    if not exchange:
+        return Unroutable(f"there is no queue '{routing_key}'", indexes)
+    return Unroutable(f"exchange '{exchange}' leads to no queue with routing key '{routing_key}'", indexes)

@@ -43,16 +43,16 @@ class Topology:
             internal=internal,
             arguments=to_table(arguments),
         )
-        await self._node.call(self._node.stubs.topology.DeclareExchange, request)
+        await self._node.call("topology", "DeclareExchange", request)
 
     async def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
         """Delete it with its bindings. One that does not exist is fine."""
         request = pb.DeleteExchangeRequest(vhost=self._node.vhost, name=name, if_unused=if_unused)
-        await self._node.call(self._node.stubs.topology.DeleteExchange, request)
+        await self._node.call("topology", "DeleteExchange", request)
 
     async def exchanges(self, *, all_vhosts: bool = False) -> list[Exchange]:
         request = pb.ListExchangesRequest(vhost=self._node.vhost, all_vhosts=all_vhosts)
-        response = await self._node.call(self._node.stubs.topology.ListExchanges, request)
+        response = await self._node.call("topology", "ListExchanges", request)
         return [from_stub(Exchange, exchange) for exchange in response.exchanges]
 
     async def declare_queue(
@@ -75,23 +75,23 @@ class Topology:
             auto_delete=auto_delete,
             arguments=to_table(arguments),
         )
-        return from_stub(DeclaredQueue, await self._node.call(self._node.stubs.topology.DeclareQueue, request))
+        return from_stub(DeclaredQueue, await self._node.call("topology", "DeclareQueue", request))
 
     async def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete it, and say how many ready messages went with it. One that does not exist is fine: 0."""
         request = pb.DeleteQueueRequest(vhost=self._node.vhost, name=name, if_unused=if_unused, if_empty=if_empty)
-        response = await self._node.call(self._node.stubs.topology.DeleteQueue, request)
+        response = await self._node.call("topology", "DeleteQueue", request)
         return int(response.messages)
 
     async def purge_queue(self, name: str) -> int:
         """Drop what is ready, and say how many that were."""
         request = pb.PurgeQueueRequest(vhost=self._node.vhost, name=name)
-        response = await self._node.call(self._node.stubs.topology.PurgeQueue, request)
+        response = await self._node.call("topology", "PurgeQueue", request)
         return int(response.messages)
 
     async def queues(self, *, all_vhosts: bool = False) -> list[Queue]:
         request = pb.ListQueuesRequest(vhost=self._node.vhost, all_vhosts=all_vhosts)
-        response = await self._node.call(self._node.stubs.topology.ListQueues, request)
+        response = await self._node.call("topology", "ListQueues", request)
         return [from_stub(Queue, queue) for queue in response.queues]
 
     async def bind_queue(
@@ -118,14 +118,14 @@ class Topology:
     async def bindings(self, *, queue: str = "", source: str = "", all_vhosts: bool = False) -> list[Binding]:
         """All of them, or only those that lead to `queue` and start at `source`."""
         request = pb.ListBindingsRequest(vhost=self._node.vhost, all_vhosts=all_vhosts, queue=queue, source=source)
-        response = await self._node.call(self._node.stubs.topology.ListBindings, request)
+        response = await self._node.call("topology", "ListBindings", request)
         return [from_stub(Binding, binding, destination_kind=_kind_name(binding)) for binding in response.bindings]
 
     async def _bind(self, *parts: Any) -> None:
-        await self._node.call(self._node.stubs.topology.Bind, pb.BindRequest(binding=self._binding(*parts)))
+        await self._node.call("topology", "Bind", pb.BindRequest(binding=self._binding(*parts)))
 
     async def _unbind(self, *parts: Any) -> None:
-        await self._node.call(self._node.stubs.topology.Unbind, pb.UnbindRequest(binding=self._binding(*parts)))
+        await self._node.call("topology", "Unbind", pb.UnbindRequest(binding=self._binding(*parts)))
 
     def _binding(
         self, source: str, destination: str, kind: str, routing_key: str, arguments: Arguments | None

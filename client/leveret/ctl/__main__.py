@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leveret.connection import DEFAULT_TARGET
+from leveret.channels import DEFAULT_TARGET
 from leveret.ctl import (
     bindings,
     cluster,

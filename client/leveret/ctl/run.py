@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import leveret
-from leveret.connection import DEFAULT_TARGET
+from leveret.channels import DEFAULT_TARGET
 from leveret.ctl.exits import ConfigError
 
 T = TypeVar("T")

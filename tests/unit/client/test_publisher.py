@@ -91,7 +91,7 @@ def test_what_is_not_taken_is_told_by_index() -> None:
         assert (refused.value.indexes, refused.value.error) == ((1, 3), "MalformedTable")
         assert stored(server) == [b"a", b"b"]
         with pytest.raises(leveret.PublishRefused, match="a queue would not take the message") as full:
-            await one.publish(b"x", routing_key="full")
+            await one.publish(b"x", routing_key="full", mandatory=False)
         assert full.value.error == ""
         with pytest.raises(leveret.PublishRefused, match="no exchange 'none' in vhost '/'") as missing:
             await one.publish(b"x", exchange="none")
@@ -101,13 +101,53 @@ def test_what_is_not_taken_is_told_by_index() -> None:
     with_node(work)
 
 
-def test_mandatory_messages_without_a_queue_are_unroutable() -> None:
+def test_messages_without_a_queue_are_unroutable_unless_they_may_be_dropped() -> None:
     async def work(server: Running, node: leveret.Node) -> None:
         one = await node.publisher()
-        await one.publish(b"x", routing_key="nowhere")
-        with pytest.raises(leveret.Unroutable) as returned:
-            await one.publish_many([b"x", b"y"], routing_key="nowhere", mandatory=True)
+        await one.publish(b"x", routing_key="nowhere", mandatory=False)
+        with pytest.raises(leveret.Unroutable, match="there is no queue 'nowhere'") as returned:
+            await one.publish_many([b"x", b"y"], routing_key="nowhere")
         assert returned.value.indexes == (0, 1)
+        with pytest.raises(leveret.Unroutable, match=r"exchange 'amq\.topic' leads to no queue with routing key 'ab'"):
+            await one.publish(b"x", exchange="amq.topic", routing_key="ab")
+
+    with_node(work)
+
+
+def test_a_message_that_is_too_large_is_refused_here_and_the_stream_lives() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        one = await node.publisher()
+        server.broker.held = True
+        other = asyncio.ensure_future(one.publish(b"other", routing_key="q"))
+        await until(lambda: bool(server.broker.runs))
+        large = bytes(16_777_217)
+        with pytest.raises(
+            leveret.MessageTooLarge, match="a message of 16777217 bytes, and the node takes at most 16777216"
+        ):
+            await one.publish(large, routing_key="q")
+        heavy = leveret.Message(b"x", headers={"h": "x" * 20_000_000})
+        with pytest.raises(leveret.MessageTooLarge, match="properties and headers of 2000"):
+            await one.publish(heavy, routing_key="q")
+        several = asyncio.ensure_future(one.publish_many([b"a", large, b"b"], routing_key="q"))
+        server.broker.held = False
+        await until(lambda: len(server.broker.runs) > 1)
+        server.broker.turn_ended(0)
+        await other
+        with pytest.raises(leveret.MessageTooLarge) as refused:
+            await several
+        assert refused.value.indexes == (1,)
+        assert stored(server) == [b"other", b"a", b"b"]
+        assert len(server.broker.open_connections) == 1, "it is the same stream"
+
+    with_node(work)
+
+
+def test_headers_count_when_messages_are_cut_into_batches() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        heavy = leveret.Message(b"x", headers={"h": "x" * 100_000})
+        async with await node.publisher() as one:
+            await one.publish_many([heavy] * 400, routing_key="q")
+        assert len(stored(server)) == 400
 
     with_node(work)
 

@@ -11,6 +11,7 @@ import pytest
 import leveret
 from front.grpc import consume_service
 from leveret import errors
+from leveret.channels import Stubs
 from leveret.v1 import consume_pb2, message_pb2
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
 
@@ -18,8 +19,8 @@ from tests.unit.front.grpc.fakes import Running, bounded, running, until
 class Raw:
     """A consuming stream without the client's help."""
 
-    def __init__(self, node: leveret.Node) -> None:
-        self.call = node.stubs.consumer.Consume(metadata=node.metadata)
+    def __init__(self, node: leveret.Node, stubs: Stubs) -> None:
+        self.call = stubs.consumer.Consume(metadata=node.metadata)
 
     async def send(self, **request: Any) -> None:
         await self.call.write(consume_pb2.ConsumeRequest(**request))
@@ -41,7 +42,7 @@ def with_stream(work: Any, *bodies: bytes) -> None:
             await node.topology.declare_queue("q")
             async with await node.publisher() as publisher:
                 await publisher.publish_many(bodies, routing_key="q")
-            await work(server, node, Raw(node))
+            await work(server, node, Raw(node, await node.stubs()))
 
     bounded(run())
 

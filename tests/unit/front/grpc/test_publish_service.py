@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 
 import leveret
+from leveret.channels import Stubs
 from leveret.v1 import message_pb2, publish_pb2
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
 from tests.unit.front.grpc.test_runs import batch, body
@@ -18,8 +19,8 @@ from tests.unit.front.grpc.test_runs import batch, body
 class Raw:
     """A publishing stream without the client's help."""
 
-    def __init__(self, node: leveret.Node) -> None:
-        self.call = node.stubs.publisher.Publish(metadata=node.metadata)
+    def __init__(self, node: leveret.Node, stubs: Stubs) -> None:
+        self.call = stubs.publisher.Publish(metadata=node.metadata)
 
     async def send(self, **request: Any) -> None:
         await self.call.write(publish_pb2.PublishRequest(**request))
@@ -37,7 +38,7 @@ def with_stream(work: Any) -> None:
     async def run() -> None:
         async with running() as server, leveret.connect(server.target) as node:
             await node.topology.declare_queue("q")
-            await work(server, Raw(node))
+            await work(server, Raw(node, await node.stubs()))
 
     bounded(run())
 

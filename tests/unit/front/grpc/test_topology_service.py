@@ -84,7 +84,7 @@ def test_a_destination_that_is_neither_queue_nor_exchange_is_refused() -> None:
     async def work(server: Running, node: leveret.Node) -> None:
         binding = topology_pb2.Binding(source="amq.topic", destination="q", destination_kind=9)  # type: ignore[arg-type]
         with pytest.raises(errors.InvalidRequest, match="destination_kind 9 is neither queue nor exchange"):
-            await node.call(node.stubs.topology.Bind, topology_pb2.BindRequest(binding=binding))
+            await node.call("topology", "Bind", topology_pb2.BindRequest(binding=binding))
 
     with_node(work)
 
