@@ -19,7 +19,7 @@ from enum import IntEnum
 
 from native.sequence_set import SequenceSet
 from quorum.commands import FIRST_ID, ConsumerKey
-from quorum.holding import Holding
+from quorum.holding import HeldTotal, Holding
 
 UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without acknowledgements, may hold
 
@@ -68,13 +68,20 @@ class Consumer:
         self.overdue = SequenceSet()  # ids that were taken away from it and that it has not settled
         self.in_line = False
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Not here only for what it holds."""
+        return self.status is not Status.CANCELLED and self.status is not Status.GET
+
 
 class Consumers:
     """See the module."""
 
-    __slots__ = ("_lines", "_priorities", "active", "all", "quiescing", "single_active")
+    __slots__ = ("_lines", "_priorities", "active", "all", "count", "held", "quiescing", "single_active")
 
     def __init__(self) -> None:
+        self.count = 0  # without those that are here only for what they hold
+        self.held = HeldTotal()
         self.single_active = False
         self.all: dict[ConsumerKey, Consumer] = {}  # in the order in which they came
         self.active: Consumer | None = None  # the single active one
@@ -82,29 +89,36 @@ class Consumers:
         self._lines: dict[int, deque[Consumer]] = {}
         self._priorities: list[int] = []  # of lines in which somebody stands, ascending
 
-    @property
-    def count(self) -> int:
-        """Without those that are here only for what they hold."""
-        return sum(1 for _ in self.subscribed())
-
     def subscribed(self) -> Iterator[Consumer]:
-        return (one for one in self.all.values() if one.status not in (Status.CANCELLED, Status.GET))
+        return (one for one in self.all.values() if one.is_subscribed)
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether there is an exclusive one. It is alone."""
+        first = next(self.subscribed(), None)
+        return first is not None and first.exclusive
 
     def accepts(self, exclusive: bool) -> bool:
         """Whether one more can be added."""
         if exclusive and self.single_active:
             return False
-        first = next(self.subscribed(), None)  # an exclusive one is alone
-        return first is None or not (exclusive or first.exclusive)
+        return not self.count or not (exclusive or self.exclusive)
 
     def add(self, consumer: Consumer) -> None:
         assert consumer.key not in self.all, f"consumer {consumer.key} is added twice"
-        self.all[consumer.key] = consumer
+        self.restore(consumer)
         self.update(consumer)
+
+    def restore(self, consumer: Consumer) -> None:
+        """As a snapshot has it. Who is active, and who stands in line, is told by the snapshot, too."""
+        self.all[consumer.key] = consumer
+        self.count += consumer.is_subscribed
+        consumer.holding.belong_to(self.held)
 
     def remove(self, consumer: Consumer) -> None:
         """It is given nothing any more, and forgotten when it holds nothing."""
-        if consumer.status is not Status.GET:
+        if consumer.is_subscribed:
+            self.count -= 1
             consumer.status = Status.CANCELLED
         consumer.overdue.clear()
         self.update(consumer)

@@ -22,14 +22,25 @@ class Held(NamedTuple):
     since: int  # ms
 
 
-class Holding:
-    """See the module. `count` messages, with `size` bytes."""
+class HeldTotal:
+    """Of all holdings that belong to it. Whoever leads tells it with every answer, so it is counted along."""
 
-    __slots__ = ("_firsts", "_head", "_rows", "count", "size")
+    __slots__ = ("count", "size")
 
     def __init__(self) -> None:
         self.count = 0
         self.size = 0
+
+
+class Holding:
+    """See the module. `count` messages, with `size` bytes."""
+
+    __slots__ = ("_firsts", "_head", "_rows", "_total", "count", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self._total = HeldTotal()  # its own, until it belongs to one
         self._rows: list[Held] = []
         self._firsts: list[int] = []  # ids of the same rows, to search in
         self._head = 0
@@ -42,12 +53,20 @@ class Holding:
         """When the oldest were handed out."""
         return self._rows[self._head].since if self.count else None
 
+    def belong_to(self, total: HeldTotal) -> None:
+        total.count += self.count
+        total.size += self.size
+        self._total = total
+
     def add(self, first_id: int, stored: Stored, since: int) -> None:
         """`first_id` is above all ids that were here."""
         self._firsts.append(first_id)
         self._rows.append(Held(first_id, stored, since))
+        size, total = stored.size, self._total
         self.count += stored.length
-        self.size += stored.size
+        self.size += size
+        total.count += stored.length
+        total.size += size
 
     def take(self, first: int, length: int) -> list[Stored]:
         """Take out what is held of these ids, in their order."""
@@ -74,6 +93,8 @@ class Holding:
         taken = [held.stored for held in self]
         self._rows.clear()
         self._firsts.clear()
+        self._total.count -= self.count
+        self._total.size -= self.size
         self._head = self.count = self.size = 0
         return taken
 
@@ -117,8 +138,11 @@ class Holding:
         return taken
 
     def _account(self, gone: Stored) -> None:
+        size, total = gone.size, self._total
         self.count -= gone.length
-        self.size -= gone.size
+        self.size -= size
+        total.count -= gone.length
+        total.size -= size
 
     def _drop(self, start: int, stop: int) -> None:
         if start != self._head:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
 from dataclasses import dataclass, field
-from heapq import merge
-from itertools import chain, groupby
+from itertools import chain
 
 from quorum.commands import ConsumerKey
 from quorum.consumers import Consumers
 from quorum.effects import Deliver
 from quorum.queue_state import QueueState
+from raft.live_entries import LiveEntries
 
 _NOBODY = ConsumerKey(0, 0, 0)
 
@@ -60,13 +60,13 @@ class Figures:
 
 
 def figures(state: QueueState, counters: Counters) -> Figures:
-    everybody = state.consumers.all.values()
+    held = state.consumers.held
     active = state.consumers.active
     return Figures(
         ready=state.ready.count,
         ready_bytes=state.ready.size,
-        unacknowledged=sum(consumer.holding.count for consumer in everybody),
-        unacknowledged_bytes=sum(consumer.holding.size for consumer in everybody),
+        unacknowledged=held.count,
+        unacknowledged_bytes=held.size,
         delayed=state.delayed.count,
         dead=state.dead.count,
         dead_bytes=state.dead.size,
@@ -108,13 +108,13 @@ def browse(state: QueueState, skip: int, limit: int) -> list[Deliver]:
     return found
 
 
-def live_entries(state: QueueState) -> Iterator[int]:
-    """Ascending, each once. Lanes are ascending by themselves, and the rest is little beside a backlog."""
-    lanes = [lane.entries() for lane in state.ready.lanes if lane]
+def live_entries(state: QueueState) -> LiveEntries:
+    """Lanes are ascending by themselves, and the rest is little beside a backlog."""
     elsewhere = chain(
-        state.ready.returned,
+        state.ready.returned.unordered(),
         (stored for _, stored in state.delayed),
         (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
         (held.stored for holding in state.dead.holdings.values() for held in holding),
     )
-    return (entry for entry, _ in groupby(merge(sorted({stored.entry for stored in elsewhere}), *lanes)))
+    columns = [lane.entries() for lane in state.ready.lanes if lane]
+    return LiveEntries.of_columns([array("Q", sorted({stored.entry for stored in elsewhere})), *columns])

@@ -21,6 +21,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 
 from quorum.stored import NEVER, Stored
 from storage.disk import Buffer
@@ -106,10 +107,12 @@ class Lane:
         """Nothing expires before; after `expire` that is exact."""
         return min(self._soonest)
 
-    def entries(self) -> Iterator[int]:
+    def entries(self) -> array[int]:
         """Indexes of entries, ascending; one that holds several runs comes as often."""
-        for at, block in enumerate(self._blocks):
-            yield from block[0 if at else self._head :: ROW_WORDS]
+        column = self._blocks[0][self._head :: ROW_WORDS]
+        for block in islice(self._blocks, 1, None):
+            column += block[::ROW_WORDS]
+        return column
 
     def encode(self) -> list[Buffer]:
         """The rows as bytes, little endian. They stay as they are, whatever happens to the lane."""

@@ -284,7 +284,7 @@ class Leading:
             figures.unacknowledged,
             figures.unacknowledged_bytes,
             figures.consumers,
-            exclusive=any(one.exclusive for one in state.consumers.subscribed()),
+            exclusive=state.consumers.exclusive,
             single_active=state.rules.single_active,
             active=figures.active,
         )

@@ -60,6 +60,7 @@ from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
 from quorum.versions import OUTCOMES_COUNTED, PURGED_ONCE, REFUSED_AGAIN, must_know
+from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -114,8 +115,7 @@ class QueueMachine:
         self._dead_told = False
         self._set_deadline()
 
-    def live_entries(self) -> Iterable[int]:
-        """To be used up before anything else is applied: what is ready is not copied."""
+    def live_entries(self) -> LiveEntries:
         return live_entries(self.state)
 
     # What the member that runs it asks.

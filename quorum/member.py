@@ -7,7 +7,7 @@ of consumers on other nodes are dropped at once, unless this member leads and se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quorum.bodies import Bodies
@@ -15,6 +15,7 @@ from quorum.commands import ConsumerKey, Result
 from quorum.comparison import Marks
 from quorum.effects import Deliver, Effect
 from quorum.machine import QueueMachine
+from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -98,5 +99,5 @@ class Member:
         self.told_digests = {}  # of a state that is no more
         self._performer.restored()
 
-    def live_entries(self) -> Iterable[int] | None:
+    def live_entries(self) -> LiveEntries:
         return self.machine.live_entries()

@@ -33,6 +33,9 @@ class Returned:
         """In order."""
         return (stored for _, stored in sorted(self._heap))
 
+    def unordered(self) -> Iterator[Stored]:
+        return (stored for _, stored in self._heap)
+
     @property
     def priority(self) -> int:
         """Of the first one."""

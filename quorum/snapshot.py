@@ -204,7 +204,7 @@ class _Decoder:
         consumer.next_id = next_id
         consumer.overdue = self._set()
         self._holding(consumer.holding)
-        state.consumers.all[consumer.key] = consumer
+        state.consumers.restore(consumer)
         if flags & _ACTIVE:
             state.consumers.active = consumer
         if flags & _QUIESCING:

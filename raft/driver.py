@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from raft.core import Core
 from raft.errors import NotLeader, RaftError, Unknown
+from raft.live_entries import LiveEntries
 from raft.log_store import LogStore
 from raft.machine import Machine
 from raft.membership import Change
@@ -56,9 +57,9 @@ class GroupStore(LogStore, Protocol):
         """Hand to the log; durable once the log's `durable` reaches the ticket that is returned. Raises DiskFailed."""
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Callable[[bool], None]
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
     ) -> None:
-        """A local snapshot; `live` names the entries that it refers to, and is used up before this returns. `done` is told
+        """A local snapshot; `live` names the entries that it refers to. `done` is told
         False when it was not kept: the disk had no room, or a newer one was installed meanwhile."""
 
     def receive(self, chunk: SnapshotChunk) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from native.index_ranges import union
 from raft.errors import BadBytes
 
 
@@ -24,16 +25,16 @@ class LiveEntries:
 
     def __init__(self, indexes: Iterable[int] = ()) -> None:
         """`indexes` ascend."""
-        firsts, ends = array("Q"), array("Q")
-        end = -1
-        for index in indexes:
-            if index == end:
-                ends[-1] = end = index + 1
-            else:
-                assert index > end, f"live entry {index} does not follow {end - 1}"
-                end = index + 1
-                firsts.append(index)
-                ends.append(end)
+        self._have(*union([array("Q", indexes)]))
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[array[int]]) -> LiveEntries:
+        """Each of them ascends; numbers may come again, also in others."""
+        live = cls()
+        live._have(*union(columns))
+        return live
+
+    def _have(self, firsts: array[int], ends: array[int]) -> None:
         self._firsts, self._ends = firsts, ends
         self.count = sum(ends) - sum(firsts)
 
@@ -75,8 +76,7 @@ class LiveEntries:
         if any(columns[at] >= columns[at + 1] for at in range(len(columns) - 1)):
             raise BadBytes("the ranges of live entries do not ascend")
         live = cls()
-        live._firsts, live._ends = columns[::2], columns[1::2]
-        live.count = sum(live._ends) - sum(live._firsts)
+        live._have(columns[::2], columns[1::2])
         return live
 
 

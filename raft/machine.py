@@ -7,9 +7,10 @@ all members switch at the same index; code that does not know a version must ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
 
@@ -33,6 +34,5 @@ class Machine(Protocol):
         """Forget everything and stand where `snapshot` stood. Raises ValueError when these bytes are not that, or of a
         version that this code does not know."""
 
-    def live_entries(self) -> Iterable[int] | None:
-        """Indexes of the entries that the state still refers to, ascending; they outlive the snapshot. None: it refers
-        to none and never will."""
+    def live_entries(self) -> LiveEntries | None:
+        """Which entries the state still refers to; they outlive the snapshot. None: it refers to none and never will."""

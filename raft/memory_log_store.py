@@ -6,10 +6,11 @@ It keeps no snapshot: the machine stands on it, a learner sends none, and the ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from raft import membership, snapshots
 from raft.errors import Compacted
+from raft.live_entries import LiveEntries
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta
 from raft.ready import Facts
 from storage.disk import Buffer
@@ -85,7 +86,7 @@ class MemoryLogStore:
         return DURABLE
 
     def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Callable[[bool], None]
+        self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
     ) -> None:
         assert live is None, f"group {self._group} leaves entries in a log that has no room for them"
         newer = self._meta.index < meta.index <= self.last_index()

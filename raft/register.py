@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+from raft.live_entries import LiveEntries
 from raft.machine import ReadEntry
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -151,8 +152,8 @@ class Register:
             if register.entry:
                 self._live[register.entry] = self._live.get(register.entry, 0) + 1
 
-    def live_entries(self) -> Sequence[int]:
-        return sorted(self._live)
+    def live_entries(self) -> LiveEntries:
+        return LiveEntries(sorted(self._live))
 
     def digest(self) -> str:
         """Equal on all members that have applied the same entries."""

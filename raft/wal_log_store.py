@@ -6,13 +6,13 @@ others are read from where they are: the node's log, or segments. What changes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from raft.errors import BadBytes, Compacted, Damaged
 from raft.group_log import GroupLog
 from raft.group_records import Identity
-from raft.live_entries import LiveEntries
+from raft.live_entries import NONE_LIVE, LiveEntries
 from raft.messages import Entry, MemberId, Membership, SnapshotChunk, SnapshotMeta
 from raft.ready import Facts
 from raft.segments import OpenSegments, read_segments, unreadable, wanted_of
@@ -116,10 +116,8 @@ class WalLogStore:
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
         return self._node.append(self, facts, entries)
 
-    def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Done
-    ) -> None:
-        self._node.save_snapshot(self, meta, state, LiveEntries(live or ()), done)
+    def save_snapshot(self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Done) -> None:
+        self._node.save_snapshot(self, meta, state, live or NONE_LIVE, done)
 
     def receive(self, chunk: SnapshotChunk) -> None:
         self._node.receive(self, chunk)

@@ -16,7 +16,6 @@ from broker.queue_type import Outcome
 from quorum.commands import Consume, ConsumerKey, Policy, SessionKey, encode, encode_enqueue, encode_settle, entry_head
 from quorum.machine import QueueMachine
 from quorum.rules import Rules
-from raft.live_entries import LiveEntries
 from raft.messages import Entry, EntryKind
 
 SESSION = SessionKey(1, 1)
@@ -102,7 +101,7 @@ def snapshots(backlog_length: int) -> None:
     began = time.process_time()
     state = machine.snapshot()
     taken = time.process_time()
-    live = LiveEntries(machine.live_entries())
+    live = machine.live_entries()
     listed = time.process_time()
     data = b"".join(state)
     joined = time.process_time()

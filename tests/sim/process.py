@@ -21,6 +21,7 @@ from raft.driver import Driver
 from raft.errors import Damaged
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups
+from raft.live_entries import LiveEntries
 from raft.messages import Entry, Message, SnapshotMeta, node_of
 from raft.node_log import RaftStore
 from raft.ready import Facts
@@ -169,9 +170,7 @@ class WatchedStore:
         self._process.site.world.watch.appended(self._process, self.store.identity.group, ticket, facts, list(entries))
         return ticket
 
-    def save_snapshot(
-        self, meta: SnapshotMeta, state: Sequence[Buffer], live: Iterable[int] | None, done: Done
-    ) -> None:
+    def save_snapshot(self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Done) -> None:
         watch = self._process.site.world.watch
         watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
 

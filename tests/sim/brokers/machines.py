@@ -16,6 +16,7 @@ from quorum.commands import Result
 from quorum.effects import Effect
 from quorum.machine import QueueMachine
 from quorum.member import Member
+from raft.live_entries import LiveEntries
 from raft.machine import Machine, ReadEntry
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -88,8 +89,8 @@ class Watched:
     def restore(self, state: bytes, version: int) -> None:
         self.inner.restore(state, version)
 
-    def live_entries(self) -> Iterable[int] | None:
-        live: Iterable[int] | None = self.inner.live_entries()
+    def live_entries(self) -> LiveEntries | None:
+        live: LiveEntries | None = self.inner.live_entries()
         return live
 
 

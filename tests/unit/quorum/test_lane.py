@@ -8,7 +8,6 @@ from random import Random
 
 from quorum.lane import BLOCK_ROWS, ROW_BYTES, Lane
 from quorum.stored import NEVER, Stored
-from raft.live_entries import LiveEntries
 from tests.unit.quorum.queue_world import QueueWorld, restored
 
 BACKLOG = 200_000
@@ -107,7 +106,7 @@ def test_a_backlog_costs_at_most_64_bytes_for_each_entry_and_keeps_no_objects() 
         assert tracemalloc.get_traced_memory()[0] - before < 64 * BACKLOG
 
         objects = len(gc.get_objects())
-        live = LiveEntries(world.machine.live_entries())
+        live = world.machine.live_entries()
         state = world.machine.snapshot()
         gc.collect()
         assert len(gc.get_objects()) - objects < 2 * BACKLOG / BLOCK_ROWS + 100

@@ -158,6 +158,7 @@ def check(machine: QueueMachine, twin: DumbQueue) -> None:
     assert figures.ready_bytes == sum(message.size for message in twin.ready)
     assert figures.unacknowledged == sum(len(client.out) for client in twin.clients.values())
     assert figures.unacknowledged_bytes == sum(out.message.size for one in twin.clients.values() for out in one.out)
+    assert figures.consumers == sum(1 for _ in machine.state.consumers.subscribed()), "it is counted along"
     assert figures.delayed == len(twin.delayed)
     assert (figures.dead, figures.active) == (len(twin.dead), twin.active if twin.rules.single_active else None)
     in_order = [

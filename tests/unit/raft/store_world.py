@@ -9,6 +9,7 @@ from itertools import count
 
 from raft.errors import Compacted, Damaged
 from raft.group_records import Identity
+from raft.live_entries import LiveEntries
 from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits
@@ -182,7 +183,7 @@ class World:
         meta = SnapshotMeta(index, store.term(index), membership, 3)
         answers: list[bool] = []
         data = {one: store.read_entry(one) for one in live}
-        store.save_snapshot(meta, [state[:5], state[5:]], live, answers.append)
+        store.save_snapshot(meta, [state[:5], state[5:]], LiveEntries(sorted(live)), answers.append)
         if answers == [True]:
             first = max(before.first, index + 1 - self.limits.entries_kept)
             memberships = [(index, membership), *(one for one in before.memberships if one[0] > index)]

@@ -9,10 +9,12 @@ import pytest
 
 from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRules
 from raft.errors import Busy, NotLeader, RaftError, Unknown
+from raft.live_entries import LiveEntries
 from raft.membership import AddLearner, Change
 from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 
+LIVE = LiveEntries([2])
 ME, OTHER = member_id(1, 0), member_id(2, 0)
 FIRST = Membership((ME, OTHER))
 LEADING = Standing(Role.LEADER, 3, ME)
@@ -115,8 +117,8 @@ class EchoMachine:
             raise ValueError(f"version {version} is unknown")
         self.restored.append((state, version))
 
-    def live_entries(self) -> Sequence[int] | None:
-        return [2]
+    def live_entries(self) -> LiveEntries | None:
+        return LIVE
 
 
 class World:
@@ -287,7 +289,7 @@ def test_a_snapshot_is_taken_every_so_many_entries_and_one_at_a_time() -> None:
     assert world.store.saved == []
     world.turn(committed=[entry(3), entry(4), entry(5)])
     world.turn(committed=[entry(6), entry(7), entry(8)])
-    assert world.store.saved == [(SnapshotMeta(5, 3, Membership((ME,)), 5), [b"state"], [2])]
+    assert world.store.saved == [(SnapshotMeta(5, 3, Membership((ME,)), 5), [b"state"], LIVE)]
     world.store.done[0](True)
     world.turn(committed=[entry(9)])
     assert [meta.index for meta, _, _ in world.store.saved] == [5, 9]

@@ -9,6 +9,7 @@ import pytest
 
 from node.background import Threads
 from raft.group_records import Identity
+from raft.live_entries import LiveEntries
 from raft.messages import Entry, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits
 from storage.log_users import LogUsers
@@ -52,7 +53,7 @@ async def busy_life(path: Path) -> dict[int, Digest]:
             for group in GROUPS:
                 index = turn * 10
                 store.group(group).save_snapshot(
-                    SnapshotMeta(index, 1, FIRST, 1), [b"s" * 999], [1, index], lambda _: None
+                    SnapshotMeta(index, 1, FIRST, 1), [b"s" * 999], LiveEntries([1, index]), lambda _: None
                 )
         store.tick(turn * 1_000)
     async with asyncio.timeout(20):

@@ -59,7 +59,7 @@ def test_a_local_snapshot_that_ends_late_never_replaces_a_newer_one() -> None:
     donor.settle()
     late: list[bool] = []
     world.store._jobs._busy = True  # the local one waits
-    world.store.group(7).save_snapshot(SnapshotMeta(12, 1, FIRST, 3), [b"ours"], [1], late.append)
+    world.store.group(7).save_snapshot(SnapshotMeta(12, 1, FIRST, 3), [b"ours"], LiveEntries([1]), late.append)
     waiting, world.store._jobs._waiting = world.store._jobs._waiting, type(world.store._jobs._waiting)()
     world.store._jobs._busy = False
     assert world.install(7, donor)
