@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from broker.errors import PreconditionFailed
+from broker.errors import BrokerError, PreconditionFailed
 from broker.records import (
     Arguments,
     BindingRecord,
@@ -308,10 +308,14 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(data: bytes) -> Command:
-    number, *values = _body(data)
-    if number not in NUMBERS:
+    """Raises UnknownVersion."""
+    number, *values = _body(data) or [None]
+    if type(number) is not int or number not in NUMBERS:
         raise UnknownVersion(f"no command has the number {number}: a later version wrote it")
-    command: Command = _from_plain(NUMBERS[number], values)
+    try:
+        command: Command = _from_plain(NUMBERS[number], values)
+    except (TypeError, ValueError, BrokerError) as error:
+        raise UnknownVersion(f"the fields of {NUMBERS[number].__name__} cannot be read: {error}") from error
     return command
 
 

@@ -89,6 +89,7 @@ class Session(Topology):
         now: int,
     ) -> Pending[str]:
         """Answers the consumer's tag. `no_local` is ignored, as RabbitMQ does."""
+        names.check_length("consumer tag", tag)
         if tag in self._consumers:
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
         consumers_max = self._broker.limits.consumers_per_channel

@@ -20,7 +20,7 @@ from typing import Any
 from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
-from broker.errors import NotFound
+from broker.errors import NotFound, ResourceExhausted
 from broker.limits import Limits as ClientLimits
 from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
@@ -52,7 +52,7 @@ from node.metadata_member import MetadataMember, keeps_catalog_alone
 from node.metrics import Metrics
 from node.node_names import name_of_node
 from node.node_news import News, OthersNews, ToldAlarm, ToldListener
-from node.notices import Notices
+from node.notices import Notices, stopped_sentences
 from node.peer_auth import Identity as PeerIdentity
 from node.peer_calls import PeerCalls
 from node.peer_side import PeerSide
@@ -60,15 +60,14 @@ from node.queue_members import QueueMembers
 from node.queue_places import PlacingMetadata, QueuePlaces
 from node.queue_records import QueueRecords
 from node.queue_types import ClassicAnywhere, classic_anywhere
+from node.quorum_reports import QuorumReports
 from node.reconciliation import Reconciler
 from node.recovery import recover
 from node.remote_replies import RemoteReplies
 from quorum.commands import SessionKey
-from quorum.comparison import Odd
 from quorum.driver import WAITING_BYTES_MAX, QuorumQueues
-from quorum.queue import QuorumQueue
 from raft.driver import Driver
-from raft.errors import Damaged
+from raft.errors import CannotApply, Damaged
 from raft.groups import Groups
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore, StoreLimits
@@ -126,6 +125,7 @@ class Node:
         self.groups = groups = self._join_groups(place, peers, loop)
         group = MetadataGroup(groups, lambda: disk_nodes(metadata.catalog))
         metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
+        member.on_halted = metadata.stand_still
         member.begin()
         member.take_part(groups)
 
@@ -184,7 +184,7 @@ class Node:
             cluster=cluster,
             members=members,
         )
-        metrics = Metrics(broker, self.log, metadata, quorum, self.watcher, config, self._loop_watch)
+        metrics = Metrics(broker, self.log, metadata, quorum, calls, self.watcher, config, self._loop_watch)
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
@@ -282,10 +282,15 @@ class Node:
             on_leading=self._leading_changed,
             on_damaged=self._member_damaged,
             on_repaired=self._member_repaired,
+            on_halted=self._member_halted,
         )
         self.raft.on_damaged = groups.damaged
         self._undo.callback(groups.close)
         return groups
+
+    def _sentences(self) -> tuple[str, ...]:
+        """What an operator should know of this node; each goes on behind its name."""
+        return (*self._notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.quarantined))
 
     def _announced(self, peers: PeerSide) -> None:
         if peers.listens:
@@ -297,7 +302,7 @@ class Node:
 
         def news(alarms: Sequence[ToldAlarm]) -> News:
             listeners = tuple(ToldListener(one.protocol, one.address, one.tls) for one in self.listeners)
-            return News(VERSION, started_at, listeners, tuple(alarms), self._notices.sentences())
+            return News(VERSION, started_at, listeners, tuple(alarms), self._sentences())
 
         def name_of(number: NodeId) -> str:
             record = catalog.node_of_number(number)
@@ -341,9 +346,14 @@ class Node:
                 future.result()
         except NotFound as error:
             raise NoPlace(removed_text(place.name, error.text)) from error
+        except ResourceExhausted:
+            if metadata.halted is None:
+                raise
+            logger.error("this node serves what it knows of, and learns of no change")
 
     def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
         records = QueueRecords(self.metadata)
+        reports = QuorumReports(logger, self._clock.monotonic)
         quorum = QuorumQueues(
             SessionKey(place.number, place.incarnation),
             place.disk_id,
@@ -361,7 +371,9 @@ class Node:
             alone=lambda: self.member.alone,
             catalog_is_behind=lambda: self.member.catalog_is_behind,
             on_lost=self._queue_cut,
-            on_diverged=_tell_diverged,
+            on_diverged=reports.diverged,
+            on_quarantined=reports.quarantined,
+            on_refused=reports.refused,
         )
         quorum.name_of = partial(name_of_node, self.metadata.catalog)
         records.tell(quorum)
@@ -406,6 +418,12 @@ class Node:
         else:
             self.quorum.damaged(driver.group)
             self._repair_member(driver.group, damage)
+
+    def _member_halted(self, driver: Driver, error: CannotApply) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.halted(str(error))
+        else:
+            self.quorum.halted(driver.group, str(error))
 
     def _repair_member(self, group: int, damage: Damaged) -> None:
         """Of a quorum queue: it comes back as another one, which the others repair."""
@@ -675,19 +693,3 @@ def grpc_certificate(tls: TlsSection) -> Tls:
         return Tls(Path(tls.certificate).read_bytes(), Path(tls.key).read_bytes(), ca, tls.verify_peer)
     except OSError as error:
         raise ConfigError(f"tls: {error.filename}: {error.strerror}") from error
-
-
-def _tell_diverged(queue: QuorumQueue, odd: Odd) -> None:
-    """To be seen by whoever looks at the log of the leader's node: it should never happen."""
-    name = queue.record.label
-    if odd.nodes:
-        logger.error(
-            "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others, "
-            "one at a time while all members can be reached",
-            name, odd.at, ", ".join(map(str, odd.nodes)),
-        )  # fmt: skip
-    else:
-        logger.error(
-            "members of %s have come to different states after entry %d, and no majority agrees: "
-            "which one is right is for an operator to find out", name, odd.at,
-        )  # fmt: skip

@@ -36,24 +36,25 @@ An answer begins with 0, then what is said above; or with 1, then MessagePack: t
 text; or with 2: the queue is gone.
 
 Numbers of publishes, and of consumers and gets, are given by the node of the clients, ascending, none twice on one link. Tags
-of a consumer or get count its messages from 1. Whatever the bytes are, decoding returns what they say or raises BadBytes, or
-what struct, UTF-8 and MessagePack raise; the link ends then.
+of a consumer or get count its messages from 1. Whatever the bytes are, decoding returns what they say or raises BadBytes, which
+ends the link.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Callable, Sequence
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, wraps
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from broker import browsed, errors
 from broker.browsed import Browsed
 from broker.message import Run
-from broker.queue_type import QueueStatistics
+from broker.queue_type import Outcome, QueueStatistics
 from native.content import take
 from raft.errors import BadBytes
 from storage.disk import Buffer
@@ -117,6 +118,22 @@ ERRORS = {
 }
 
 
+T = TypeVar("T")
+
+
+def _decoder(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Have everything that wrong bytes make it raise raised as BadBytes, so that no fault of this node looks like them."""
+
+    @wraps(decode)
+    def decoded(payload: bytes) -> T:
+        try:
+            return decode(payload)
+        except (struct.error, ValueError, IndexError, msgspec.MsgspecError) as error:
+            raise BadBytes(f"{decode.__name__} of {len(payload)} bytes: {error}") from error
+
+    return decoded
+
+
 # ------------------------------------------------------------------------- names and contents
 
 
@@ -175,6 +192,7 @@ def encode_publish(queues: Sequence[int], number: int, run: Run) -> list[Buffer]
     return [fixed, *ids, _names(run.exchange, run.routing_key), run.content]
 
 
+@_decoder
 def decode_publish(payload: bytes) -> Publish:
     _, flags, priority, queue_count, count, body_bytes, number, expiration_ms = _PUBLISH.unpack_from(payload)
     at = _PUBLISH.size + _U64.size * queue_count
@@ -202,6 +220,7 @@ def encode_confirm(ranges: Sequence[tuple[int, int, bool]]) -> bytes:
     return b"".join((bytes((Op.CONFIRM,)), *[_RANGE.pack(*one) for one in ranges]))
 
 
+@_decoder
 def decode_confirm(payload: bytes) -> list[tuple[int, int, bool]]:
     return [(first, last, bool(accepted)) for first, last, accepted in _RANGE.iter_unpack(payload[1:])]
 
@@ -235,6 +254,7 @@ def encode_consume(wish: Consume) -> bytes:
     return fixed + wish.tag.encode("utf-8", "surrogateescape")
 
 
+@_decoder
 def decode_consume(payload: bytes) -> Consume:
     _, queue, number, exclusive, prefetch, priority, credit = _CONSUME.unpack_from(payload)
     tag = payload[_CONSUME.size :].decode("utf-8", "surrogateescape")
@@ -260,6 +280,7 @@ def encode_deliver(
     return [_DELIVER.pack(Op.DELIVER, redelivered, number, first, count), _names(exchange, routing_key), content]
 
 
+@_decoder
 def decode_deliver(payload: bytes) -> Delivery:
     _, redelivered, number, first, count = _DELIVER.unpack_from(payload)
     exchange, routing_key, at = _read_names(payload, _DELIVER.size)
@@ -271,15 +292,17 @@ def encode_settle(outcome: int, number: int, first: int, end: int) -> bytes:
     return _SETTLE.pack(Op.SETTLE, outcome, number, first, end)
 
 
-def decode_settle(payload: bytes) -> tuple[int, int, int, int]:
+@_decoder
+def decode_settle(payload: bytes) -> tuple[Outcome, int, int, int]:
     """Outcome, number, first tag, and the one behind the last."""
     _must_end(payload, _SETTLE.size)
     _, outcome, number, first, end = _SETTLE.unpack(payload)
     if first >= end:
         raise BadBytes(f"tags from {first} on, and before {end}")
-    return outcome, number, first, end
+    return Outcome(outcome), number, first, end
 
 
+@_decoder
 def consumer_of(payload: bytes) -> int:
     """Whom a credit, stop, prefetch or cancel is for."""
     number: int = _NUMBER.unpack_from(payload)[1]
@@ -290,6 +313,7 @@ def encode_credit(number: int, size: int) -> bytes:
     return _PAIR.pack(Op.CREDIT, number, size)
 
 
+@_decoder
 def decode_pair(payload: bytes) -> tuple[int, int]:
     """Credit: number and bytes. Cancel: number and tag. Get: queue and number."""
     _must_end(payload, _PAIR.size)
@@ -301,6 +325,7 @@ def encode_prefetch(number: int, prefetch: int) -> bytes:
     return _PREFETCH.pack(Op.PREFETCH, number, min(prefetch, PREFETCH_MAX))
 
 
+@_decoder
 def decode_prefetch(payload: bytes) -> tuple[int, int]:
     _must_end(payload, _PREFETCH.size)
     _, number, prefetch = _PREFETCH.unpack(payload)
@@ -315,6 +340,7 @@ def encode_active(number: int, active: bool) -> bytes:
     return _NUMBER_FLAG.pack(Op.ACTIVE, number, active)
 
 
+@_decoder
 def decode_active(payload: bytes) -> tuple[int, bool]:
     _must_end(payload, _NUMBER_FLAG.size)
     _, number, active = _NUMBER_FLAG.unpack(payload)
@@ -346,6 +372,7 @@ def encode_got(remaining: int, redelivered: bool, exchange: str, routing_key: st
 NOTHING_GOT = bytes((DONE,))
 
 
+@_decoder
 def decode_got(payload: bytes) -> GotFar | None:
     if payload == NOTHING_GOT:
         return None
@@ -360,6 +387,7 @@ def encode_number(op: Op, number: int) -> bytes:
     return _NUMBER.pack(op, number)
 
 
+@_decoder
 def decode_number(payload: bytes) -> int:
     """The same, and the answer of purge."""
     _must_end(payload, _NUMBER.size)
@@ -371,6 +399,7 @@ def encode_browse(queue: int, skip: int, limit: int) -> bytes:
     return _BROWSE.pack(Op.BROWSE, queue, skip, limit)
 
 
+@_decoder
 def decode_browse(payload: bytes) -> tuple[int, int, int]:
     """Queue, skip and limit."""
     _must_end(payload, _BROWSE.size)
@@ -382,6 +411,7 @@ def encode_browsed(found: Sequence[Browsed]) -> bytes:
     return bytes((DONE,)) + browsed.encode(found)
 
 
+@_decoder
 def decode_browsed(payload: bytes) -> list[Browsed]:
     return browsed.decode(payload[1:])
 
@@ -395,6 +425,7 @@ def encode_flag(first: int, flag: bool) -> bytes:
     return _FLAG.pack(first, flag)
 
 
+@_decoder
 def decode_flag(payload: bytes) -> bool:
     _must_end(payload, _FLAG.size)
     return bool(payload[1])
@@ -404,6 +435,7 @@ def encode_statistics(statistics: QueueStatistics) -> bytes:
     return bytes((DONE,)) + _encode_pack(statistics)
 
 
+@_decoder
 def decode_statistics(payload: bytes) -> QueueStatistics:
     return _statistics_of.decode(payload[1:])
 
@@ -412,6 +444,7 @@ def encode_figures(figures: Sequence[tuple[int, QueueStatistics]]) -> bytes:
     return bytes((Op.FIGURES,)) + _encode_pack(figures)
 
 
+@_decoder
 def decode_figures(payload: bytes) -> list[tuple[int, QueueStatistics]]:
     return _figures_of.decode(payload[1:])
 
@@ -425,6 +458,7 @@ def encode_refusal(error: errors.BrokerError) -> bytes:
     return bytes((REFUSED,)) + _encode_pack((type(error).__name__, error.text))
 
 
+@_decoder
 def decode_refusal(payload: bytes) -> errors.BrokerError:
     name, text = _error_of.decode(payload[1:])
     return ERRORS.get(name, errors.InternalError)(text)

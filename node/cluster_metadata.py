@@ -22,6 +22,7 @@ from typing import Any
 
 from broker.catalog import Catalog
 from broker.catalog_commands import Command, Record, UnknownVersion, encode_command
+from broker.command_types import IllTyped, check_types
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.metadata import OnApplied
 from broker.pending import Pending
@@ -34,14 +35,18 @@ from node.catalog_state import State
 from node.catalog_store import encode_head
 from node.metadata_courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.metadata_group import MetadataGroup
-from node.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
+from node.metadata_machine import ENTRY_HEAD_BYTES, CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
 from node.peer_calls import METADATA, Answer, PeerCalls
+from node.rarely import Rarely
 from raft.errors import BadBytes
 from raft.messages import NodeId
 from raft.ready import Role
 from storage.lmdb_store import Store
 
 COMMAND_BYTES_MAX = 8 << 20  # of one command; a definition is never as large
+REFUSALS_TOLD_S = (
+    10.0  # what was not taken is submitted again several times a second: one line in so long for each node
+)
 
 logger = logging.getLogger("leveret")
 
@@ -62,6 +67,7 @@ class MetadataStatus:
     voters: tuple[str, ...]
     missing: tuple[str, ...]  # voters that cannot be reached, if the others are no majority
     waiting: int  # commands of this node that are on their way
+    halted: str | None = None  # why this node follows the catalog no more
 
 
 class ClusterMetadata(Watcher):
@@ -74,6 +80,9 @@ class ClusterMetadata(Watcher):
         self.machine = CatalogMachine(catalog, position, self)
         self._keeper = Keeper(store, background, self._kept, lambda reason: self.on_failed(reason))
         self.on_failed: Callable[[str], None] = logger.error  # told why this node follows no more what is applied
+        self.halted: str | None = None  # why the machine cannot go on
+        self.refusals = 0  # of what other nodes submitted
+        self._refusals = Rarely(REFUSALS_TOLD_S)
         self._subscribers: list[OnApplied] = []
         self._node = 0
         self._incarnation = 0
@@ -94,6 +103,7 @@ class ClusterMetadata(Watcher):
     ) -> None:
         """Who this node is, and the ways to the others."""
         self._node, self._incarnation = node, incarnation
+        self._monotonic = monotonic
         self._group, self._calls = group, calls
         self._followers = Followers(self._reachable, monotonic)
         self._courier = Courier(node, incarnation, group, calls, monotonic, self._name_of)
@@ -124,13 +134,22 @@ class ClusterMetadata(Watcher):
         """Why nothing is accepted any more."""
         return self._keeper.failure
 
+    def stand_still(self, why: str) -> None:
+        """The machine cannot go on (Groups.on_halted): nothing is submitted that nobody here would see carried out."""
+        self.halted = why
+        if self._courier is not None:
+            self._courier.close(self._stands_still())
+
+    def _stands_still(self) -> str:
+        return f"this node does not follow the catalog any more: {self.halted}. Update it and start it again"
+
     def leading_changed(self) -> None:
         if self._courier is not None:
             self._courier.pump()
 
     def tick(self) -> None:
         self._keeper.tick()
-        if self._courier is not None:
+        if self._courier is not None and self.halted is None:
             self._courier.tick()
             self._followers.look()
 
@@ -147,6 +166,7 @@ class ClusterMetadata(Watcher):
             voters=tuple(map(self._name_of, self._group.voters())),
             missing=tuple(map(self._name_of, self._group.missing())),
             waiting=self._courier.waiting if self._courier is not None else 0,
+            halted=self.halted,
         )
 
     def flushed(self) -> Pending[None]:
@@ -232,7 +252,9 @@ class ClusterMetadata(Watcher):
     # steps
 
     def _submit(self, command: Command, *, patient: bool) -> Pending[Any]:
-        unable = self._keeper.failure or self._keeper.full
+        unable = (
+            self._keeper.failure or self._keeper.full or (self._stands_still() if self.halted is not None else None)
+        )
         if unable is not None:
             return Pending.failed(ResourceExhausted(unable))
         assert self._courier is not None, (
@@ -278,14 +300,34 @@ class ClusterMetadata(Watcher):
         return [TAKEN, *State(self.catalog, self.machine.position)]
 
     def _serve_submit(self, node: NodeId, entries: Sequence[bytes], answer: Answer) -> None:
-        for entry in entries:
-            try:
-                origin, _ = decode_entry(entry)
-            except UnknownVersion as error:  # all of us would stop at it
-                raise BadBytes(f"node {node} submits what is not known here: {error}") from error
-            if origin.node != node:
-                raise BadBytes(f"node {node} submits a command of node {origin.node}")
+        try:
+            for entry in entries:
+                check_submitted(node, entry)
+        except RefusedCommand as error:  # every node would stop at it, now and at each start
+            self.refusals += 1
+            unsaid = self._refusals.may_say(str(node), self._monotonic())
+            if unsaid is not None:
+                logger.error("node %d submits what is not taken: %s (%d more since the last line)", node, error, unsaid)
+            answer(NOT_TAKEN)
+            return
         if self._group.leads:
             self._group.propose(entries, lambda _, error: answer(TAKEN if error is None else NOT_TAKEN))
         else:
             answer(NOT_TAKEN)
+
+
+class RefusedCommand(ValueError):
+    """What another node submits cannot be carried out by every node; the text says why."""
+
+
+def check_submitted(node: NodeId, entry: bytes) -> None:
+    """Raises RefusedCommand."""
+    if len(entry) > COMMAND_BYTES_MAX + ENTRY_HEAD_BYTES:
+        raise RefusedCommand(f"a command of {len(entry)} bytes, and at most {COMMAND_BYTES_MAX} can be kept")
+    try:
+        origin, command = decode_entry(entry)
+        check_types(command)
+    except (UnknownVersion, IllTyped) as error:
+        raise RefusedCommand(str(error)) from error
+    if origin.node != node:
+        raise RefusedCommand(f"a {type(command).__name__} of node {origin.node}")

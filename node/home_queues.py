@@ -160,15 +160,14 @@ class HomeQueues:
     # what other nodes say
 
     def hear(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
-        """Raises BadBytes, and what else bytes that are none of ours make decoding raise."""
+        """Raises BadBytes."""
         if self._closed:
             return  # no answer: the link ends soon
         peer, op = self._peers[node], payload[0]
         if op == Op.PUBLISH:
             self._hear_publish(peer, payload)
         elif op == Op.SETTLE:
-            outcome, number, first, end = words.decode_settle(payload)
-            peer.settle(Outcome(outcome), number, first, end, self.wall_ms())
+            peer.settle(*words.decode_settle(payload), self.wall_ms())
         elif op in OF_CONSUMERS:
             self._hear_of_consumer(peer, op, payload)
         elif answer is None:

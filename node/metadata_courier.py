@@ -153,9 +153,9 @@ class Courier:
         self._give_up(lambda one: one.since <= until, f"nothing was decided within {TIMEOUT_S:.0f} s")
         self.pump()
 
-    def close(self) -> None:
+    def close(self, why: str = "this node is stopping") -> None:
         for submission in (*self._sent, *self._unsent):
-            submission.fail(ResourceExhausted("this node is stopping"))
+            submission.fail(ResourceExhausted(why))
 
     def _pop_first(self) -> _Submission:
         return (self._sent or self._unsent).popleft()

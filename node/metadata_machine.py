@@ -37,6 +37,7 @@ ENTRY_VERSION = 1
 MACHINE_VERSION = 1
 
 _ENTRY = Struct("<BIQQQ")
+ENTRY_HEAD_BYTES = _ENTRY.size
 
 
 class Origin(NamedTuple):
@@ -104,20 +105,22 @@ class CatalogMachine:
         self.watcher = watcher or Watcher()
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[Verdict | None]:
-        """None for what the catalog stood on already. An entry of a later version ends the node: without it, its catalog would
-        not be that of the others any more."""
+        """None for what the catalog stood on already. Raises UnknownVersion at an entry of a later version: without it, the
+        catalog would not be that of the others any more. What stands before it has been done."""
         verdicts: list[Verdict | None] = []
-        outcomes = []
-        for entry in entries:
-            if entry.index <= self.position.applied:
-                verdicts.append(None)
-                continue
-            outcome = self._outcome(*decode_entry(entry.data))
-            self.position.applied = entry.index
-            outcomes.append(outcome)
-            verdicts.append(outcome.verdict)
-        if outcomes:
-            self.watcher.applied(outcomes)
+        outcomes: list[Outcome] = []
+        try:
+            for entry in entries:
+                if entry.index <= self.position.applied:
+                    verdicts.append(None)
+                    continue
+                outcome = self._outcome(*decode_entry(entry.data))
+                self.position.applied = entry.index
+                outcomes.append(outcome)
+                verdicts.append(outcome.verdict)
+        finally:
+            if outcomes:
+                self.watcher.applied(outcomes)
         return verdicts
 
     def _outcome(self, origin: Origin, command: Command) -> Outcome:

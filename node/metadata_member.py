@@ -13,6 +13,7 @@ catalog that was kept before there were clusters, and where an operator has said
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from broker.catalog import Catalog
 from node.catalog_state import State
@@ -57,6 +58,7 @@ class MetadataMember:
         self._raft = raft
         self._machine = machine
         self._groups: Groups
+        self.on_halted: Callable[[str], None] = lambda why: None
 
     @property
     def alone(self) -> bool:
@@ -103,6 +105,14 @@ class MetadataMember:
         else:
             self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
 
+    def halted(self, why: str) -> None:
+        """The catalog cannot go on as the others' does: guessing would part it from theirs."""
+        logger.error(
+            "this node does not follow the catalog any more: %s. It serves what it knows of, votes on, and takes no change: "
+            "update it and start it again", why,
+        )  # fmt: skip
+        self.on_halted(why)
+
     def repaired(self, driver: Driver) -> None:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
 
@@ -117,9 +127,12 @@ class MetadataMember:
         store = self._raft.group(METADATA_GROUP)
         settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
         try:
-            self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
+            driver = self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
         except Damaged as damage:  # its snapshot
             self.damaged(damage)
+        else:
+            if driver.halted is not None:
+                self.halted(driver.halted)
 
     def _add_in_memory(self, me: MemberId) -> None:
         memory = MemoryLogStore(METADATA_GROUP, logger.error)

@@ -25,6 +25,7 @@ from node.alarms import Watcher
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
 from node.loop_watch import LoopWatch
+from node.peer_calls import PeerCalls
 from node.slices import in_slices
 from node.version import VERSION
 from quorum.driver import QuorumQueues
@@ -97,6 +98,7 @@ class Metrics(Collector):
         log: LogWriter,
         metadata: ClusterMetadata,
         quorum: QuorumQueues,
+        calls: PeerCalls,
         watcher: Watcher,
         config: Config,
         loop_watch: LoopWatch | None = None,
@@ -106,6 +108,7 @@ class Metrics(Collector):
         self._log = log
         self._metadata = metadata
         self._quorum = quorum
+        self._calls = calls
         self._watcher = watcher
         self._config = config
         self._registry = CollectorRegistry()
@@ -254,6 +257,31 @@ class Metrics(Collector):
             "leveret_quorum_divergences",
             "Comparisons in which members of a quorum queue led from here had come to different states",
             self._quorum.divergences,
+        )
+        yield gauge(
+            "leveret_quorum_quarantined",
+            "Quorum queues whose member on this node takes no part, as its log holds what this node does not know",
+            len(self._quorum.quarantined),
+        )
+        yield counter(
+            "leveret_quorum_refusals",
+            "Proposals between nodes for quorum queues that were refused as they would do harm to every member",
+            self._quorum.refusals,
+        )
+        yield gauge(
+            "leveret_metadata_halted",
+            "1 while this node does not follow the catalog, as its log holds what this node does not know",
+            self._metadata.halted is not None,
+        )
+        yield counter(
+            "leveret_metadata_refusals",
+            "Commands of other nodes that were not taken, as not every node could carry them out",
+            self._metadata.refusals,
+        )
+        yield counter(
+            "leveret_peer_handler_failures",
+            "Times that this node failed to handle what another one said: faults of this node, see its log",
+            self._calls.handler_failures,
         )
 
 

@@ -1,4 +1,5 @@
-"""What this process has found its disk to have lost, in words, for `cluster status` on any node: until it is started again.
+"""What an operator should know of this process, in words, for `cluster status` on any node: what it has found its disk to have
+lost, until it is started again, and what it cannot follow.
 
 Everything has been told in the log, place by place. Here it is put together: an operator who looks at the cluster should see
 that a disk is not to be trusted, also after all that was lost is repaired.
@@ -6,9 +7,11 @@ that a disk is not to be trusted, also after all that was lost is repaired.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.records import QueueRecord
+from quorum.queue import QuorumQueue
 
 
 @dataclass(slots=True)
@@ -47,6 +50,20 @@ class Notices:
                 f"{record.label}: it had the only copy"
             )
         return tuple(found)
+
+
+def stopped_sentences(metadata: str | None, queues: Sequence[QuorumQueue]) -> tuple[str, ...]:
+    """Of what this node cannot follow any more, as its log holds something that it does not know."""
+    found = []
+    if metadata is not None:
+        found.append(f"learns of no change of what is declared any more, and takes none: {metadata}. Update it")
+    if queues:
+        first = queues[0]
+        found.append(
+            f"has quarantined its member of {_count(len(queues), 'quorum queue')}, such as {first.record.label}: "
+            f"{first.quarantined}. Update it and start it again"
+        )
+    return tuple(found)
 
 
 def _count(count: int, what: str) -> str:

@@ -10,7 +10,8 @@ The letters, little endian:
          0     1  kind     4
          1        entries, one behind the other
     entry
-         0     1  kind     1: ask   2: tell   3: answer   4: part   5: not served, for an ask whose topic nobody knows
+         0     1  kind     1: ask   2: tell   3: answer   4: part   5: not served, for an ask whose topic nobody knows,
+                           or whose handler failed
          1     2  topic    of ask and tell, else 0
          3     8  number   of an ask, as its node counts them; answer and not served say it back, else 0
         11     4  size
@@ -18,6 +19,11 @@ The letters, little endian:
 
 A payload longer than PART_BYTES comes in parts: all but its end in entries of that kind, its end in the entry it is for. So
 Raft's letters find a way between the parts.
+
+Whose fault it is decides what follows. BadBytes is the other node's: the link ends, and the log says what came. Anything else
+that a handler raises is a fault of this node, and is logged as that with its traceback: what was asked is answered as if the
+topic were not served, and the link goes on; behind something that was told, or an answer, nobody here knows any more what was
+heard of this link, so it ends.
 
 More than HIGH_BYTES waiting for a node make it unwritable, until they are LOW_BYTES or less. That stops nothing by itself:
 whoever can wait, waits. A node for which more than LinkLimits.calls_bytes_max wait loses its link.
@@ -30,7 +36,7 @@ from logging import Logger
 from struct import Struct
 from typing import Any, Protocol
 
-from node.peer_link import CALLS
+from node.peer_link import CALLS, HandlerFailed
 from raft.errors import BadBytes
 from raft.messages import NodeId
 from storage.disk import Buffer
@@ -67,7 +73,7 @@ class CallEars(Protocol):
     """Who is told what links hear on this lane."""
 
     def receive(self, node: NodeId, letter: bytes) -> None:
-        """Raises BadBytes, which ends the link."""
+        """Raises BadBytes and HandlerFailed, which end the link."""
 
     def link_came(self, node: NodeId) -> None: ...
 
@@ -100,6 +106,7 @@ class PeerCalls:
         self._on_link: list[Callable[[NodeId, bool], None]] = []
         self._on_writable: list[Callable[[NodeId], None]] = []
         self._speaking: dict[NodeId, _Peer] = {}  # for whom something was gathered in this turn
+        self.handler_failures = 0  # exceptions of handlers, which are faults of this node
         self._asked = 0
         self._at_turn_end: list[Callable[[], None]] = []
         self._turn_ends_soon = False
@@ -133,7 +140,7 @@ class PeerCalls:
 
     def serve(self, topic: int, handler: Handler) -> None:
         """Have `handler(node, payload, answer)` called for each ask and tell. `answer` is None for a tell; for an ask it is to
-        be called once, now or later. A payload that the handler fails on ends the link."""
+        be called once, now or later. It raises BadBytes for a payload that is none, which ends the link."""
         assert topic not in self._handlers, f"topic {topic} is served twice"
         self._handlers[topic] = handler
 
@@ -191,44 +198,64 @@ class PeerCalls:
                 raise BadBytes(f"a payload of more than {PAYLOAD_BYTES_MAX} bytes on topic {topic}")
             if kind == _PART:
                 continue
-            try:
-                self._hear(peer, kind, topic, number, peer.take_payload())
-            except BadBytes:
-                raise
-            except Exception as error:  # whatever it is: what another node says must not end this one
-                self._logger.exception("what node %d says on topic %d could not be handled", node, topic)
-                raise BadBytes(f"topic {topic}: {type(error).__name__}: {error}") from error
+            self._hear(peer, kind, topic, number, peer.take_payload())
 
     # steps
 
     def _hear(self, peer: _Peer, kind: int, topic: int, number: int, payload: bytes) -> None:
         if kind == _ASK:
             self._hear_ask(peer, topic, number, payload)
-        elif kind == _TELL:
-            handler = self._handlers.get(topic)
-            if handler is not None:
-                handler(peer.node, payload, None)
-        else:
-            on_answer = peer.asked.pop(number, None)
-            if on_answer is None:
-                raise BadBytes(f"an answer to request {number}, which waits for none")
-            on_answer(payload if kind == _ANSWER else None)
+            return
+        try:
+            if kind == _TELL:
+                handler = self._handlers.get(topic)
+                if handler is not None:
+                    handler(peer.node, payload, None)
+            else:
+                self._hear_answer(peer, number, payload if kind == _ANSWER else None)
+        except BadBytes:
+            raise
+        except Exception as error:
+            what = f"what node {peer.node} says on topic {topic}" if kind == _TELL else f"an answer of node {peer.node}"
+            self._handler_failed(what)
+            raise HandlerFailed(f"a fault of this node: {what} could not be handled") from error
+
+    def _hear_answer(self, peer: _Peer, number: int, payload: bytes | None) -> None:
+        on_answer = peer.asked.pop(number, None)
+        if on_answer is None:
+            raise BadBytes(f"an answer to request {number}, which waits for none")
+        on_answer(payload)
+
+    def _handler_failed(self, what: str) -> None:
+        """To be called where the exception is handled."""
+        self.handler_failures += 1
+        self._logger.exception("a fault of this node: %s could not be handled", what)
 
     def _hear_ask(self, peer: _Peer, topic: int, number: int, payload: bytes) -> None:
         handler = self._handlers.get(topic)
         if handler is None:
             self._say(peer, _NOT_SERVED, 0, number, b"")
             return
-        answered = False
+        answered = failed = False
 
         def answer(payload: Payload) -> None:
             nonlocal answered
+            if failed:
+                return  # the handler kept it, and has failed behind that
             assert not answered, f"request {number} of node {peer.node} on topic {topic} is answered twice"
             answered = True
             if self._peers.get(peer.node) is peer:
                 self._say(peer, _ANSWER, 0, number, payload)
 
-        handler(peer.node, payload, answer)
+        try:
+            handler(peer.node, payload, answer)
+        except BadBytes:
+            raise
+        except Exception:
+            self._handler_failed(f"what node {peer.node} asks on topic {topic}")
+            failed = True
+            if not answered and self._peers.get(peer.node) is peer:
+                self._say(peer, _NOT_SERVED, 0, number, b"")
 
     def _say(self, peer: _Peer, kind: int, topic: int, number: int, payload: Payload) -> None:
         parts = [payload] if isinstance(payload, (bytes, bytearray, memoryview)) else payload

@@ -63,6 +63,10 @@ class Silent(Exception):
     """Nothing was heard for long."""
 
 
+class HandlerFailed(Exception):
+    """This node failed to handle what another one said, and cannot go on with their link. The log says why."""
+
+
 class PeerLink:
     """The way to one other node."""
 
@@ -142,6 +146,8 @@ class PeerLink:
         match line.socket.fault:
             case BadBytes() as error:
                 self._logger.error("node %d sends what cannot be read: %s", self.node, error)
+            case HandlerFailed() as error:
+                self._logger.error("the link to node %d is ended: %s", self.node, error)
             case Silent() as error:
                 self._logger.warning("node %d %s: its link is ended", self.node, error)
             case None | OSError():

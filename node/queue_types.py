@@ -19,6 +19,7 @@ from node.classic_calls import FROM_HOME
 from node.home_queues import HomeQueues
 from node.peer_calls import CLASSIC, Answer, Loop, PeerCalls
 from node.remote_queues import RemoteQueue, RemoteQueues
+from raft.errors import BadBytes
 from raft.messages import NodeId
 
 
@@ -62,6 +63,8 @@ class ClassicAnywhere:
         self.home.close(now)
 
     def _hear(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
+        if not payload:
+            raise BadBytes(f"node {node} says nothing about a classic queue")
         if payload[0] < FROM_HOME:
             self.home.hear(node, payload, answer)
         else:

@@ -112,7 +112,7 @@ class RemoteQueues:
             self._homes.pop(node).end()
 
     def hear(self, node: NodeId, payload: bytes) -> None:
-        """Raises BadBytes, and what else bytes that are none of ours make decoding raise."""
+        """Raises BadBytes."""
         home = self._homes[node]
         match payload[0]:
             case Op.DELIVER:
@@ -164,7 +164,7 @@ class Home:
                 result = self._result(queue, answer, decode)
             except BrokerError as error:
                 pending.fail(error)
-            except Exception:  # not to be read: the link ends, and with it what is asked
+            except Exception:  # unreadable, or a fault of ours: the link ends, and with it what is asked
                 pending.fail(queue.is_down())
                 raise
             else:
@@ -176,9 +176,9 @@ class Home:
         return pending
 
     def _result(self, queue: RemoteQueue, answer: bytes, decode: Callable[[bytes], T]) -> T:
-        if answer[0] == words.DONE:
+        if answer[:1] == bytes((words.DONE,)):
             return decode(answer)
-        if answer[0] == words.REFUSED:
+        if answer[:1] == bytes((words.REFUSED,)):
             raise words.decode_refusal(answer)
         raise not_found("queue", queue.record.name, queue.record.vhost)
 

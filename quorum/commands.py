@@ -65,6 +65,9 @@ ENTRY_VERSION = 1
 FIRST_SEQUENCE = 1  # of an enqueuer
 FIRST_NUMBER = 1  # of a session's consumers, gets and purges
 FIRST_ID = 1  # of what a consumer is given
+ID_END = 1 << 62  # above all sequences and ids
+
+TAG_BYTES_MAX = (1 << 16) - 1  # of a consumer: what a snapshot has room for
 
 PRIORITY_MAX = 31
 PRIORITY_DEFAULT = 4

@@ -23,7 +23,7 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from native.content import skip
-from quorum import letters
+from quorum import letters, proposals
 from quorum.administration import Administration
 from quorum.bodies import Bodies, EntryCache
 from quorum.browsing import browse_member
@@ -35,6 +35,7 @@ from quorum.letters import BadLetter, Delivery, LetterKind, Status, Verdict
 from quorum.machine import QueueMachine
 from quorum.member import Member
 from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
+from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
 from quorum.subscription import Portion
 from quorum.verdicts import is_due
@@ -82,13 +83,16 @@ class QuorumQueues:
         catalog_is_behind: Callable[[], bool] = lambda: True,
         on_lost: Callable[[QueueRecord, int], None] = lambda record, kept: None,
         on_diverged: Callable[[QuorumQueue, Odd], None] | None = None,
+        on_quarantined: Callable[[QuorumQueue, str], None] = lambda queue, why: None,
+        on_refused: Callable[[QuorumQueue, str], None] = lambda queue, why: None,
         machine_version: int = VERSION_NEWEST,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
         command, with the members, where in the log the group got them, and whether it began anew; it may fail, and is called
         again. `incarnation_of` a node of the cluster, None: there is no such node. `alone`: no other node may have members, as
         the catalog says. `catalog_is_behind`: its log may know more. `on_lost` is told of a queue that goes on with what is
-        left here, and of the last entry of that."""
+        left here, and of the last entry of that; `on_quarantined` of one whose machine here cannot go on; `on_refused` of what
+        was not proposed because it would do harm."""
         self.key = key
         self.groups = groups
         self.calls = calls
@@ -112,6 +116,11 @@ class QuorumQueues:
         self._catalog_is_behind = catalog_is_behind
         self._on_lost = on_lost
         self._on_diverged = on_diverged
+        self._on_quarantined = on_quarantined
+        self._on_refused = on_refused
+        self.refusals = (
+            0  # of what other nodes wanted to have proposed, and of what these refused to propose for this one
+        )
         self.divergences = 0  # times that members of a queue led from here were found in different states
         self.machine_version = machine_version  # the newest that groups may be brought to, as far as this node knows
         self._cache = EntryCache()
@@ -216,6 +225,9 @@ class QuorumQueues:
                 raise
             self._on_damaged(queue.group, damage)
             return
+        if driver.halted is not None:
+            self._quarantine(queue, driver.halted)
+            return
         queue.joined(driver, member)
         if driver.leads:
             self.leading_changed(queue.group)
@@ -243,8 +255,9 @@ class QuorumQueues:
 
     def drop_member(self, queue: QuorumQueue) -> None:
         """The member here, and its log. What it has acknowledged must not be needed any more: quorum/departures.py."""
-        if queue.member is not None:
+        if queue.member is not None or queue.quarantined is not None:
             queue.left()
+            queue.quarantined = None
             self._leading.pop(queue, None)
             self.groups.remove(queue.group)
         self._remove_group(queue.group)
@@ -271,7 +284,27 @@ class QuorumQueues:
         queue = self.queues.get(group)
         if queue is not None:
             self._leading.pop(queue, None)
+            queue.quarantined = None
             queue.left()
+
+    def halted(self, group: int, why: str) -> None:
+        """The machine of the group's member here cannot go on (Groups.on_halted)."""
+        queue = self.queues.get(group)
+        if queue is not None:
+            self._leading.pop(queue, None)
+            self._quarantine(queue, why)
+
+    def _quarantine(self, queue: QuorumQueue, why: str) -> None:
+        """Clients here are served by another node's member, if there is one that can go on. This one votes and keeps what it is
+        sent, until a later start or version knows how to go on."""
+        queue.quarantined = why
+        queue.left()
+        self._on_quarantined(queue, why)
+
+    @property
+    def quarantined(self) -> list[QuorumQueue]:
+        """Those whose member here takes no part."""
+        return [queue for queue in self.queues.values() if queue.quarantined is not None]
 
     def lives_again(self, group: int) -> bool:
         """The store has made another member of it. False: it was the last copy, and some of what sessions of this process were
@@ -408,13 +441,27 @@ class QuorumQueues:
         elif queue.leading is None or not queue.way.leads:
             answer(letters.refusal(Status.NOT_LEADER, queue.way.leader()))
         elif kind is LetterKind.PROPOSE:
-            ops = memoryview(letter)[letters.HEAD.size :]
-            queue.way.propose_here((ops,), partial(self._proposed, queue, answer))
+            self._propose_for(node, queue, letter, answer)
         elif kind is LetterKind.ATTEND:
             queue.leading.attend(node, *letters.decode_attend(letter))
             answer(letters.attending(self.key.node))
         else:
             raise BadLetter(f"node {node} asks for an answer to a letter of kind {kind.name}")
+
+    def _propose_for(self, node: NodeId, queue: QuorumQueue, letter: bytes, answer: Callable[[Payload], None]) -> None:
+        try:
+            proposals.check(letter, letters.HEAD.size, node, self._settings.entry_bytes_max)
+        except RefusedProposal as error:
+            self.refused(queue, f"what node {node} has to say is not proposed: {error}")
+            answer(letters.refused(self.key.node, str(error)))
+            return
+        ops = memoryview(letter)[letters.HEAD.size :]
+        queue.way.propose_here((ops,), partial(self._proposed, queue, answer))
+
+    def refused(self, queue: QuorumQueue, why: str) -> None:
+        """Something was not proposed, as it would do harm to every member."""
+        self.refusals += 1
+        self._on_refused(queue, why)
 
     def _proposed(
         self,

@@ -32,6 +32,7 @@ An answer: status u8 | leader node u32: the one that leads, as far as is known, 
        1  NOT_LEADER  nothing was done
        2  AGAIN       too much waits there, or it is unknown whether it was done
        3  NO_GROUP    this node knows no such queue (yet, or any more)
+       4  REFUSED     why, as text. Nothing was done: what was said would have done harm to every member of the group
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from broker.browsed import Browsed, decode, encode
+from native.content import take
 from quorum import commands
 from quorum.bodies import Body
 from quorum.commands import ConsumerKey, Got, Result
+from raft.errors import BadBytes
 from storage.disk import Buffer
 
 
@@ -68,9 +71,10 @@ class Status(IntEnum):
     NOT_LEADER = 1
     AGAIN = 2
     NO_GROUP = 3
+    REFUSED = 4
 
 
-class BadLetter(ValueError):
+class BadLetter(BadBytes):
     """These bytes are no letter about a quorum queue. The link that brought them ends."""
 
 
@@ -89,6 +93,8 @@ _BROWSE = Struct("<II")
 _GIVE_UP = Struct("<QQQQQ")
 
 _EXCLUSIVE, _SINGLE_ACTIVE, _HAS_ACTIVE = 1, 2, 4
+REFUSAL_BYTES_MAX = 1_000  # of the text: it is for a line of the log
+_ALL_BYTES = 1 << 62
 
 
 class Delivery(NamedTuple):
@@ -128,6 +134,7 @@ class Answer(NamedTuple):
     leader: int
     news: News
     results: Sequence[Result | Fetched]
+    refusal: str = ""
 
 
 NO_NEWS = News()
@@ -201,6 +208,10 @@ def refusal(status: Status, leader: int) -> bytes:
     return _STATUS.pack(status, leader)
 
 
+def refused(leader: int, why: str) -> bytes:
+    return _STATUS.pack(Status.REFUSED, leader) + why.encode("utf-8", "replace")[:REFUSAL_BYTES_MAX]
+
+
 def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[tuple[Delivery, int]]) -> list[Buffer]:
     """`fetched`: what the results that got a message got, and where it ends."""
     parts: list[Buffer] = [_STATUS.pack(Status.DONE, leader), _news(told), _SIZE.pack(len(fetched))]
@@ -214,6 +225,9 @@ def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[t
 def decode_answer(answer: bytes) -> Answer:
     try:
         status, leader = _STATUS.unpack_from(answer)
+        if status == Status.REFUSED:
+            why = answer[_STATUS.size :][:REFUSAL_BYTES_MAX].decode("utf-8", "replace")
+            return Answer(Status.REFUSED, leader, NO_NEWS, (), why)
         if status != Status.DONE or len(answer) == _STATUS.size:
             return Answer(Status(status), leader, NO_NEWS, ())
         at = _STATUS.size
@@ -363,6 +377,14 @@ def _decode_delivery(data: bytes, at: int) -> Delivery:
     exchange_at = at + _DELIVER.size
     key_at = exchange_at + exchange_len
     content_at = key_at + key_len
+    try:
+        taken = take(data, content_at, numbers[2], _ALL_BYTES)[:2]
+    except ValueError as error:
+        raise BadLetter(f"a DELIVER of {len(data)} bytes: {error}") from error
+    if not numbers[2] or taken != (numbers[2], len(data)):
+        raise BadLetter(
+            f"a DELIVER of {numbers[2]} messages in {len(data)} bytes has {taken[0]} that end at {taken[1]}"
+        )
     exchange = data[exchange_at:key_at].decode("utf-8", "surrogateescape")
     key = data[key_at:content_at].decode("utf-8", "surrogateescape")
     number, first_id, length, delivery_count, acquired_count = numbers

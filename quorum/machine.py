@@ -23,6 +23,7 @@ from quorum.commands import (
     ENTRY_HEAD,
     ENTRY_VERSION,
     FIRST_ID,
+    ID_END,
     NO_EXPIRATION,
     NUMBERED,
     OP_HEAD,
@@ -65,7 +66,6 @@ from raft.messages import Entry
 from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
-ID_END = 1 << 62
 EXPIRED_MAX = (
     20_000  # rows that expire in one entry, some 50 ms: a backlog that expired while all was down takes many ticks
 )

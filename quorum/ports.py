@@ -33,6 +33,7 @@ class Driver(Protocol):
     me: MemberId
     standing: Standing
     applied: int
+    halted: str | None
 
     @property
     def core(self) -> Core: ...

@@ -72,10 +72,11 @@ class QuorumQueue(Owner):
         self.deleted = False
         self._keep_to(effective)
         self.session = Session(kind.key, self)
-        self.way = Way(group, kind.groups, kind.calls, self.queue_ms, self.member_nodes, self.heard)
+        self.way = Way(group, kind.groups, kind.calls, self.queue_ms, self.member_nodes, self.heard, self._refused)
         self.member: Member | None = None
         self.leading: Leading | None = None
         self.attention: Attention | None = None
+        self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.subscriptions: dict[int, Subscription] = {}
         self.news: News = NO_NEWS  # what a node without a member knows
         self._kind = kind
@@ -105,12 +106,12 @@ class QuorumQueue(Owner):
         """This node has a member from now on."""
         self.way.driver, self.way.bodies = driver, member.bodies
         self.member = member
-        self.attention = None
+        self.attention = self.quarantined = None
         self._resync = True
         self._host.wake(self)
 
     def left(self) -> None:
-        """This node has none any more."""
+        """This node has none any more, or none that is of use to clients."""
         self._lead(False)
         self.way.driver = self.way.bodies = self.member = None
         self._effects.clear()
@@ -410,7 +411,7 @@ class QuorumQueue(Owner):
         figures = self._figures
         figures.consumers = self.consumer_count
         figures.ready = figures.persistent = self.ready_count
-        figures.state = "running" if self.way.leader() else "minority"
+        figures.state = "running" if self.way.leader() else "minority" if self.quarantined is None else "quarantined"
         figures.details = {"leader": self.way.leader(), "members": self.member_nodes()}
         if self.member is not None:
             machine = self.member.machine.figures()
@@ -510,6 +511,10 @@ class QuorumQueue(Owner):
             self._count_at_last(all_of_them=True)
         if not self.deleted:
             self._kind.look_for_leader(self)
+
+    def _refused(self, node: NodeId, why: str) -> None:
+        """The leader's node takes what is said here for harmful. It is said again, perhaps to another one some day."""
+        self._kind.refused(self, f"node {node} does not take what this node has to say: {why}")
 
     def heard(self, news: News) -> None:
         """From the leader's node, of a queue that has no member here."""

@@ -33,6 +33,7 @@ class Way:
         queue_ms: Callable[[], int],
         members: Callable[[], Sequence[NodeId]],
         on_news: Callable[[News], None],
+        on_refused: Callable[[NodeId, str], None],
     ) -> None:
         self.driver: Driver | None = None  # this node's member, if it has one
         self.bodies: Bodies | None = None  # and its entries
@@ -42,6 +43,7 @@ class Way:
         self._queue_ms = queue_ms  # what time it is in the queue, where it is led
         self._members = members
         self._on_news = on_news
+        self._on_refused = on_refused  # told of a leader's node that takes what is said here for harmful, and why
         self._believed: NodeId = 0  # to lead; for a node without a member
         self._tried = 0  # members' nodes, one after the other
         self._asked: NodeId = 0  # the node that was asked last, if not this one
@@ -90,7 +92,7 @@ class Way:
 
     def refused(self, status: Status, leader: NodeId) -> None:
         """What the node that was asked says of who leads (0: nobody), unless it may lead and just has too much to do."""
-        if status is not Status.AGAIN:
+        if status not in (Status.AGAIN, Status.REFUSED):
             self._believed = leader
 
     def propose(self, ops: Sequence[bytes], on_answer: OnAnswer) -> None:
@@ -146,5 +148,7 @@ class Way:
             self._on_news(answer.news)
             on_answer(answer.results)
             return
+        if answer.status is Status.REFUSED:
+            self._on_refused(node, answer.refusal)
         self.refused(answer.status, answer.leader)
         on_answer(None)

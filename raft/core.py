@@ -88,6 +88,23 @@ class Core:
             lead.prompted.update(nodes)
             lead.must_send = True
 
+    def halt(self, now: float) -> None:
+        """The machine cannot go on. The member stays a voter whose log counts, but it is handed nothing more to apply, and it
+        leads no more: it hands over, or, if that came to nothing by the next call, steps down and tells the others. To be
+        called again now and then as long as nobody leads, since others follow a leader whose node answers."""
+        s = self._s
+        first, s.halted = not s.halted, True
+        if s.leadership is None:
+            if s.campaign is not None:
+                follower.become_follower(s, s.term, 0, now)
+            s.arm(now)
+        elif not first or not succession.hand_over(s, s.leadership, now):
+            if s.leadership.transfer is not None:
+                return  # it has until its time is up
+            follower.become_follower(s, s.term, 0, now)
+        if s.leadership is None:
+            election.deny_to_all(s)
+
     # Events
 
     def tick(self, now: float) -> None:
@@ -210,6 +227,8 @@ class Core:
                 else:
                     election.step_request(s, message, now)
             case VoteReply():
+                if lead is not None and not message.granted:
+                    succession.declined(lead, message.sender)
                 election.step_reply(s, message, now)
             case SnapshotChunk():
                 follower.step_chunk(s, message, now)
@@ -220,7 +239,7 @@ class Core:
                     election.deny_leading(s, message.sender, now)
             case TransferNow():
                 if lead is None and s.leader in (0, message.sender):
-                    election.stand_at_once(s, now)
+                    election.stand_at_once(s, message.sender, now)
             case Replaced():
                 raise AssertionError("answered above")
             case _ as never:
@@ -306,9 +325,9 @@ class Core:
         return ready
 
     def _may_apply(self) -> int:
-        """Committed, and fsynced here. Nothing while a snapshot is being installed."""
+        """Committed, and fsynced here. Nothing while a snapshot is being installed, or when the machine cannot go on."""
         s = self._s
-        return s.applying if s.installing is not None else min(s.commit, s.log.durable)
+        return s.applying if s.installing is not None or s.halted else min(s.commit, s.log.durable)
 
     def _take_committed(self) -> Sequence[Entry]:
         s = self._s

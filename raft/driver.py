@@ -11,6 +11,10 @@ A turn has three parts, so that a node can serve all its groups with one batch p
 A proposer is answered exactly once: the results; NotLeader or Busy when nothing was taken; Unknown when this member lost its
 leadership before it had applied everything. There is no answer "not committed": another leader's entry may have replaced only
 the last of several commands, and a retry would apply the first ones twice.
+
+A machine that fails on an entry or a snapshot *halts* its member: what it holds in memory is not to be built upon. The member
+still keeps what the leader sends and votes, so that the group loses nothing by it, but it applies nothing more, takes no
+snapshot and does not lead. The next start begins with what is stored, and goes on if the machine knows by then how to.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.core import Core
-from raft.errors import NotLeader, RaftError, Unknown
+from raft.errors import CannotApply, Damaged, NotLeader, RaftError, Unknown
 from raft.live_entries import LiveEntries
 from raft.log_store import LogStore
 from raft.machine import Machine
@@ -39,6 +43,7 @@ from raft.messages import (
 )
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 from storage.disk import Buffer
+from storage.errors import StorageError
 
 # How much longer the log may grow than the rules say while a follower receives a snapshot.
 SNAPSHOT_HELD_BACK_TIMES = 8
@@ -86,8 +91,8 @@ class Host(Protocol):
 
     def leading_changed(self, driver: Driver) -> None: ...
 
-    def fail(self, reason: str) -> None:
-        """This node cannot go on."""
+    def cannot_apply(self, driver: Driver, error: CannotApply) -> None:
+        """Its machine failed on a snapshot that was installed."""
 
 
 class SnapshotRules:
@@ -136,6 +141,7 @@ class Driver:
         "applied",
         "core",
         "group",
+        "halted",
         "heap_deadline",
         "installing",
         "machine",
@@ -163,6 +169,7 @@ class Driver:
         self.waking = False  # the host has it on its list for this round
         self.heap_deadline: float | None = None  # the host's: the earliest entry for it in the heap of deadlines
         self.installing: SnapshotMeta | None = None
+        self.halted: str | None = None  # why the machine cannot go on
         self._store = store
         self._host = host
         self._rules = rules
@@ -255,7 +262,7 @@ class Driver:
             self._host.when_durable(self._last_ticket, self, ready)  # not before what was persisted last
 
     def perform(self, ready: Ready) -> None:
-        """Third: what need not be fsynced, or is. Raises Damaged."""
+        """Third: what need not be fsynced, or is. Raises Damaged and CannotApply."""
         for chunk in ready.chunks:
             self._store.receive(chunk)
         if ready.install is not None:
@@ -275,6 +282,19 @@ class Driver:
             self.core.persisted(ready.number, now)
         for message in ready.messages_after:
             self._host.send(self.group, message)
+
+    def halt(self, reason: str, now: float) -> None:
+        """The machine cannot go on. May be called again, see Core.halt."""
+        self.halted = reason
+        self.core.halt(now)
+        asked, self._asked = self._asked, deque()
+        confirmed, self._confirmed_reads = self._confirmed_reads, []
+        for one in asked:
+            one.on_results(None, Unknown(f"the machine of group {self.group} does not go on here: {reason}"))
+        for _, readers in confirmed:
+            for on_read in readers:
+                on_read(NotLeader(0))
+        self._host.wake(self)
 
     def close(self) -> None:
         """The node stops, or gives the group up: nobody may wait for ever."""
@@ -339,7 +359,14 @@ class Driver:
         assert first == self.applied + 1, f"entry {first} is to be applied behind {self.applied}"
         assert self.installing is None, f"entry {first} is to be applied while a snapshot is installed"
         commands = [entry for entry in entries if entry.kind == EntryKind.COMMAND]
-        results = self.machine.apply(commands) if commands else ()
+        try:
+            results = self.machine.apply(commands) if commands else ()
+        except (Damaged, StorageError):
+            raise
+        except (
+            Exception
+        ) as error:  # a version that is unknown here, or a mistake of ours: the node and other groups live
+            raise CannotApply(f"entries {first} to {last} cannot be applied: {_described(error)}") from error
         assert len(results) == len(commands), f"{len(results)} results of {len(commands)} commands"
         self.applied = last
         self.core.applied(last)
@@ -411,7 +438,7 @@ class Driver:
 
     def take_snapshot(self) -> None:
         """Keep the machine's state as it is now, so that the log before it can go. One at a time."""
-        if self._snapshotting or self.installing is not None or self.applied == self._snapshot_index:
+        if self._snapshotting or self.installing is not None or self.applied == self._snapshot_index or self.halted:
             return
         self._snapshotting = True
         self._bytes_since_snapshot = 0
@@ -446,15 +473,21 @@ class Driver:
         if state is None:
             self.core.install_failed()
         else:
-            try:
-                self.machine.restore(state, meta.machine_version)
-            except (
-                ValueError
-            ) as error:  # of a newer version: the log begins behind it already, and without it we are nothing
-                self._host.fail(f"the machine of group {self.group} cannot stand on snapshot {meta.index}: {error}")
-                return
+            if self.halted is None:
+                self._restore(state, meta)
             self.applied = self._snapshot_index = meta.index
             self._bytes_since_snapshot = 0
             self.core.installed(meta)
         self._answer_reads()
         self._host.wake(self)
+
+    def _restore(self, state: bytes, meta: SnapshotMeta) -> None:
+        try:
+            self.machine.restore(state, meta.machine_version)
+        except ValueError as error:
+            text = f"the machine cannot stand on snapshot {meta.index}: {_described(error)}"
+            self._host.cannot_apply(self, CannotApply(text))
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -49,10 +49,12 @@ def stand(s: State, now: float) -> None:
     _decide(s, now)
 
 
-def stand_at_once(s: State, now: float) -> None:
-    """The leader hands over to this member."""
+def stand_at_once(s: State, leader: MemberId, now: float) -> None:
+    """The leader hands over to this member, which says so if its machine cannot go on: nothing is taken until it knows."""
     if s.may_campaign():
         _stand_really(s, now, transfer=True)
+    elif s.halted:
+        s.messages_after.append(VoteReply(leader, s.me, s.term, granted=False, pre=True))
 
 
 def _stand_really(s: State, now: float, transfer: bool) -> None:
@@ -137,6 +139,16 @@ def deny_leading(s: State, member: MemberId, now: float) -> None:
     if member == s.leader:
         forget_leader(s, now)
     s.messages_after.append(VoteReply(member, s.me, s.term, granted=False, pre=True))
+
+
+def deny_to_all(s: State) -> None:
+    """A member that led this term and leads no more tells everybody, if nobody else is known to lead."""
+    if s.vote == s.me and s.leader == 0:
+        s.messages_after += [
+            VoteReply(member, s.me, s.term, granted=False, pre=True)
+            for member in members_of(s.membership)
+            if member != s.me
+        ]
 
 
 def deny_to_node(s: State, node: NodeId) -> None:

@@ -52,6 +52,12 @@ class Damaged(RaftError):
         self.index = index
 
 
+class CannotApply(RaftError):
+    """Returned when the machine of this member fails on a committed entry or on a snapshot, most often because a later version
+    wrote it. Guessing would part it from the others: the member applies nothing more and leads nothing until this node knows
+    how to go on."""
+
+
 class Superseded(Damaged):
     """Returned when others speak of a later member of this node than the one that is stored here: the disk is an old copy.
     `later`: that member."""

@@ -11,7 +11,8 @@ so thousands of idle ones cost memory only.
 A small commit is asked for at once and is durable within the round: a follower then answers in the very turn in which it has
 read the entries, and applies what was committed before when its answer is on its way.
 
-A node whose log has failed, or that finds a mistake of its own, promises nothing more: `failed` says why, no letter leaves,
+A member whose machine fails is halted by itself (raft/driver.py), if there is somebody to be told (`on_halted`). A node whose
+log has failed, or that finds a mistake of its own elsewhere, promises nothing more: `failed` says why, no letter leaves,
 whoever waits is told Unknown, and `on_failed` is called to end the process.
 """
 
@@ -23,7 +24,7 @@ from typing import Any, Protocol
 
 from raft.core import Core, Settings
 from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
-from raft.errors import BadBytes, Damaged, RaftError, Superseded
+from raft.errors import BadBytes, CannotApply, Damaged, RaftError, Superseded
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.machine import Machine
 from raft.membership import Change
@@ -34,6 +35,7 @@ from raft.messages import (
     NodeId,
     Replaced,
     SnapshotChunk,
+    SnapshotMeta,
     TransferNow,
     VoteRequest,
     member_id,
@@ -115,8 +117,9 @@ class Groups:
     """The members of groups that live on this node. Everything belongs to the event loop's thread.
 
     `on_damaged` is told when a member cannot read what it had stored; the member takes part no more then. Who is told has the
-    store repair it and adds the new member, and `on_repaired` is told when that votes again. `incarnation` is a number that
-    this process alone has and that is above those of the node's earlier ones. `on_leading` is told when a group's leadership
+    store repair it and adds the new member, and `on_repaired` is told when that votes again. `on_halted` is told when the
+    machine of a member cannot go on, unless that is found in `add`: see Driver.halted there. `incarnation` is one that this
+    process alone has and that is above those of the node's earlier ones. `on_leading` is told when a group's leadership
     comes to this node or leaves it. `behind_round`, if it is set, is called behind each round that the loop has run: what those
     who were told something in it have to say need not wait until the loop has looked for more to read.
     """
@@ -136,6 +139,7 @@ class Groups:
         on_leading: Callable[[Driver], None] | None = None,
         on_damaged: Callable[[Driver, Damaged], None] | None = None,
         on_repaired: Callable[[Driver], None] | None = None,
+        on_halted: Callable[[Driver, CannotApply], None] | None = None,
     ) -> None:
         self.node = node
         self.failed: str | None = None
@@ -149,6 +153,7 @@ class Groups:
         self._on_leading = on_leading
         self._on_damaged = on_damaged
         self._on_repaired = on_repaired
+        self._on_halted = on_halted
         self._detector = FailureDetector(incarnation, detector or DetectorSettings(), clock.monotonic())
         self._drivers: dict[GroupId, Driver] = {}
         self._round: list[Driver] = []  # who has a turn in this round
@@ -158,6 +163,7 @@ class Groups:
         self._unfsynced: dict[int, list[tuple[Driver, Ready]]] = {}  # by ticket, ascending
         self._heap: list[tuple[float, int, Driver]] = []
         self._pushed = 0  # keeps equal deadlines in the order in which they came
+        self._halted: dict[GroupId, Driver] = {}  # members whose machine cannot go on
         self._given_up: dict[GroupId, MemberId] = {}  # members that could not read what they had stored
         self._timer: Timer | None = None
         self._timer_at = 0.0
@@ -176,13 +182,13 @@ class Groups:
         settings: Settings,
         rules: SnapshotRules | None = None,
     ) -> Driver:
-        """Begin to take part in a group, standing where its store says."""
+        """Begin to take part in a group, standing where its store says. A driver whose machine cannot do that is halted. Raises
+        Damaged."""
         assert group not in self._drivers, f"group {group} is added twice"
         assert node_of(me) == self.node, f"member {me} does not live on node {self.node}"
         now = self._clock.monotonic()
         meta = store.snapshot()
-        if meta.index:
-            machine.restore(store.load_state(), meta.machine_version)
+        cannot = self._restore(machine, store, meta) if meta.index else None
         core = Core(me, store, settings, self._random, now, meta.index)
         driver = Driver(group, me, core, store, machine, rules or SnapshotRules(), self)
         self._drivers[group] = driver
@@ -190,12 +196,25 @@ class Groups:
             if self._detector.trusts(node):
                 core.trust(node, now)
         self.wake(driver)
+        if cannot is not None:
+            self._halt(driver, cannot)
         return driver
+
+    def _restore(self, machine: Machine, store: GroupStore, meta: SnapshotMeta) -> CannotApply | None:
+        state = store.load_state()
+        try:
+            machine.restore(state, meta.machine_version)
+        except ValueError as error:
+            if self._on_halted is None:
+                raise
+            return CannotApply(f"the machine cannot stand on snapshot {meta.index}: {error}")
+        return None
 
     def remove(self, group: GroupId) -> None:
         """No longer take part. What the store keeps is not touched."""
         self.driver(group).close()
         del self._drivers[group]
+        self._halted.pop(group, None)
 
     def driver(self, group: GroupId) -> Driver:
         """Raises NoSuchGroup."""
@@ -407,6 +426,8 @@ class Groups:
                     driver.perform(ready)
                 except Damaged as error:
                     self._give_up(driver, error)
+                except CannotApply as error:
+                    self.cannot_apply(driver, error)
         for driver in drivers:
             self._go_on(driver)
         self._send_letters()
@@ -457,6 +478,25 @@ class Groups:
             self.remove(driver.group)
             self._given_up[driver.group] = driver.me
             self._on_damaged(driver, error)
+
+    def cannot_apply(self, driver: Driver, error: CannotApply) -> None:
+        """Its machine fails on what was committed: the member is halted, and this node and its other groups go on."""
+        if self._on_halted is None:
+            self.fail(str(error))
+            raise error
+        self._halt(driver, error)
+        self._on_halted(driver, error)
+
+    def _halt(self, driver: Driver, error: CannotApply) -> None:
+        self._halted[driver.group] = driver
+        driver.halt(str(error), self._clock.monotonic())
+
+    def _look_after_halted(self, now: float) -> None:
+        """As long as nobody else leads, others may still believe in them."""
+        for driver in list(self._halted.values()):
+            assert driver.halted is not None, f"group {driver.group} is not halted"
+            if driver.leader_node in (0, self.node):
+                driver.halt(driver.halted, now)
 
     def _found_damaged(self, driver: Driver, error: Damaged) -> None:
         if self.failed is None and not self._closed:
@@ -537,6 +577,7 @@ class Groups:
                 self._detector.tick(now)
                 self._after_detector()
                 self._look_after_given_up()
+                self._look_after_halted(now)
         self._set_timer()
 
     def _take_due(self, now: float) -> list[Driver]:

@@ -25,7 +25,8 @@ class Machine(Protocol):
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
         """Apply commands in order; one result for each, told to whoever proposed it on this node. Entries of other kinds are
-        not shown. Must not fail: a command that makes no sense has a result that says so."""
+        not shown. A command that makes no sense has a result that says so. What it raises for an
+        entry that it does not know, or by mistake, halts this member: see raft/driver.py."""
 
     def snapshot(self) -> Sequence[Buffer]:
         """The state at what was applied last, without what live entries hold. Must not change afterwards."""

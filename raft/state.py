@@ -30,7 +30,7 @@ class State:
 
     __slots__ = (
         "applied", "applying", "attempts", "campaign", "chunks", "commit", "election_at", "facts_changed", "facts_number",
-        "install", "installing", "intake", "leader", "leadership", "log", "lost_reads", "me", "members", "messages",
+        "halted", "install", "installing", "intake", "leader", "leadership", "log", "lost_reads", "me", "members", "messages",
         "messages_after", "random", "reads", "role", "settings", "shown", "store", "term", "trusted", "vote",
     )  # fmt: skip
 
@@ -66,6 +66,9 @@ class State:
         self.intake: SnapshotIntake | None = None  # chunks of a snapshot that arrived up to now
         self.installing: SnapshotMeta | None = None  # between Ready.install and Core.installed; the log stands still
         self.role = self.resting_role()
+        self.halted = (
+            False  # its machine cannot go on: it votes and keeps what it is sent, applies nothing and leads nothing
+        )
 
         self.facts_changed = False
         self.facts_number = 0  # of the Ready that carried the newest facts
@@ -130,6 +133,8 @@ class State:
     def may_lead(self) -> bool:
         """A voter, or one whose removal is not known to be committed: the entry that removes it may be in its log alone,
         which no voter's is then as long as, so that nobody else could be elected."""
+        if self.halted:
+            return False
         if self.me in self.membership.voters:
             return True
         return self.members.index > self.commit and self.me in self.members.committed(self.commit).voters

@@ -103,6 +103,15 @@ def transfer(s: State, lead: Leadership, to: MemberId, now: float) -> None:
     _tell_successor(s, lead, lead.transfer)
 
 
+def hand_over(s: State, lead: Leadership, now: float) -> bool:
+    """To whoever is furthest, as this member should not lead. False: nobody can take over."""
+    others = [lead.progress[voter] for voter in s.membership.voters if voter != s.me and s.trusts(voter)]
+    if not others:
+        return False
+    transfer(s, lead, max(others, key=lambda one: (one.match, one.commit)).member, now)
+    return True
+
+
 def _tell_successor(s: State, lead: Leadership, handing: Transfer) -> None:
     one = lead.progress.get(handing.to)
     if one is None or handing.to not in s.membership.voters:
@@ -128,6 +137,12 @@ def _leave(s: State, lead: Leadership, now: float) -> None:
         best = max(candidates, key=lambda one: (one.match, one.commit))
         s.messages.append(TransferNow(best.member, s.me, s.term))
     become_follower(s, s.term, 0, now)
+
+
+def declined(lead: Leadership, member: MemberId) -> None:
+    """It cannot lead now."""
+    if lead.transfer is not None and lead.transfer.to == member:
+        lead.transfer = None
 
 
 def suspect(lead: Leadership, node: NodeId) -> None:

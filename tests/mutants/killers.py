@@ -78,7 +78,7 @@ KILLERS = (
         "queues",
         tuple(
             f"tests/unit/quorum/test_{name}.py"
-            for name in ("machine", "returned", "numbered", "session", "snapshot", "attention")
+            for name in ("machine", "returned", "numbered", "proposals", "session", "snapshot", "attention")
         ),
         blind_to=ALL_BUT_QUEUES,
     ),
@@ -92,6 +92,7 @@ KILLERS = (
                 "departures",
                 "comparison",
                 "administration",
+                "quarantine",
                 "taken_away",
                 "queue_time",
                 "unreadable",

@@ -15,6 +15,7 @@ partition 1 2 | 3              no messages between the sides; all suspect whom t
 cut FROM>TO                    no messages that way; nobody notices
 suspect MEMBER NODE / trust MEMBER NODE                                      what its failure detector says
 crash MEMBER / restart MEMBER  what was not written is lost                  wipe MEMBER   it comes back as another member
+halt MEMBER                    its machine cannot go on; said again, it does what is due then
 snapshot MEMBER [KEEP]         of all that it applied                        spoil MEMBER  the chunks it has are damaged
 state [MEMBER] / log MEMBER / machine MEMBER                                 how things stand
 """
@@ -311,6 +312,9 @@ class Player:
         del self.world.members[old.id]
         self.world.add(old.id + 1, Membership(()))
         self.tell_trust()
+
+    def do_halt(self, name: str) -> None:
+        self.world.members[member_of(name)].running().halt(self.world.now)
 
     def do_snapshot(self, name: str, keep: str = "0") -> None:
         self.world.save_snapshot(member_of(name), int(keep))

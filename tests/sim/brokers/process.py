@@ -551,6 +551,7 @@ class BrokerSite(Site):
         self.world.trace.letter(letter)
         if self.process.calls.connected(sender):
             self.process.wire.ears.receive(sender, letter)
+            assert not self.process.calls.handler_failures, f"node {self.number} failed to handle a call of {sender}"
 
     def _call_left(self, receiver: int) -> None:
         assert self.process is not None, f"node {self.number} is down"

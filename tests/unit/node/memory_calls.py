@@ -10,6 +10,7 @@ import logging
 from collections import deque
 
 from node.peer_calls import CallEars, PeerCalls
+from node.peer_link import HandlerFailed
 from raft.errors import BadBytes
 from raft.messages import NodeId
 from tests.sim.clock import SimLoop
@@ -107,7 +108,7 @@ class MemoryNetwork:
         letter = way.popleft()
         try:
             self.wires[receiver].ears.receive(sender, letter)
-        except BadBytes as error:
+        except (BadBytes, HandlerFailed) as error:
             self.bad.append(str(error))
             self.disconnect(sender, receiver)
         else:

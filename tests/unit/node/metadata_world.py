@@ -18,6 +18,8 @@ from node.catalog_store import load
 from node.cluster_metadata import ClusterMetadata
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.peer_calls import Answer, Handler, OnAnswer, Payload
+from raft.driver import Driver
+from raft.errors import CannotApply
 from raft.messages import NodeId
 from storage.errors import DiskFull
 from storage.lmdb_store import Change, MemoryStore
@@ -144,6 +146,9 @@ class MetadataNode(groups_world.Node):
         self.calls = MemoryCalls(self)
         group = MetadataGroup(self.groups, lambda: sorted(world.nodes))
         self.metadata.attach(number, incarnation, group, self.calls, world.loop.time)
+
+    def on_halted(self, driver: Driver, error: CannotApply) -> None:
+        self.metadata.stand_still(str(error))
 
     def submit(self, command: Command) -> Told:
         return Told(self.metadata.submit(command))

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from broker.catalog import Catalog
@@ -19,15 +20,20 @@ from broker.catalog_commands import (
     PutPolicy,
     PutUser,
     PutVhost,
+    SetQueueMembers,
+    UnknownVersion,
+    encode_command,
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
+from node import metadata_machine
 from node.catalog_followers import WAIT_S
 from node.catalog_state import decode_state
 from node.catalog_store import Position
 from node.cluster_metadata import ClusterMetadata
-from node.metadata_courier import FETCH, NOT_TAKEN, TAKEN, TIMEOUT_S
-from node.metadata_machine import CatalogMachine
+from node.metadata_courier import FETCH, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
+from node.metadata_group import MetadataGroup
+from node.metadata_machine import CatalogMachine, Origin, encode_entry
 from node.peer_calls import METADATA
 from raft.driver import OnResults, SnapshotRules
 from raft.messages import Entry, EntryKind
@@ -352,6 +358,106 @@ def test_a_store_that_is_behind_the_log_is_brought_up_to_it(world: MetadataWorld
     world.run(2.0)
     agreed(world)
     assert again.metadata.catalog.queue("/", "q") is not None
+
+
+def submitted(world: MetadataWorld, node: MetadataNode, entries: Sequence[bytes]) -> list[bytes | None]:
+    """What the leader answers to a node that submits these."""
+    answers: list[bytes | None] = []
+    node.calls.ask(world.leader_node().number, METADATA, encode_submit(entries), answers.append)
+    world.run(0.5)
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (b"\x63" + bytes(28) + encode_command(DeleteQueue("/", "q")), "version 63 of the metadata log"),
+        (encode_entry(Origin(0, 1, 1, 0), b"\x09"), "version 09 of the catalog's format"),
+        (encode_entry(Origin(0, 1, 1, 0), b"\1" + msgspec.msgpack.encode([999])), "no command has the number 999"),
+        (encode_entry(Origin(0, 1, 1, 0), b"\1" + msgspec.msgpack.encode([21, "/", "q", 1, 5])), "cannot be read"),
+        (encode_entry(Origin(0, 1, 1, 0), encode_command(DeleteQueue("/", 7))), "DeleteQueue.name is '7' of type int"),  # type: ignore[arg-type]
+        (encode_entry(Origin(0, 1, 1, 0), encode_command(SetQueueMembers("/", "q", 1, ("a",)))), "is due"),  # type: ignore[arg-type]
+        (encode_entry(Origin(77, 1, 1, 0), encode_command(DeleteQueue("/", "q"))), "a DeleteQueue of node 77"),
+        (encode_entry(Origin(0, 1, 1, 0), bytes((8 << 20) + 1)), "at most 8388608 can be kept"),
+    ],
+)
+def test_a_command_that_not_every_node_could_carry_out_is_not_taken(
+    world: MetadataWorld, entry: bytes, why: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stop every node, at each start. The link goes on, and who submitted it is told that it was not taken."""
+    node = world.follower()
+    if entry[1:5] == bytes(4):
+        entry = entry[:1] + node.number.to_bytes(4, "little") + entry[5:]
+    fine = encode_entry(Origin(node.number, node.incarnation, 1, 0), encode_command(DeclareQueue("/", "fine")))
+    proposed: list[bytes] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(MetadataGroup, "propose", lambda group, commands, on_results: proposed.extend(commands))
+        answers = submitted(world, node, [fine, entry])
+    assert proposed == [], "what no node can carry out is on its way into every node's log"
+    assert answers == [NOT_TAKEN]
+    assert why in caplog.text
+    assert world.leader_node().metadata.refusals == 1
+    assert (
+        world.leader_node().metadata.catalog.queue("/", "fine") is None
+    )  # of what came with it nothing is done either
+    told = node.submit(DeclareQueue("/", "q"))
+    world.run(0.5)
+    assert told.value.name == "q"
+    agreed(world)
+
+
+def test_a_node_that_does_not_know_an_entry_stands_still_and_says_so(
+    world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older one in a rolling upgrade. It ended, at each start too. The others go on, and do not wait for it."""
+    older = world.follower()
+    real = metadata_machine.decode_entry
+    later = encode_command(DeclareQueue("/", "later"))
+
+    def knows_less(data: bytes) -> Any:
+        if data.endswith(later):
+            raise UnknownVersion("no command has the number 99: a later version wrote it")
+        return real(data)
+
+    apply = CatalogMachine.apply
+
+    def apply_here(machine: CatalogMachine, entries: Sequence[Entry]) -> Any:
+        with monkeypatch.context() as patch:
+            if machine is older.metadata.machine:
+                patch.setattr(metadata_machine, "decode_entry", knows_less)
+            return apply(machine, entries)
+
+    monkeypatch.setattr(CatalogMachine, "apply", apply_here)
+    leader = world.leader_node()
+    waits = older.submit(DeclareQueue("/", "before"))
+    world.run(0.5)
+    assert waits.value.name == "before"
+    assert leader.submit(DeclareQueue("/", "later")) is not None
+    world.run(1.0)
+    status = older.metadata.status()
+    assert status.halted is not None and "a later version wrote it" in status.halted
+    told = older.submit(DeclareQueue("/", "of the older one"))
+    assert isinstance(told.error, ResourceExhausted)
+    assert "this node does not follow the catalog any more" in str(told.error) and "Update it" in str(told.error)
+    for name in ("one", "two"):
+        others = leader.submit(DeclareQueue("/", name))
+        world.run(2.0)
+        assert others.value.name == name
+    catalog = older.metadata.catalog
+    assert catalog.queue("/", "before") is not None and catalog.queue("/", "one") is None
+    assert world.stored(older.number).queue("/", "before") is not None
+    third = next(node for node in world.alive() if node not in (leader, older))
+    third.kill()  # the older one still votes
+    others = leader.submit(DeclareQueue("/", "three"))
+    world.run(2.0)
+    assert others.value.name == "three"
+    monkeypatch.undo()  # it is updated
+    older.kill()
+    again = world.restart(older.number)
+    world.restart(third.number)
+    world.run(3.0)
+    assert isinstance(again, MetadataNode) and again.metadata.halted is None
+    agreed(world)
 
 
 def drawn(random: Random, node: MetadataNode) -> Command:

@@ -66,8 +66,9 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
     return Metrics(
         broker,  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
-        SimpleNamespace(commits=9),  # type: ignore[arg-type]
-        SimpleNamespace(divergences=4),  # type: ignore[arg-type]
+        SimpleNamespace(commits=9, halted=None, refusals=2),  # type: ignore[arg-type]
+        SimpleNamespace(divergences=4, quarantined=["q"], refusals=3),  # type: ignore[arg-type]
+        SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
     )

@@ -178,21 +178,75 @@ def fails(node: int, payload: bytes, answer: Answer | None) -> None:
     raise KeyError(payload)
 
 
-def test_what_a_handler_fails_on_ends_the_link_not_the_node(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_fails_on_a_request_costs_that_request_and_not_the_link(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It was taken for bad bytes of the other node, which ended the link and with it all that was under way on it."""
     nodes = Pair()
     nodes.two.serve(QUORUM, fails)
     nodes.one.ask(2, QUORUM, b"poison", nodes.answers.append)
     nodes.one.tell(2, CLASSIC, b"behind it in the same letter")
     with caplog.at_level(logging.ERROR):
         nodes.network.run()
-    assert "node 1 says on topic 3 could not be handled" in caplog.text
+    assert "a fault of this node: what node 1 asks on topic 3 could not be handled" in caplog.text
+    assert "KeyError: b'poison'" in caplog.text
     assert nodes.answers == [None]
-    assert nodes.heard == []
+    assert nodes.heard == [b"behind it in the same letter"]
+    assert nodes.two.handler_failures == 1
+    assert nodes.network.bad == []
+
+
+def test_a_handler_that_answers_and_then_fails_has_answered_once() -> None:
+    nodes = Pair()
+    kept: list[Answer] = []
+
+    def answers_and_fails(node: int, payload: bytes, answer: Answer | None) -> None:
+        assert answer is not None
+        kept.append(answer)
+        if payload == b"at once":
+            answer(b"done")
+        raise KeyError(payload)
+
+    nodes.two.serve(QUORUM, answers_and_fails)
+    nodes.one.ask(2, QUORUM, b"at once", nodes.answers.append)
+    nodes.one.ask(2, QUORUM, b"later", nodes.answers.append)
+    nodes.network.run()
+    assert nodes.answers == [b"done", None]
+    kept[1](b"too late")
+    nodes.network.run()
+    assert nodes.answers == [b"done", None]
+
+
+def test_a_handler_that_fails_on_what_it_is_told_ends_the_link_and_blames_this_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """None of what is told is lost while a link lives, so the link ends."""
+    nodes = Pair()
+    nodes.two.serve(QUORUM, fails)
+    nodes.one.tell(2, QUORUM, b"poison")
+    with caplog.at_level(logging.ERROR):
+        nodes.network.run()
+    assert "KeyError: b'poison'" in caplog.text
+    assert nodes.network.bad == ["a fault of this node: what node 1 says on topic 3 could not be handled"]
     assert not nodes.two.connected(1)
     nodes.network.connect(1, 2)
     nodes.one.tell(2, CLASSIC, b"again")
     nodes.network.run()
     assert nodes.heard == [b"again"]
+
+
+def test_a_payload_that_its_handler_calls_bad_ends_the_link_and_is_no_fault_of_this_node() -> None:
+    nodes = Pair()
+
+    def refuses(node: int, payload: bytes, answer: Answer | None) -> None:
+        raise BadBytes(f"{payload!r} says nothing")
+
+    nodes.two.serve(QUORUM, refuses)
+    nodes.one.ask(2, QUORUM, b"poison", nodes.answers.append)
+    nodes.network.run()
+    assert nodes.network.bad == ["b'poison' says nothing"]
+    assert nodes.two.handler_failures == 0
+    assert nodes.answers == [None]
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ class QuorumNode:
             on_failed=self._stop,
             on_leading=lambda driver: self.kind.leading_changed(driver.group),
             on_damaged=lambda driver, damage: self._repair(driver.group, damage),
+            on_halted=lambda driver, error: self.kind.halted(driver.group, str(error)),
         )
         self.store.on_damaged = self.groups.damaged
         self.wire = Wire(self)
@@ -128,6 +129,8 @@ class QuorumNode:
             alone=lambda: list(cluster.nodes) == [number],
             on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),
             on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
+            on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
+            on_refused=lambda queue, why: cluster.refused.append((number, why)),
         )
 
     def queue(self, record: QueueRecord) -> QuorumQueue:
@@ -175,6 +178,9 @@ class Cluster:
         self.findings: list[str] = []
         self.lost: list[tuple[str, int]] = []  # queues of which only a part is left, and its last entry
         self.diverged: list[tuple[NodeId, Odd]] = []  # what leaders' nodes have said
+        self.quarantined: list[tuple[NodeId, str, str]] = []  # node, queue, and why
+        self.expects_quarantine = False  # else nobody's machine may fail
+        self.refused: list[tuple[NodeId, str]] = []  # what nodes did not propose or have proposed, and why
         self.records: dict[int, QueueRecord] = {}
         self.cuts: set[frozenset[NodeId]] = set()
         self.silent: set[NodeId] = set()  # stand still: their links live, and nothing that is on them arrives
@@ -291,6 +297,8 @@ class Cluster:
                 node.kind.tick(self.wall_ms())
         for node in self.nodes.values():
             assert node.failures == [], f"node {node.number} failed: {node.failures}"
+            assert self.expects_quarantine or not self.quarantined, f"quarantined: {self.quarantined}"
+            assert node.calls.handler_failures == 0, f"node {node.number} failed to handle a call: see its log"
 
     def leader(self, record: QueueRecord, within_s: float = 5.0) -> QuorumNode:
         """The node that leads the queue's group, waited for."""

@@ -77,7 +77,9 @@ def kind(others: Others) -> Kind:
 @pytest.fixture
 def attention(kind: Any) -> Attention:
     queue: Any = SimpleNamespace(group=1, subscriptions={}, departed={}, member=None, deleted=False)
-    queue.way = Way(1, kind.groups, kind.calls, kind.wall_ms, lambda: MEMBERS, lambda news: None)
+    queue.way = Way(
+        1, kind.groups, kind.calls, kind.wall_ms, lambda: MEMBERS, lambda news: None, lambda node, why: None
+    )
     queue.attention = Attention(queue, kind)
     attention: Attention = queue.attention
     return attention

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from raft.driver import Driver, SnapshotRules
-from raft.errors import Damaged, RaftError
+from raft.errors import CannotApply, Damaged, RaftError
 from raft.group_records import Identity
 from raft.groups import Groups
 from raft.messages import MemberId, Membership, NodeId, member_id
@@ -79,10 +79,13 @@ class Node:
             on_failed=self._stop,
             on_damaged=lambda driver, error: self._repair(driver.group, error),
             on_repaired=lambda driver: world.repaired.append((number, driver.me)),
+            on_halted=self.on_halted,
         )
         self.store.on_damaged = self.groups.damaged
         for group in sorted(self.store.stores):
             self._take_part(group)
+
+    on_halted: Callable[[Driver, CannotApply], None] | None = None  # a machine that fails ends its node
 
     def create(self, group: int, replica: int, membership: Membership) -> None:
         """Begin a group here: with its first membership, or with none to be taken in by the others."""

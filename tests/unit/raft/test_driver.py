@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRules
-from raft.errors import Busy, NotLeader, RaftError, Unknown
+from raft.errors import Busy, CannotApply, NotLeader, RaftError, Unknown
 from raft.live_entries import LiveEntries
 from raft.membership import AddLearner, Change
 from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
@@ -72,6 +72,9 @@ class ScriptedCore:
     def install_failed(self) -> None:
         self.calls.append("install failed")
 
+    def halt(self, now: float) -> None:
+        self.calls.append("halt")
+
 
 class ScriptedStore:
     """Notes what is appended under ticket 7, and remembers who waits for a snapshot."""
@@ -105,8 +108,11 @@ class EchoMachine:
 
     def __init__(self) -> None:
         self.restored: list[tuple[bytes, int]] = []
+        self.fails_on: bytes | None = None
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[bytes]:
+        if self.fails_on in [entry.data for entry in entries]:
+            raise ValueError(f"{self.fails_on!r} is unknown")
         return [b"did " + entry.data for entry in entries]
 
     def snapshot(self) -> Sequence[bytes]:
@@ -142,8 +148,8 @@ class World:
     def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
         self.waiting.append((ticket, ready))
 
-    def fail(self, reason: str) -> None:
-        self.told.append(reason)
+    def cannot_apply(self, driver: Driver, error: CannotApply) -> None:
+        self.told.append(str(error))
 
     def leading_changed(self, driver: Driver) -> None:
         self.led.append(driver.leads)
@@ -334,12 +340,37 @@ def test_a_snapshot_that_did_not_arrive_whole_changes_nothing() -> None:
     assert (world.driver.applied, world.machine.restored) == (0, [])
 
 
-def test_a_snapshot_that_this_code_does_not_know_ends_the_node() -> None:
+def test_a_snapshot_that_this_code_does_not_know_halts_the_member() -> None:
+    """It ended the node, and each start of it. The log begins behind the snapshot by then, so the core is told of it."""
     world = World()
     world.turn(install=SnapshotMeta(40, 3, FIRST, 6))
     world.store.done[0](b"state of a newer version")
-    assert world.told == ["the machine of group 9 cannot stand on snapshot 40: version 6 is unknown"]
-    assert world.core.calls == []
+    assert world.told == ["the machine cannot stand on snapshot 40: ValueError: version 6 is unknown"]
+    assert world.core.calls == ["installed 40"]
+
+
+def test_a_halted_member_tells_who_waits_takes_no_snapshot_and_restores_nothing() -> None:
+    world = World()
+    world.lead()
+    world.propose(b"a")
+    world.turn()
+    world.driver.halt("version 6 is unknown", now=0.0)
+    assert world.told == [Unknown]
+    assert world.core.calls == ["halt"]
+    world.turn(install=SnapshotMeta(40, 3, FIRST, 5))
+    world.store.done[0](b"state of the leader")
+    assert world.machine.restored == []
+    world.driver.take_snapshot()
+    assert world.store.saved == []
+
+
+def test_an_entry_that_the_machine_fails_on_is_no_fault_of_the_node() -> None:
+    world = World()
+    world.machine.fails_on = b"poison"
+    world.turn(committed=[entry(1, data=b"fine")])
+    with pytest.raises(CannotApply, match="entries 2 to 3 cannot be applied: ValueError: b'poison' is unknown"):
+        world.turn(committed=[entry(2, data=b"poison"), entry(3)])
+    assert world.driver.applied == 1
 
 
 def test_when_it_closes_everybody_is_told() -> None:

@@ -1,0 +1,47 @@
+"""What quorum queues have to say to people: lines of the log, and what `leveretctl cluster status` tells of this node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from logging import Logger
+
+from node.rarely import Rarely
+from quorum.comparison import Odd
+from quorum.queue import QuorumQueue
+
+REFUSALS_TOLD_S = 10.0  # what was not proposed is said again several times a second: one line in so long for each queue
+
+
+class QuorumReports:
+    """Who is handed to QuorumQueues for what should never happen."""
+
+    def __init__(self, logger: Logger, monotonic: Callable[[], float]) -> None:
+        self._logger = logger
+        self._monotonic = monotonic
+        self._refusals = Rarely(REFUSALS_TOLD_S)
+
+    def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
+        name = queue.record.label
+        if odd.nodes:
+            self._logger.error(
+                "members of %s have come to different states after entry %d: those on nodes %s are made anew from the others, "
+                "one at a time while all members can be reached",
+                name, odd.at, ", ".join(map(str, odd.nodes)),
+            )  # fmt: skip
+        else:
+            self._logger.error(
+                "members of %s have come to different states after entry %d, and no majority agrees: "
+                "which one is right is for an operator to find out", name, odd.at,
+            )  # fmt: skip
+
+    def quarantined(self, queue: QuorumQueue, why: str) -> None:
+        self._logger.error(
+            "%s is quarantined on this node: %s. Its member here votes and keeps what it is sent, but serves nobody: update "
+            "this node and start it again. Other queues go on", queue.record.label, why,
+        )  # fmt: skip
+
+    def refused(self, queue: QuorumQueue, why: str) -> None:
+        unsaid = self._refusals.may_say(queue.record.label, self._monotonic())
+        if unsaid is not None:
+            again = f" ({unsaid} more times since the last line)" if unsaid else ""
+            self._logger.error("%s: %s%s", queue.record.label, why, again)

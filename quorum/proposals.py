@@ -1,0 +1,134 @@
+"""What another node's session may have an entry made of: checked before it is proposed.
+
+An entry that is committed is applied by every member, now and at each start. So what no machine, snapshot or delivery could
+carry is refused here, where only the node that said it is concerned: ops that are cut off, that are the leader's own to say
+(such as a new version of the machine), that speak for another node, or whose numbers and messages are not what they say. The
+node that asked is told why, and its link goes on.
+
+An op of a kind that is unknown here is let through, as long as it is whole: a later version says it to find out whether this
+queue's machine knows it, and all machines that do not know it do nothing (quorum/versions.py).
+"""
+
+from __future__ import annotations
+
+from native.content import take
+from quorum.commands import (
+    ENQUEUE_HEAD,
+    ENTRY_HEAD,
+    ID_END,
+    NUMBERED,
+    OP_HEAD,
+    RANGE,
+    SETTLE_HEAD,
+    TAG_BYTES_MAX,
+    Cancel,
+    CommandKind,
+    Consume,
+    Get,
+    Purge,
+    PurgeOnce,
+    Tick,
+    decode,
+)
+from raft.messages import NodeId
+
+_SESSION_KINDS = frozenset(
+    {
+        CommandKind.CONSUME,
+        CommandKind.CANCEL,
+        CommandKind.GET,
+        CommandKind.PURGE,
+        CommandKind.PURGE_ONCE,
+        CommandKind.TICK,
+    }
+)
+_LEADER_KINDS = frozenset(CommandKind) - _SESSION_KINDS - {CommandKind.ENQUEUE, CommandKind.SETTLE}
+_ALL_BYTES = 1 << 62
+_OUTCOME_MAX = 4  # of SETTLE
+
+
+class RefusedProposal(ValueError):
+    """What a node asks to have proposed would do harm to every member of the group; the text says why."""
+
+
+def check(data: bytes, at: int, node: NodeId, entry_bytes_max: int) -> None:
+    """The ops from this offset on are whole, sound, and this node's to say. Raises RefusedProposal."""
+    end = len(data)
+    if end - at + ENTRY_HEAD.size > entry_bytes_max:
+        raise RefusedProposal(f"{end - at} bytes of ops, and an entry has at most {entry_bytes_max}")
+    if at == end:
+        raise RefusedProposal("there is no op in it")
+    while at < end:
+        if end - at < OP_HEAD.size:
+            raise RefusedProposal(f"the op at {at} is cut off: {end - at} bytes")
+        kind, size = OP_HEAD.unpack_from(data, at)
+        op_end = at + OP_HEAD.size + size
+        if op_end > end:
+            raise RefusedProposal(f"the op at {at} has {size} bytes, and all ends at {end}")
+        if kind == CommandKind.ENQUEUE:
+            _check_enqueue(data, at, op_end, node)
+        elif kind == CommandKind.SETTLE:
+            _check_settle(data, at, op_end, node)
+        elif kind in _LEADER_KINDS:
+            raise RefusedProposal(f"{CommandKind(kind).name} is not for other nodes to say")
+        elif kind in _SESSION_KINDS:
+            _check_other(data, at, node)
+        at = op_end
+
+
+def _check_enqueue(data: bytes, at: int, end: int, node: NodeId) -> None:
+    if end - at < ENQUEUE_HEAD.size:
+        raise RefusedProposal(f"the ENQUEUE at {at} is cut off: {end - at} bytes")
+    (
+        _, _, who, _, sequence, answered, count, body_bytes, _, flags, _, exchange_len, key_len
+    ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
+    _must_speak_for_itself(who, node)
+    if not count or not 0 < sequence <= ID_END - count or answered > sequence:
+        raise RefusedProposal(f"an ENQUEUE of {count} messages from {sequence} on, answered below {answered}")
+    content = at + ENQUEUE_HEAD.size + exchange_len + key_len
+    try:
+        if flags & NUMBERED:
+            producer = decode(data, at)
+            content = producer.content[0]  # type: ignore[union-attr]  # it is an ENQUEUE
+        taken, position, found = take(data, content, count, _ALL_BYTES)
+    except ValueError as error:
+        raise RefusedProposal(f"the ENQUEUE at {at}: {error}") from error
+    if (taken, position, found) != (count, end, body_bytes):
+        raise RefusedProposal(
+            f"an ENQUEUE says {count} messages with {body_bytes} bytes that end at {end}, and has {taken} with {found} "
+            f"that end at {position}"
+        )
+
+
+def _check_settle(data: bytes, at: int, end: int, node: NodeId) -> None:
+    start = at + SETTLE_HEAD.size
+    if end < start or (end - start) % RANGE.size:
+        raise RefusedProposal(f"the SETTLE at {at} has {end - at} bytes: its ranges are cut off")
+    _, _, who, _, _, outcome = SETTLE_HEAD.unpack_from(data, at)
+    _must_speak_for_itself(who, node)
+    if outcome > _OUTCOME_MAX:
+        raise RefusedProposal(f"a SETTLE with the outcome {outcome}")
+    for first, length in RANGE.iter_unpack(memoryview(data)[start:end]):
+        if first + length > ID_END:
+            raise RefusedProposal(f"a SETTLE of {length} messages from {first} on")
+
+
+def _check_other(data: bytes, at: int, node: NodeId) -> None:
+    try:
+        op = decode(data, at)
+    except ValueError as error:
+        raise RefusedProposal(f"the op at {at}: {error}") from error
+    match op:
+        case Consume(consumer, tag):
+            _must_speak_for_itself(consumer.node, node)
+            if len(tag.encode("utf-8", "surrogateescape")) > TAG_BYTES_MAX:
+                raise RefusedProposal(f"a CONSUME with a tag of {len(tag)} characters, {TAG_BYTES_MAX} bytes are kept")
+        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer):
+            _must_speak_for_itself(consumer.node, node)
+        case Purge() | Tick():
+            pass  # they say nothing beside themselves
+
+
+def _must_speak_for_itself(who: NodeId, node: NodeId) -> None:
+    if who != node:
+        raise RefusedProposal(f"node {node} speaks for a session of node {who}")

@@ -1,0 +1,195 @@
+"""What another node may have proposed to a queue's group: all that a session says, and nothing that a machine cannot carry."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from broker.queue_type import Outcome
+from native.content import encode, skip
+from quorum import commands, letters
+from quorum.bodies import body_of
+from quorum.commands import (
+    ID_END,
+    OP_HEAD,
+    TAG_BYTES_MAX,
+    Cancel,
+    Consume,
+    ConsumerKey,
+    DeadSettled,
+    Get,
+    NodeDown,
+    NodeUp,
+    Op,
+    Policy,
+    Producer,
+    Purge,
+    PurgeOnce,
+    SessionGone,
+    SessionKey,
+    Tick,
+    Upgrade,
+    encode_enqueue,
+    encode_settle,
+)
+from quorum.effects import Deliver
+from quorum.letters import LetterKind
+from quorum.machine import QueueMachine
+from quorum.ports import QUORUM_TOPIC
+from quorum.proposals import RefusedProposal, check
+from quorum.rules import Rules
+from quorum.snapshot import decode_snapshot, encode_snapshot
+from raft.messages import Entry
+from raft.settings import Settings
+from tests.unit.quorum.clients import Clients, Publisher, Taker
+
+ME = SessionKey(2, 5)
+KEY = ConsumerKey(2, 5, 1)
+CONTENT = encode(b"\0\0", b"one") + encode(b"\0\0", b"three")
+LIMIT = Settings().entry_bytes_max
+
+
+def enqueue(key: SessionKey = ME, messages: int = 2, body_bytes: int = 8, sequence: int = 1, **more: object) -> bytes:
+    return b"".join(encode_enqueue(key, sequence, messages, body_bytes, "x", "key", CONTENT, **more))  # type: ignore[arg-type]
+
+
+SAID = (
+    enqueue(),
+    b"".join(encode_enqueue(ME, 1, 1, 3, "x", "k", encode(b"\0\0", b"one"), producer=Producer(b"p", 7))),
+    encode_settle(KEY, Outcome.RELEASED, [(1, 2), (9, 1)]),
+    commands.encode(Consume(KEY, "t" * TAG_BYTES_MAX, 10)),
+    commands.encode(Cancel(KEY)),
+    commands.encode(Get(KEY)),
+    commands.encode(Purge()),
+    commands.encode(PurgeOnce(KEY, 1)),
+    commands.encode(Tick()),
+)
+
+
+def test_all_that_a_session_says_may_be_proposed() -> None:
+    check(b"".join(SAID), 0, 2, LIMIT)
+    check(b"letter" + SAID[0], 6, 2, LIMIT)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [Upgrade(99), Upgrade(2), Policy(Rules()), NodeDown(ME), NodeUp(ME), SessionGone(ME), DeadSettled([(1, 1)])],
+    ids=lambda op: type(op).__name__,
+)
+def test_what_only_the_leader_says_is_refused(op: Op) -> None:
+    with pytest.raises(RefusedProposal, match="is not for other nodes to say"):
+        check(enqueue() + commands.encode(op), 0, 2, LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "there is no op in it"),
+        (b"\1\2", "the op at 0 is cut off: 2 bytes"),
+        (SAID[0][:-1], "the op at 0 has"),
+        (OP_HEAD.pack(1, 3) + b"abc", "the ENQUEUE at 0 is cut off: 8 bytes"),
+        (OP_HEAD.pack(2, 3) + b"abc", "its ranges are cut off"),
+        (OP_HEAD.pack(5, 3) + b"abc", "no whole op at 0"),
+        (enqueue(messages=3), "damaged content|says 3 messages"),
+        (enqueue(messages=1), "says 1 messages"),
+        (enqueue(messages=0), "an ENQUEUE of 0 messages"),
+        (enqueue(body_bytes=1 << 63), "says 2 messages with 9223372036854775808 bytes"),
+        (enqueue(sequence=ID_END - 1), "an ENQUEUE of 2 messages from"),
+        (enqueue(answered=2), "answered below 2"),
+        (enqueue(SessionKey(3, 5)), "node 2 speaks for a session of node 3"),
+        (encode_settle(ConsumerKey(1, 5, 1), Outcome.ACKNOWLEDGED, []), "node 2 speaks for a session of node 1"),
+        (encode_settle(KEY, Outcome.ACKNOWLEDGED, [(ID_END, 1)]), "a SETTLE of 1 messages from"),
+        (commands.encode(Get(ConsumerKey(3, 5, 1))), "node 2 speaks for a session of node 3"),
+        (commands.encode(Consume(KEY, "t" * (TAG_BYTES_MAX + 1))), "a CONSUME with a tag of 65536 characters"),
+        (bytes(LIMIT), "and an entry has at most 33554432"),
+    ],
+)
+def test_what_no_member_could_carry_is_refused_with_the_reason(data: bytes, why: str) -> None:
+    with pytest.raises(RefusedProposal, match=why):
+        check(data, 0, 2, LIMIT)
+
+
+def test_an_op_of_a_kind_that_is_unknown_here_is_let_through_and_does_nothing() -> None:
+    """A later version asks with it whether the queue's machine knows it."""
+    op = OP_HEAD.pack(200, 3) + b"new"
+    check(op, 0, 2, LIMIT)
+    machine = QueueMachine()
+    assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[commands.Answer.UNKNOWN]]
+
+
+def test_whatever_passes_can_be_applied_kept_and_delivered() -> None:
+    """Bytes of real ops with some of them changed. What is refused harms nobody; the rest is carried by machine, snapshot and
+    consumer."""
+    random_ = random.Random(5)
+    passed = 0
+    for _ in range(4_000):
+        data = bytearray(b"".join(random_.choices(SAID, k=3)))
+        for _ in range(random_.randint(0, 3)):
+            data[random_.randrange(len(data))] = random_.choice((0, 1, 0x7F, 0xFF, random_.randrange(256)))
+        try:
+            check(bytes(data), 0, 2, LIMIT)
+        except RefusedProposal:
+            continue
+        passed += 1
+        machine = QueueMachine()
+        machine.apply([Entry(1, 1, 0, commands.entry_head(5) + commands.encode(Consume(KEY, "c")))])
+        entry = commands.entry_head(6) + bytes(data)
+        machine.apply([Entry(2, 1, 0, entry)])
+        decode_snapshot(b"".join(encode_snapshot(machine.state)))
+        for effect in machine.take_effects():
+            if isinstance(effect, Deliver):
+                body = body_of(entry, effect.piece)
+                skip(body.content, body.position, effect.piece.length)
+    assert passed > 500
+
+
+def test_a_node_that_is_refused_is_told_why_and_keeps_its_link() -> None:
+    """`Upgrade(99)` of another node was committed, and stopped every node at each start."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    leader = cluster.leader(record)
+    other = next(node for node in cluster.alive() if node is not leader)
+    answers: list[bytes | None] = []
+    letter = letters.propose(leader.queue(record).group, [commands.encode(Upgrade(99))])
+    other.calls.ask(leader.number, QUORUM_TOPIC, letter, answers.append)
+    cluster.run(1)
+    assert answers[0] is not None
+    answer = letters.decode_answer(answers[0])
+    assert (answer.status, answer.refusal) == (letters.Status.REFUSED, "UPGRADE is not for other nodes to say")
+    assert cluster.refused == [
+        (leader.number, f"what node {other.number} has to say is not proposed: UPGRADE is not for other nodes to say")
+    ]
+    assert leader.kind.refusals == 1
+    assert other.calls.connected(leader.number)
+    publisher, taker = Publisher(clients, other.number, record), Taker(clients, other.number, record)
+    publisher.publish(3)
+    cluster.run(1)
+    assert taker.bodies == publisher.confirmed == publisher.all
+
+
+def test_who_is_refused_says_so_too_and_says_it_again() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    leader = cluster.leader(record)
+    other = next(node for node in cluster.alive() if node is not leader)
+    real = leader.kind._asked
+
+    def refuses(kind: LetterKind, *more: object) -> None:
+        if kind is LetterKind.PROPOSE:
+            more[-1](letters.refused(leader.number, "it is no good"))  # type: ignore[operator]
+        else:
+            real(kind, *more)  # type: ignore[arg-type]
+
+    leader.kind._asked = refuses  # type: ignore[assignment]
+    publisher = Publisher(clients, other.number, record)
+    publisher.publish(1)
+    cluster.run(0.5)
+    assert publisher.confirmed == []
+    text = f"node {leader.number} does not take what this node has to say: it is no good"
+    assert (other.number, text) in cluster.refused
+    leader.kind._asked = real  # type: ignore[method-assign]
+    cluster.run(1)
+    assert publisher.confirmed == publisher.all
