@@ -210,3 +210,28 @@ def test_guest_is_let_in_from_loopback_only_and_others_from_anywhere(tmp_path: P
                 else:
                     with pytest.raises(pika.exceptions.ProbableAuthenticationError, match="ACCESS_REFUSED"):
                         pika.BlockingConnection(parameters)
+
+
+def test_leveretctl_shows_a_certificate_where_one_is_asked_for(authority: Authority, tmp_path: Path) -> None:
+    config = tmp_path / "leveret.toml"
+    config.write_text(CONFIG.format(folder=authority.folder) + "verify_peer = true\n")
+    with running_node("--config", str(config)) as node:
+
+        def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+            where = ["--tls-ca", "ca.pem", "--node", f"localhost:{node.grpc[1]}", "--json"]
+            command = [sys.executable, "-m", "leveret.ctl", *arguments, *where]
+            return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=authority.folder)
+
+        ours = ["--tls-certificate", "client.pem", "--tls-key", "client.key"]
+        without = ctl("queue", "list", "--timeout", "5")
+        assert without.returncode in (69, 75), without
+        stranger = ctl("queue", "list", *ours)
+        assert stranger.returncode == 67, stranger
+        for command in (
+            ("user", "add", CLIENT, "--no-password", "--tag", "administrator"),
+            ("permission", "set", CLIENT, ".*", ".*", ".*"),
+        ):
+            done = ctl(*command, *ours, "--user", "guest")
+            assert done.returncode == 0, done
+        listed = ctl("queue", "list", *ours)
+        assert (listed.returncode, json.loads(listed.stdout)) == (0, []), listed

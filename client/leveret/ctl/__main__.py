@@ -42,6 +42,7 @@ CommandLineError: type[Any] = next(kind for kind in typer.BadParameter.__mro__ i
 app = typer.Typer(
     name="leveretctl",
     help="Look after a Leveret node over gRPC.",
+    epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items()) + ".",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -70,14 +71,28 @@ app.command("publish")(publish.publish)
 app.command("tail")(tail.tail)
 
 # The options of `everywhere` below: those that take a value, and those that do not.
-WITH_VALUE = frozenset({"--node", "--user", "--password", "--vhost", "--timeout", "--tls-ca"})
+WITH_VALUE = frozenset(
+    {
+        "--node", "--user", "--password", "--vhost", "--timeout",
+        "--tls-ca", "--tls-certificate", "--tls-key", "--tls-server-name",
+    }
+)  # fmt: skip
 WITHOUT_VALUE = frozenset({"--json", "--all-vhosts"})
 
 
 @app.callback()
 def everywhere(
-    node: Annotated[str, typer.Option(envvar="LEVERET_NODE", help="The node's gRPC address.")] = DEFAULT_TARGET,
-    user: Annotated[str, typer.Option(envvar="LEVERET_USER")] = "guest",
+    node: Annotated[
+        str,
+        typer.Option(
+            envvar="LEVERET_NODE",
+            help="The node's gRPC address; several with commas: the first that answers. The port is 5680 if not given.",
+        ),
+    ] = DEFAULT_TARGET,
+    user: Annotated[
+        str | None,
+        typer.Option(envvar="LEVERET_USER", help="guest; with a certificate, whom it names.", show_default=False),
+    ] = None,
     password: Annotated[
         str | None,
         typer.Option(help=f"Shown in the process list: rather set {PASSWORD_VARIABLE}.", show_default=False),
@@ -85,11 +100,25 @@ def everywhere(
     vhost: Annotated[str, typer.Option(envvar="LEVERET_VHOST")] = "/",
     all_vhosts: Annotated[bool, typer.Option("--all-vhosts", help="List in all vhosts.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for each request.")] = 10.0,
-    tls_ca: Annotated[Path | None, typer.Option(help="Speak TLS, and believe this authority (PEM).")] = None,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, help="Seconds for each request; of publishes, without a confirm.")
+    ] = 10.0,
+    tls_ca: Annotated[
+        Path | None, typer.Option(envvar="LEVERET_TLS_CA", help="Speak TLS, and believe this authority (PEM).")
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option(envvar="LEVERET_TLS_CERTIFICATE", help="Speak TLS, and show this certificate (PEM)."),
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(envvar="LEVERET_TLS_KEY", help="The certificate's key (PEM).")] = None,
+    tls_server_name: Annotated[
+        str | None, typer.Option(help="The name in the node's certificate, if --node is another one.")
+    ] = None,
 ) -> None:
     options.node, options.user, options.password, options.vhost = node, user, password, vhost
-    options.all_vhosts, options.json, options.timeout_s, options.tls_ca = all_vhosts, as_json, timeout, tls_ca
+    options.all_vhosts, options.json, options.timeout_s = all_vhosts, as_json, timeout
+    options.tls_ca, options.tls_certificate, options.tls_key = tls_ca, tls_certificate, tls_key
+    options.tls_server_name = tls_server_name
 
 
 def hoisted(arguments: Sequence[str]) -> list[str]:
@@ -120,7 +149,7 @@ def run(arguments: Sequence[str]) -> int:
         # Without text it was a noun without a verb, and its help has been shown.
         return _complain(error, exits.USAGE, text, "See `leveretctl --help`.") if text else exits.USAGE
     except (typer.Abort, KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return exits.INTERRUPTED
     except (LeveretError, exits.UsageError, exits.ConfigError) as error:
         return _complain(error, exits.code_of(error), str(error), exits.advice(error))
     except BrokenPipeError:

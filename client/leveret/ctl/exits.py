@@ -5,14 +5,29 @@ from __future__ import annotations
 from leveret import errors
 
 OK = 0
-USAGE = 64  # the command line is wrong
-DATA = 65  # a value or a name does not fit: it does not exist, or exists otherwise
-NO_USER = 67  # the node does not know the user, or the password is another
-UNAVAILABLE = 69  # no node answers there
-SOFTWARE = 70  # a bug, here or in the node
-TEMPORARY = 75  # later it may work
+USAGE = 64
+DATA = 65
+NO_USER = 67
+UNAVAILABLE = 69
+SOFTWARE = 70
+TEMPORARY = 75
 NO_PERMISSION = 77
-CONFIG = 78  # a file or variable that leveretctl is set up with cannot be used
+CONFIG = 78
+INTERRUPTED = 130
+
+# `leveretctl --help` tells them.
+MEANINGS = {
+    OK: "it is done",
+    USAGE: "the command line is wrong",
+    DATA: "a value or a name does not fit: it does not exist, or exists otherwise",
+    NO_USER: "the node does not know the user, or the password is another",
+    UNAVAILABLE: "no node answers there, or it has no such feature",
+    SOFTWARE: "a bug, here or in the node",
+    TEMPORARY: "no answer in time, or a limit is reached: later it may work",
+    NO_PERMISSION: "the user may not do this",
+    CONFIG: "a file that the command line names cannot be used",
+    INTERRUPTED: "ended with Ctrl-C",
+}
 
 _CODES: dict[type[errors.LeveretError], int] = {
     errors.ConnectionLost: UNAVAILABLE,

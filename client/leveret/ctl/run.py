@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import leveret
 from leveret.channels import DEFAULT_TARGET
-from leveret.ctl.exits import ConfigError
+from leveret.ctl.exits import ConfigError, UsageError
 
 T = TypeVar("T")
 
@@ -23,12 +23,15 @@ class Options:
     """What stands before or after any command."""
 
     node: str = DEFAULT_TARGET
-    user: str = "guest"
+    user: str | None = None  # guest, or with a certificate whom that names
     password: str | None = None
     vhost: str = "/"
     json: bool = False
     timeout_s: float = 10.0
     tls_ca: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
     all_vhosts: bool = False
 
 
@@ -48,20 +51,43 @@ def with_node(work: Callable[[leveret.Node], Awaitable[T]]) -> T:
 
 def connected() -> leveret.Node:
     password = options.password if options.password is not None else os.environ.get(PASSWORD_VARIABLE, "guest")
-    tls = None if options.tls_ca is None else leveret.Tls(ca=_read(options.tls_ca))
-    return leveret.connect(
-        options.node,
-        user=options.user,
-        password=password,
-        vhost=options.vhost,
-        tls=tls,
-        timeout_s=options.timeout_s,
-        name="leveretctl",
+    user = options.user
+    if user is None and options.tls_certificate is None:
+        user = "guest"
+    tls = _tls()
+    try:
+        return leveret.connect(
+            options.node,
+            user=user,
+            password=password,
+            vhost=options.vhost,
+            tls=tls,
+            timeout_s=options.timeout_s,
+            name="leveretctl",
+        )
+    except ValueError as error:
+        raise UsageError(f"--node {options.node!r}: {error}") from error
+
+
+def _tls() -> leveret.Tls | None:
+    """What the options say of TLS; None: it is not spoken."""
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        raise UsageError("--tls-certificate and --tls-key go together: who we are, and the proof of it")
+    given = (options.tls_ca, options.tls_certificate, options.tls_server_name)
+    if all(one is None for one in given):
+        return None
+    return leveret.Tls(
+        ca=_read("--tls-ca", options.tls_ca),
+        certificate=_read("--tls-certificate", options.tls_certificate),
+        key=_read("--tls-key", options.tls_key),
+        server_name=options.tls_server_name,
     )
 
 
-def _read(path: Path) -> bytes:
+def _read(option: str, path: Path | None) -> bytes | None:
+    if path is None:
+        return None
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"--tls-ca {path} cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from error

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from leveret import errors
 from leveret.ctl import __main__ as ctl
 from leveret.ctl import exits, render
 from leveret.ctl.arguments import pairs
+from leveret.ctl.run import connected, options
 from tests.unit.front.grpc.fakes import Running, running
 
 
@@ -200,6 +202,9 @@ def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
         (["publish", "x", "--key", "full"], exits.DATA, "there is no queue 'full'"),
         (["publish", "--file", "/does/not/exist"], exits.CONFIG, "cannot be read: No such file"),
         (["status", "--tls-ca", "/does/not/exist"], exits.CONFIG, "--tls-ca /does/not/exist cannot be read"),
+        (["status", "--tls-certificate", "c", "--tls-key", "/no"], exits.CONFIG, "--tls-certificate c cannot be read"),
+        (["status", "--tls-key", "k"], exits.USAGE, "--tls-certificate and --tls-key go together"),
+        (["status", "--node", "host:http"], exits.USAGE, "'host:http' has no port between 1 and 65535"),
         (["status", "--node", "127.0.0.1:1"], exits.UNAVAILABLE, "no connection to 127.0.0.1:1"),
         (["status", "--user", "nobody"], exits.NO_USER, "user 'nobody' refused"),
         (["queue", "list", "--vhost", "missing"], exits.DATA, "no vhost 'missing'"),
@@ -245,3 +250,47 @@ def test_values_are_json_where_they_are_json_and_text_elsewhere() -> None:
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert render.cell("name", "a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
     assert [render.size(value) for value in (0, 1023, 1024, 3 * 1024**3)] == ["0 B", "1023 B", "1.0 KiB", "3.0 GiB"]
+
+
+def test_publish_says_what_it_waits_for_and_gives_up_when_its_time_is_up(
+    leveretctl: Ctl, node: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leveret.ctl.publish.TELL_AFTER_S", 0.05)
+    leveretctl("queue", "declare", "held")
+    node.broker.held = True
+    try:
+        told = leveretctl("publish", "x", "--key", "held", "--repeat", "2", "--timeout", "0.2", code=exits.TEMPORARY)
+    finally:
+        node.broker.held = False
+        leveretctl("queue", "delete", "held")
+    waiting, gave_up, *_ = told.splitlines()
+    assert waiting == "leveretctl: waiting for 2 of 2 confirms of queue 'held'"
+    assert gave_up.startswith("leveretctl: waited 0.2 s for 2 of 2 confirms of queue 'held'; they may still be stored.")
+
+
+def test_publish_waits_longer_while_confirms_come(leveretctl: Ctl, node: Running) -> None:
+    """What the time limits is silence, not how much there is to publish."""
+    leveretctl("queue", "declare", "many")
+    assert leveretctl.json("publish", "x", "--key", "many", "--repeat", "5000", "--timeout", "5")["confirmed"] == 5000
+    leveretctl("queue", "delete", "many")
+
+
+def test_the_exit_codes_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ctl.run(["--help"]) == exits.OK
+    said = " ".join(capsys.readouterr().out.split())
+    for code, meaning in exits.MEANINGS.items():
+        assert f"{code} {meaning}" in said
+    codes = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+    assert codes == exits.MEANINGS.keys()
+
+
+def test_a_certificate_says_who_asks_unless_a_user_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pem = tmp_path / "pem"
+    pem.write_bytes(b"pem")
+    monkeypatch.setattr(options, "tls_certificate", pem)
+    monkeypatch.setattr(options, "tls_key", pem)
+    monkeypatch.setattr(options, "tls_server_name", "broker")
+    monkeypatch.setattr(options, "user", None)
+    assert connected().metadata == ()
+    monkeypatch.setattr(options, "user", "app")
+    assert dict(connected().metadata).keys() == {"authorization"}
