@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # How many files of tests are run at a time; those with nodes of their own need a core or two each.
 TEST_JOBS ?= 2
+DATA ?= var
+OPTIONS ?=
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
 .PHONY: setup run cluster test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
@@ -20,8 +22,9 @@ $(STAMP): $(BIN)/python pyproject.toml setup.py $(KERNELS)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps raftos==0.2.6  # asks for a cryptography of 2016
 	touch $@
 
+# Options of `leveret serve` may be given: make run OPTIONS='--amqp 127.0.0.1:5673'.
 run: setup
-	$(BIN)/leveret serve --data-dir var
+	$(BIN)/leveret serve --data-dir $(DATA) $(OPTIONS)
 
 # Three nodes on this machine, with their data in ./var/cluster.
 cluster: setup
