@@ -14,7 +14,7 @@ from classic.stored_run import InBody, InStore, StoredRun
 from classic.variable_queue import ContentLost
 from native.sequence_set import Range, SequenceSet
 from storage import names
-from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
 from storage.record import Kind
 from storage.wal import Location
 
@@ -57,14 +57,14 @@ class QueueBacking:
         self.reads += 1
         try:
             return self._read(run)
-        except (Corrupt, DiskFailed, FileNotFoundError, KeyError) as error:
+        except (Corrupt, DiskFailed, NoDescriptors, FileNotFoundError, KeyError) as error:
             what = (
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
             if isinstance(error, Corrupt):
                 self._shelf.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
-            elif isinstance(error, DiskFailed):
-                self._shelf.fail(error)  # and so the file does not go: the next start may be able to read it
+            elif isinstance(error, DiskFailed | NoDescriptors):
+                self._cannot_read(error)
                 self._shelf.found(what)
             else:
                 self._shelf.found(what)
@@ -87,12 +87,17 @@ class QueueBacking:
         store = self._shelf.spilled if where.transient else self._shelf.store
         return store.read(where), run.content_first
 
+    def _cannot_read(self, error: DiskFailed | NoDescriptors) -> None:
+        """What is there and cannot be read now is out of reach until the next start, which may be able to: so its file must
+        not go."""
+        self._shelf.fail(error)
+
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
         self.reads += 1
         try:
             return self.index.page_in(start, end, count_max)
-        except DiskFailed as error:
-            self._shelf.fail(error)
+        except (DiskFailed, NoDescriptors) as error:
+            self._cannot_read(error)
             return [], self.index.end_of_segment(start)
 
     # writing
@@ -104,7 +109,7 @@ class QueueBacking:
             return False
         try:
             run.where = shelf.spilled.spill(run.content)
-        except DiskFull:
+        except Exhausted:
             return False
         except DiskFailed as error:
             shelf.fail(error)
@@ -123,7 +128,7 @@ class QueueBacking:
         try:
             if new:
                 self.index.write_runs(new)
-        except DiskFull:
+        except Exhausted:
             return False
         except DiskFailed as error:
             self._shelf.fail(error)
@@ -172,6 +177,8 @@ class QueueBacking:
                 self.index.delete_all()
             except DiskFailed as error:
                 self._shelf.fail(error)
+            except NoDescriptors:
+                pass  # the files are deleted; what is left of the directory goes with the next start that clears up
 
     def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
         shelf = self._shelf
@@ -179,8 +186,8 @@ class QueueBacking:
             for run, content_id in self.index.store_ids():
                 if _goes(queue, run, only_ready):
                     (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
-        except DiskFailed as error:
-            shelf.fail(error)
+        except (DiskFailed, NoDescriptors) as error:
+            self._cannot_read(error)
         for level in queue.levels:
             for run in level.runs():
                 if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):

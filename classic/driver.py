@@ -31,7 +31,7 @@ from classic.turns import next_in_turn
 from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background
 from storage.disk import Disk
-from storage.errors import DiskFailed, DiskFull
+from storage.errors import DiskFailed, Exhausted
 from storage.log_users import LogShare, LogUsers
 from storage.record import Kind
 from storage.wal_file_reader import Chunk
@@ -104,7 +104,7 @@ class ClassicQueues:
             )
             assert set(manifest.store) >= {stored.file for _, stored in contents}, "the manifest misses a store file"
             clean_stop.save(shelf.disk, summary)
-        except (DiskFull, DiskFailed) as error:
+        except (Exhausted, DiskFailed) as error:
             shelf.found(f"the next start will have to read everything: {error}")
         shelf.files.close()
 

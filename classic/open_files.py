@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from native.record_scan import scan
 from storage.disk import Disk, File
-from storage.errors import Corrupt
+from storage.errors import Corrupt, NoDescriptors
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX
 
 OPEN_MAX = 128
@@ -30,7 +31,7 @@ class OpenFiles:
         """An existing file. Raises FileNotFoundError."""
         file = self._files.get(name)
         if file is None:
-            file = self._keep(name, self.disk.open(name))
+            file = self._keep(name, self._opened(self.disk.open, name))
         self._files.move_to_end(name)
         return file
 
@@ -39,7 +40,17 @@ class OpenFiles:
         self.forget(name)
         if self.disk.exists(name):
             self.disk.delete(name)
-        return self._keep(name, self.disk.create(name))
+        return self._keep(name, self._opened(self.disk.create, name))
+
+    def _opened(self, opening: Callable[[str], File], name: str) -> File:
+        """Where the system has no descriptor left, those of files that were not used lately are given up."""
+        while True:
+            try:
+                return opening(name)
+            except NoDescriptors:
+                if not self._files:
+                    raise
+                self._files.popitem(last=False)[1].close()
 
     def _keep(self, name: str, file: File) -> File:
         self._files[name] = file

@@ -22,7 +22,7 @@ from classic.stored_run import InBody, InStore, StoredRun
 from native.sequence_set import Range
 from storage import names
 from storage.disk import Buffer
-from storage.errors import DiskFull
+from storage.errors import Exhausted
 from storage.record import HEADER_BYTES, VERSION, Kind, seal
 
 SEQUENCES_PER_SEGMENT = 16_384
@@ -284,7 +284,7 @@ class QueueIndex:
         if number in self._bodies:
             try:
                 self.flush_bodies()
-            except DiskFull:
+            except Exhausted:
                 return self._buffered_body(number, run.where)
         return self._files.payload(self._body_name(number), run.where.offset, run.where.size)
 

@@ -25,7 +25,7 @@ from native.sequence_set import SequenceSet
 from storage import names
 from storage.aside import put_aside
 from storage.disk import Buffer, Disk
-from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
 from storage.log_users import LogShare
 from storage.record import Kind
 from storage.wal import Location
@@ -108,7 +108,7 @@ class Shelf:
             self.found(f"{what}. A copy is kept as {put_aside(self.disk, name)}")
         except FileNotFoundError:
             self.found(f"{what}. There is no such file")
-        except DiskFull:
+        except Exhausted:
             self.found(f"{what}. There is no room for a copy of it")
             return False
         except DiskFailed as error:
@@ -168,8 +168,9 @@ class Shelf:
             return self.log.read(location)  # it may not be on the disk yet
         try:
             return self.files.payload(names.log_file(location.file_number), location.offset, location.size)
-        except (Corrupt, FileNotFoundError):
-            return self.log.read(location)  # nor this, nor the file itself, if its commit is on its way
+        except (Corrupt, FileNotFoundError, NoDescriptors):
+            # Nor this, nor the file itself, if its commit is on its way. And the log keeps open what it has written.
+            return self.log.read(location)
 
     def released(self, first_file: int) -> None:
         """Log files below this one are going."""

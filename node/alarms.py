@@ -17,13 +17,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from node.config import DiskSection, MemorySection
+from node.config import Config, DiskSection, MemorySection
 
 logger = logging.getLogger("leveret.alarms")
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # The disk is looked at less often while filling it would take long, assuming nobody writes faster than this.
 DISK_FILL_BYTES_PER_MS = 250_000
+# What grows a little while publishers are held: the catalog, lists of files, facts, logs of the process.
+SMALL_THINGS_BYTES = 16_777_216
 
 
 def resident_bytes() -> int:
@@ -61,9 +63,18 @@ def memory_pressure(used: int, limit: int, paging_ratio: float) -> float:
     return min(1.0, max(0.0, (used - begin) / max(1.0, limit - begin)))
 
 
-def disk_check_delay_ms(free: int, section: DiskSection) -> int:
+def disk_limit_bytes(config: Config) -> int:
+    """With less free than this publishers are held: what was configured, and at least what a node needs to go on then. The log
+    reserves its next file, what was read from publishers is still written, and what gives room back needs some before: a log
+    file that is moved out is in segments and store files before it goes, and a compaction has its copy."""
+    log = config.log
+    needed = 2 * log.file_bytes_max + log.gathering_bytes_max + config.classic.store_file_bytes_max + SMALL_THINGS_BYTES
+    return max(config.disk.free_limit_bytes, needed)
+
+
+def disk_check_delay_ms(free: int, limit: int, section: DiskSection) -> int:
     """Half the time that filling the rest could take, within the configured bounds."""
-    until_full = (free - section.free_limit_bytes) // (2 * DISK_FILL_BYTES_PER_MS)
+    until_full = (free - limit) // (2 * DISK_FILL_BYTES_PER_MS)
     return max(section.check_interval_min_ms, min(section.check_interval_max_ms, until_full))
 
 
@@ -75,6 +86,7 @@ class AlarmPorts:
     clear_alarm: Callable[[str], None]
     set_pressure: Callable[[float], None]
     free_bytes: Callable[[], int]
+    short_of_room: Callable[[], bool] = lambda: False  # the log could not reserve its next file
     used_bytes: Callable[[], int] = resident_bytes
     give_back_memory: Callable[[], None] = give_back_memory
 
@@ -82,9 +94,10 @@ class AlarmPorts:
 class Watcher:
     """Measures on its own timers until it is cancelled."""
 
-    def __init__(self, memory: MemorySection, disk: DiskSection, ports: AlarmPorts) -> None:
+    def __init__(self, memory: MemorySection, disk: DiskSection, disk_limit: int, ports: AlarmPorts) -> None:
         self._memory = memory
         self._disk = disk
+        self.disk_limit = disk_limit
         self._ports = ports
         self.memory_limit = memory_limit_bytes(memory, memory_available_to_us())
         self.memory_used = 0
@@ -104,7 +117,7 @@ class Watcher:
     async def _watch_disk(self) -> None:
         while True:
             self.check_disk(self._ports.free_bytes())
-            await asyncio.sleep(disk_check_delay_ms(self.disk_free, self._disk) / 1000)
+            await asyncio.sleep(disk_check_delay_ms(self.disk_free, self.disk_limit, self._disk) / 1000)
 
     def check_memory(self) -> None:
         used = self._ports.used_bytes()
@@ -117,8 +130,10 @@ class Watcher:
 
     def check_disk(self, free: int) -> None:
         self.disk_free = free
-        limit = self._disk.free_limit_bytes
-        self._note("disk", free < limit, f"low on disk: {free} bytes free, limit {limit}")
+        state = f"low on disk: {free} bytes free, limit {self.disk_limit}"
+        if self._ports.short_of_room():
+            state += ", and the log cannot reserve its next file"
+        self._note("disk", free < self.disk_limit or self._ports.short_of_room(), state)
 
     def _note(self, kind: str, is_low: bool, state: str) -> None:
         if not is_low:
@@ -137,5 +152,5 @@ class Watcher:
             "memory_used": self.memory_used,
             "memory_limit": self.memory_limit,
             "disk_free": self.disk_free,
-            "disk_free_limit": self._disk.free_limit_bytes,
+            "disk_free_limit": self.disk_limit,
         }

@@ -33,7 +33,7 @@ from front.grpc.server import GrpcLimits, Server, Tls, serve
 from front.web.api import Api
 from front.web.server import WebServer
 from node.admin import VERSION, NodeAdmin
-from node.alarms import AlarmPorts, Watcher
+from node.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.auth import Verifier
 from node.background import Inline, Threads
 from node.catalog_fetch import fetch_catalog
@@ -171,7 +171,9 @@ class Node:
         await self._enter_cluster(metadata, verifier, peers.address)
         identity.survive(False)  # if it was to begin anew, it has
 
-        self.watcher = Watcher(config.memory, config.disk, self._alarm_ports(broker, classic, disk))
+        ports = self._alarm_ports(broker, classic, disk)
+        self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), ports)
+        self.watcher.check_disk(disk.free_bytes())  # before the first publisher can come
         admin = NodeAdmin(
             config,
             metadata=metadata,
@@ -462,6 +464,7 @@ class Node:
             clear_alarm=broker.alarms.clear_alarm,
             set_pressure=classic.set_pressure,
             free_bytes=disk.free_bytes,
+            short_of_room=lambda: self.log.short_of_room,
         )
 
     def _amqp_server(self, broker: Broker) -> AmqpServer:

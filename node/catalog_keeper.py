@@ -14,7 +14,7 @@ from broker.catalog_commands import Record, encode_record
 from node.background import Background
 from node.catalog_store import HEAD_KEY, key_of, replacement
 from node.metadata_machine import Outcome
-from storage.errors import DiskFull
+from storage.errors import Exhausted
 from storage.lmdb_store import Change, Store
 
 
@@ -110,7 +110,7 @@ class Keeper:
             self._on_kept(batch.outcomes)
         else:
             self._gathered.follow(batch)
-            if isinstance(error, DiskFull):
+            if isinstance(error, Exhausted):
                 self.full = f"what was declared cannot be kept now: {error}"
             else:
                 self.failure = f"the metadata store failed and the node must be restarted: {error}"

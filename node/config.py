@@ -118,7 +118,9 @@ class MemorySection(Section, frozen=True):
 
 
 class DiskSection(Section, frozen=True):
-    free_limit_bytes: int = 50_000_000
+    free_limit_bytes: int = (
+        50_000_000  # publishers are held below; never less than the node needs to go on (node/alarms.py)
+    )
     check_interval_min_ms: int = 100  # when space is nearly out
     check_interval_max_ms: int = 10_000
 

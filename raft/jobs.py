@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from storage.beside_loop import Background
-from storage.errors import DiskFull
+from storage.errors import Exhausted
 
 RETRY_MS = 5_000  # after the disk was full
 
@@ -111,7 +111,7 @@ class Jobs:
         self._busy, self._ticket = False, None
         if error is None:
             job.end()
-        elif isinstance(error, DiskFull):
+        elif isinstance(error, Exhausted):
             if job.full():
                 self._without_room.append(job)
         else:

@@ -19,7 +19,7 @@ from raft.segments import SegmentBuilder, Wanted, rewrite, wanted_of
 from storage import names
 from storage.aside import put_aside
 from storage.disk import Buffer, Disk
-from storage.errors import Corrupt, DiskFull, StorageError
+from storage.errors import Corrupt, Exhausted, StorageError
 
 if TYPE_CHECKING:
     from raft.node_log import RaftStore
@@ -171,7 +171,7 @@ class Compact:
             try:
                 rewrite(disk, wanted, victims, builder)
                 rows = tuple(builder.finish())
-            except DiskFull:
+            except Exhausted:
                 self._no_room.append(tidied)  # the others, and what is dead, may make room
                 continue
             except Damaged as error:

@@ -1,8 +1,9 @@
 """The port Disk: the few operations on files that storing needs. Each docstring is the error contract.
 
 Names are relative to the data directory, with `/` between parts, and come from `storage/names.py`.
-Besides what is said at each operation, any of them may raise DiskFailed. Nothing is durable before `sync` (content
-and size of a file) and `sync_dir` (that names exist, were changed, are gone) have returned: both, for a new file.
+Besides what is said at each operation, any of them may raise DiskFailed; those that open something (create, open, read_file,
+list, make_dir, sync_dir) may raise NoDescriptors. Nothing is durable before `sync` (content and size of a file) and `sync_dir`
+(that names exist, were changed, are gone) have returned: both, for a new file.
 `storage/os_disk.py` is the real one; tests/sim/disk.py loses whatever this contract allows to be lost.
 """
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from storage.disk import Buffer, File
-from storage.errors import DirectoryInUse, DiskFailed, DiskFull, StorageError
+from storage.errors import DirectoryInUse, DiskFailed, DiskFull, NoDescriptors, StorageError
+from storage.spare_descriptors import NONE_LEFT, SPARE_COUNT, SpareDescriptors
 
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
 
@@ -31,6 +32,8 @@ def _as_disk_errors(what: str, name: str) -> Iterator[None]:
 
 def _disk_error(error: OSError, what: str, name: str) -> StorageError:
     text = f"cannot {what} {name}: {error.strerror or error}"
+    if error.errno in NONE_LEFT:
+        return NoDescriptors(text)  # whatever it was, it needed one before it did anything
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and what != "fsync":
         return DiskFull(text)
     return DiskFailed(text)  # fsync too: where room is found late, written pages are dropped for want of it
@@ -39,9 +42,10 @@ def _disk_error(error: OSError, what: str, name: str) -> StorageError:
 class OsFile:
     """One open file descriptor."""
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, path: str, spare: SpareDescriptors) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._spare = spare
 
     def write_at(self, offset: int, parts: Sequence[Buffer]) -> None:
         try:
@@ -96,6 +100,7 @@ class OsFile:
             descriptor, self._descriptor = self._descriptor, -1
             with _as_disk_errors("close", self._path):
                 os.close(descriptor)
+            self._spare.refill()
 
     def __del__(self) -> None:
         with suppress(OSError, DiskFailed):
@@ -110,6 +115,7 @@ class OsDisk:
         self.root = os.path.abspath(root)
         self._lock_descriptor = -1
         self._open_flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        self._spare = SpareDescriptors(0 if read_only else SPARE_COUNT)
         if read_only:
             return
         with _as_disk_errors("create", self.root):
@@ -149,12 +155,14 @@ class OsDisk:
         if self._lock_descriptor >= 0:
             os.close(self._lock_descriptor)
             self._lock_descriptor = -1
+        self._spare.close()
 
     def create(self, name: str, preallocate: int = 0) -> File:
         path = self.path(name)
         with _as_disk_errors("create", path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        file = OsFile(descriptor, path)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = self._spare.opened(lambda: os.open(path, flags, 0o600))
+        file = OsFile(descriptor, path, self._spare)
         if preallocate:
             try:
                 with _as_disk_errors(f"reserve {preallocate} bytes for", path):
@@ -169,7 +177,7 @@ class OsDisk:
     def open(self, name: str) -> File:
         path = self.path(name)
         with _as_disk_errors("open", path):
-            return OsFile(os.open(path, self._open_flags), path)
+            return OsFile(self._spare.opened(lambda: os.open(path, self._open_flags)), path, self._spare)
 
     def read_file(self, name: str) -> bytes:
         file = self.open(name)
@@ -189,11 +197,12 @@ class OsDisk:
     def sync_dir(self, name: str) -> None:
         path = self.path(name)
         with _as_disk_errors("fsync", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = self._spare.opened(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+                self._spare.refill()
 
     def make_dir(self, name: str) -> None:
         above = ""
@@ -211,9 +220,11 @@ class OsDisk:
     def list(self, name: str) -> list[str]:
         try:
             with _as_disk_errors("list", self.path(name)):
-                return sorted(os.listdir(self.path(name)))
+                return sorted(self._spare.opened(lambda: os.listdir(self.path(name))))
         except FileNotFoundError:
             return []
+        finally:
+            self._spare.refill()
 
     def exists(self, name: str) -> bool:
         return os.path.exists(self.path(name))

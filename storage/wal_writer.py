@@ -12,6 +12,11 @@ the line there is no thread at all, and everything happens in the order of the c
 
 After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
 `on_failed` is called once. What was in flight is never reported durable.
+
+What only runs out for a while ends nothing. A commit that cannot open its file for want of a descriptor waits, and is written
+on one of the next ticks (`flush_lazy`); so are files deleted that could not be deleted when they were released. Where there is
+no room to reserve the next file, publishers are to be held (`short_of_room`): there is half a file left for what consumers do.
+If there still is none when it is needed it is begun without a reserve, and grows with each commit.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from storage.disk import Buffer, Disk, File
-from storage.errors import Corrupt, DiskFailed, DiskFull, StorageError
+from storage.errors import Corrupt, DiskFailed, DiskFull, Exhausted, NoDescriptors, StorageError
 from storage.group_commit import Subscriber
 from storage.names import LOG_DIRECTORY, log_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
@@ -40,6 +45,9 @@ Job = Callable[[], None]
 INLINE_S_MAX = 0.001
 STALL_S = 0.02
 COMMITS_LOOKED_AT = 8
+# Who waits for a commit by blocking, as at a stop, waits so often for a file descriptor: five seconds.
+POSTPONED_ATTEMPTS_MAX = 100
+POSTPONED_PAUSE_S = 0.05
 
 
 class Loop(Protocol):
@@ -77,6 +85,10 @@ class LogWriter:
         self._new_file: NewLogFile | None = None  # being prepared; belongs to whoever makes files, see `_write`
         self._scheduled = False  # a commit starts at the end of this round of the loop
         self._wanted = False  # somebody waits for what gathers now
+        self._postponed: Commit | None = None  # in flight, and could not be begun yet
+        self._undeleted: set[int] = set()  # released files that are to be deleted; belongs to whoever does jobs
+        self._delete_again = False  # some of them could not be
+        self.short_of_room = False  # the next file could not be reserved; publishers are to be held until it can be
         self._broken = False  # set by whichever thread's write failed, before anybody is told
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._finished: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -172,7 +184,15 @@ class LogWriter:
         self._submit(lambda: self._delete(self._facts, released))
 
     def flush_lazy(self) -> None:
-        """Called on a tick: commit what nobody asked for, and let a mark vouch for what is durable already."""
+        """Called on a tick: commit what nobody asked for, and let a mark vouch for what is durable already. And try again what
+        had not been possible."""
+        self._write_postponed()
+        if self._delete_again:
+            self._delete_again = False
+            self._submit(lambda: self._delete(self._facts, range(0)))
+        if self.short_of_room:
+            number = self._preparing = max(self._preparing, self._ready_file + 1)
+            self._submit(lambda: self._prepare(number))
         if self._core.has_records or self._core.unmarked:
             self.schedule_commit()
 
@@ -223,6 +243,7 @@ class LogWriter:
             "files": len(self.files()),
             "durable": self.durable,
             "failed": self.failed,
+            "short_of_room": self.short_of_room,
         }
 
     # One commit's life, on the event loop.
@@ -253,6 +274,9 @@ class LogWriter:
         return self._core.seal()
 
     def _finish_commit(self, commit: Commit, error: StorageError | None) -> None:
+        if isinstance(error, NoDescriptors):
+            self._postponed = commit
+            return
         if error is not None:
             self._fail(str(error))
             return
@@ -271,6 +295,11 @@ class LogWriter:
         if rolled is not None:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
+
+    def _write_postponed(self) -> None:
+        commit, self._postponed = self._postponed, None
+        if commit is not None:
+            self._dispatch(commit, inline=False)
 
     def _prepare_ahead(self, number: int) -> None:
         """Make a file before it is needed, so that no commit waits for it."""
@@ -300,16 +329,23 @@ class LogWriter:
     def _create(self, number: int) -> None:
         """The file is needed now: as far as it was prepared, itself and its name durable before anything is promised by it."""
         try:
-            self._files[number] = self._begin_file(number).finish()
+            self._files[number] = self._begin_file(number, reserve=False).finish()
         except StorageError:
             self._abandon_new_file()
             raise
         self._new_file = None
         self._ready_file = number
 
-    def _begin_file(self, number: int) -> NewLogFile:
+    def _begin_file(self, number: int, reserve: bool = True) -> NewLogFile:
+        """The file that is being made. Without `reserve` it may be one without room of its own, if there is none to be had."""
         if self._new_file is None:
-            self._new_file = NewLogFile(self._disk, number, self._core.file_bytes_max)
+            try:
+                self._new_file = NewLogFile(self._disk, number, self._core.file_bytes_max)
+            except DiskFull:
+                if reserve:
+                    raise
+                self._new_file = NewLogFile(self._disk, number, 0)
+                self.short_of_room = True
         assert self._new_file.number == number, f"file {number} is needed, but {self._new_file.number} is being made"
         return self._new_file
 
@@ -327,24 +363,28 @@ class LogWriter:
                 self._submit(lambda: self._prepare(number))
             else:
                 self._create(number)
-        except DiskFull:
-            self._abandon_new_file()  # not needed yet: the commit that needs it tries again, and that decides
+            self.short_of_room = False
+        except Exhausted:
+            self._abandon_new_file()  # not needed yet: it is tried again, at the latest by the commit that needs it
+            self.short_of_room = True
         except StorageError as error:
             self._abandon_new_file()
             self._report_failure(error)
 
     def _delete(self, facts: LogFacts, released: range) -> None:
         """First remember durably that they no longer count, then delete: a file is never missed."""
-        if self._broken:
+        self._undeleted.update(released)
+        if self._broken or not self._undeleted:
             return
         try:
             facts.save(self._disk)
-            for number in released:
+            for number in sorted(self._undeleted):
                 with suppress(FileNotFoundError):
                     self._disk.delete(log_file(number))
             self._disk.sync_dir(LOG_DIRECTORY)
-        except DiskFull:
-            return  # the files stay; the next release, or the next start, deletes them
+            self._undeleted.clear()
+        except Exhausted:
+            self._delete_again = True
         except StorageError as error:
             self._report_failure(error)
 
@@ -360,6 +400,8 @@ class LogWriter:
     def _try_to_write(self, commit: Commit) -> StorageError | None:
         try:
             self._write(commit)
+        except NoDescriptors as error:
+            return error  # before a byte was written: opening is what comes first
         except StorageError as error:
             self._broken = True
             return error
@@ -403,5 +445,14 @@ class LogWriter:
             self._finished.get()()
 
     def _wait_for_commit(self) -> None:
+        attempts = 0
         while self._core.commits.in_flight is not None and self._core.commits.failed is None:
-            self._finished.get()()
+            if self._postponed is None:
+                self._finished.get()()
+            elif attempts < POSTPONED_ATTEMPTS_MAX:
+                attempts += 1
+                if self._thread is not None:
+                    time.sleep(POSTPONED_PAUSE_S)
+                self._write_postponed()
+            else:
+                self._fail("no file descriptor is left for the log")

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.sim.disk import Call, Fault, Faults
+from tests.sim.disk import OPENING, Call, Fault, Faults
 from tests.unit.classic.disk_calls import TICKS_TO_TRY_AGAIN, Life, PowerCut, calls_of
 
 ROOM_IS_ASKED_FOR_BY = ("create", "write", "rename", "make_dir")
@@ -100,4 +100,14 @@ def test_the_device_may_fail_at_any_call(beside: bool) -> None:
     for life, call in lives(beside):
         life.disturbed(at(life, call, Fault.EIO))
         life.cut(None)
+        life.check()
+
+
+@pytest.mark.parametrize(("beside", "times"), [(False, 1), (True, 30)])
+def test_there_may_be_no_descriptor_at_any_call(beside: bool, times: int) -> None:
+    for life, call in lives(beside, OPENING):
+        assert life.disturbed(at(life, call, Fault.EMFILE, times)), f"{life.said} ended the node"
+        assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
+        life.ticks(TICKS_TO_TRY_AGAIN)
+        life.cut(None if call.number % 3 == 0 else Random(call.number))
         life.check()

@@ -2,8 +2,16 @@
 
 import pytest
 
-from node.alarms import AlarmPorts, Watcher, disk_check_delay_ms, memory_limit_bytes, memory_pressure, resident_bytes
-from node.config import DiskSection, MemorySection
+from node.alarms import (
+    AlarmPorts,
+    Watcher,
+    disk_check_delay_ms,
+    disk_limit_bytes,
+    memory_limit_bytes,
+    memory_pressure,
+    resident_bytes,
+)
+from node.config import Config, DiskSection, LogSection, MemorySection
 
 
 class Ports:
@@ -12,6 +20,7 @@ class Ports:
         self.pressure = 0.0
         self.used = 0
         self.freed_but_kept = 0
+        self.short = False
 
     def as_ports(self) -> AlarmPorts:
         return AlarmPorts(
@@ -19,15 +28,14 @@ class Ports:
             clear_alarm=lambda kind: self.alarms.pop(kind, None),
             set_pressure=lambda pressure: setattr(self, "pressure", pressure),
             free_bytes=lambda: 0,
+            short_of_room=lambda: self.short,
             used_bytes=lambda: self.used + self.freed_but_kept,
             give_back_memory=lambda: setattr(self, "freed_but_kept", 0),
         )
 
 
 def watcher(ports: Ports) -> Watcher:
-    return Watcher(
-        MemorySection(high_watermark_bytes=1000, paging_ratio=0.5), DiskSection(free_limit_bytes=500), ports.as_ports()
-    )
+    return Watcher(MemorySection(high_watermark_bytes=1000, paging_ratio=0.5), DiskSection(), 500, ports.as_ports())
 
 
 def test_memory_above_the_watermark_raises_and_below_clears_the_alarm() -> None:
@@ -86,10 +94,32 @@ def test_an_absolute_watermark_wins_over_the_share() -> None:
 
 
 def test_the_disk_is_looked_at_more_often_the_fuller_it_is() -> None:
-    section = DiskSection(free_limit_bytes=50_000_000, check_interval_min_ms=100, check_interval_max_ms=10_000)
-    assert disk_check_delay_ms(0, section) == 100
-    assert disk_check_delay_ms(50_000_000 + 1_000 * 500_000, section) == 1_000
-    assert disk_check_delay_ms(10**13, section) == 10_000
+    section = DiskSection(check_interval_min_ms=100, check_interval_max_ms=10_000)
+    assert disk_check_delay_ms(0, 50_000_000, section) == 100
+    assert disk_check_delay_ms(50_000_000 + 1_000 * 500_000, 50_000_000, section) == 1_000
+    assert disk_check_delay_ms(10**13, 50_000_000, section) == 10_000
+
+
+def test_the_limit_leaves_room_for_what_the_node_needs_however_low_it_is_configured() -> None:
+    """With 50 MB the alarm came when the log, which takes 64 MiB for each file, had ended the node already."""
+    config = Config()
+    limit = disk_limit_bytes(config)
+    log = config.log
+    assert limit >= 2 * log.file_bytes_max + log.gathering_bytes_max + config.classic.store_file_bytes_max
+    assert disk_limit_bytes(Config(disk=DiskSection(free_limit_bytes=0))) == limit
+    assert disk_limit_bytes(Config(disk=DiskSection(free_limit_bytes=10**10))) == 10**10
+    assert disk_limit_bytes(Config(log=LogSection(file_bytes_max=10**9))) > 2 * 10**9
+
+
+def test_publishers_are_held_while_the_log_cannot_reserve_its_next_file() -> None:
+    ports = Ports()
+    watch = watcher(ports)
+    ports.short = True
+    watch.check_disk(10**12)
+    assert "cannot reserve its next file" in ports.alarms["disk"]
+    ports.short = False
+    watch.check_disk(10**12)
+    assert ports.alarms == {}
 
 
 def test_resident_memory_is_measured() -> None:
