@@ -8,7 +8,7 @@ that the work of a batch is passed on as a batch.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from broker import catalog_commands as commands
 from broker import names, permissions
 from broker.alarms import Alarms
+from broker.background_work import Unsliced, Work
 from broker.catalog import Catalog
 from broker.confirms import Receipt
 from broker.consumer import Consumer
@@ -103,6 +104,7 @@ class Broker:
         random_bytes: Callable[[int], bytes],
         limits: Limits | None = None,
         owner_prefix: str = "here.",
+        work: Work | None = None,
     ) -> None:
         """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.node = node
@@ -110,6 +112,7 @@ class Broker:
         self.metadata = metadata
         self.random_bytes = random_bytes
         self.limits = limits or Limits()
+        self.work: Work = work if work is not None else Unsliced()
         self.alarms = Alarms(self._alarms_cleared)
         self.replies = Replies(random_bytes)
         self.totals = Totals()
@@ -291,9 +294,9 @@ class Broker:
             case commands.DeletePermission():
                 self._permission_changed(command.user, command.vhost)
             case commands.PutPolicy():
-                self._policies_changed(command.record.vhost)
+                self.work.do(self._policies_changed(command.record.vhost))
             case commands.DeletePolicy():
-                self._policies_changed(command.vhost)
+                self.work.do(self._policies_changed(command.vhost))
 
     def _open(self, record: QueueRecord) -> None:
         kind = self._kinds.get(record.kind)
@@ -307,7 +310,7 @@ class Broker:
         if record.owner is not None and self._is_ours(record.owner):
             self._exclusive.setdefault(record.owner, {})[record.name] = record
             if record.owner.removeprefix(self._owner_prefix) not in self._connections:  # it has gone meanwhile
-                self._delete_exclusive(record.owner)
+                self.work.do(self._delete_exclusive(record.owner))
 
     def _deleted(self, record: QueueRecord) -> None:
         found = self._queues.get((record.vhost, record.name))
@@ -324,13 +327,16 @@ class Broker:
             consumer.sink.consumer_cancelled(consumer)
         found.kind.delete(found.queue, self.now)
 
-    def _policies_changed(self, vhost: str) -> None:
-        for (of_vhost, _), found in list(self._queues.items()):
-            if of_vhost == vhost:
-                effective = self.catalog.effective(found.queue.record)
-                if effective != found.effective:
-                    found.effective = effective
-                    found.queue.policy_changed(effective, self.now)
+    def _policies_changed(self, vhost: str) -> Iterator[None]:
+        """Whatever changes meanwhile comes behind it, with a walk of its own."""
+        for key, found in list(self._queues.items()):
+            if key[0] != vhost or self._queues.get(key) is not found:
+                continue
+            effective = self.catalog.effective(found.queue.record)
+            if effective != found.effective:
+                found.effective = effective
+                found.queue.policy_changed(effective, self.now)
+            yield
 
     # ------------------------------------------------------------------------- clients
 
@@ -402,7 +408,7 @@ class Broker:
         for session in list(self._sessions[connection.id]):
             session.close(now)
         del self._sessions[connection.id]
-        self._delete_exclusive(self.owner_of(connection))
+        self.work.do(self._delete_exclusive(self.owner_of(connection)))
 
     def owner_of(self, connection: Connection) -> str:
         """As whom the connection has exclusive queues."""
@@ -411,9 +417,10 @@ class Broker:
     def _is_ours(self, owner: str) -> bool:
         return owner.startswith(self._owner_prefix)
 
-    def _delete_exclusive(self, owner: str) -> None:
+    def _delete_exclusive(self, owner: str) -> Iterator[None]:
         for record in list(self._exclusive.pop(owner, {}).values()):
             self._delete(record, lambda: True)
+            yield
 
     def open_session(self, connection: Connection, sink: SessionSink, now: int) -> Session:
         """Raises NotAllowed when a limit is reached."""
@@ -517,10 +524,12 @@ class Broker:
     def turn_ended(self, now: int) -> None:
         """Deliver what can be delivered, then tell publishers what was answered."""
         self.now = now
+        self.work.turn_ended()  # of what clients have sent: deliveries have a budget of their own
         while self._woken:
             woken, self._woken = self._woken, {}
             for queue in woken:
                 queue.pump(now)
+        self.work.turn_ended()
         if self._confirming:
             confirming, self._confirming = self._confirming, {}
             for session in confirming:

@@ -15,13 +15,15 @@ from broker.pending import Pending
 from broker.queue_type import Queue
 
 
-class DeletingBroker(Protocol):
+class Deliverer(Protocol):
     def deliver_from(self, queue: Queue, now: int) -> None: ...
 
+
+class DeletingBroker(Deliverer, Protocol):
     def submit(self, command: commands.Command, now: int) -> Pending[Any]: ...
 
 
-def counted(broker: DeletingBroker, queue: Queue, now: int) -> Pending[None]:
+def counted(broker: Deliverer, queue: Queue, now: int) -> Pending[None]:
     """Answered when the queue's counts are right, behind what its consumers can take."""
     asked = queue.used(now)
     broker.deliver_from(queue, now)

@@ -8,6 +8,9 @@ Who keeps what. The queue owns its messages, whose turn it is, and which message
 tags, and gives back exactly the slices it was given, whole or in parts, through `settle`. `handle` and `sequence` name
 messages between the two; a session never looks into a handle.
 
+What is too much for one turn of the event loop (40 000 messages that come back, or are too old) a queue does in slices
+(broker/background_work.py). Whoever asks it for something meanwhile is answered as if there were no slices, later.
+
 Order of a session's work on each batch of input: publishes and settles are passed on as they come, and queues that may
 deliver more say so to `QueueHost.wake`; the host calls their `pump` once at the end of the batch.
 """
@@ -19,6 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from broker.background_work import Work
 from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.message import Run
@@ -160,6 +164,10 @@ class Queue(Protocol):
 
 class QueueHost(Protocol):
     """What the broker does for its queues."""
+
+    @property
+    def work(self) -> Work:
+        """For what is too much for one turn."""
 
     def wake(self, queue: Queue) -> None:
         """Call the queue's `pump` at the end of this batch of work."""

@@ -83,6 +83,8 @@ class ClassicQueues:
         self._background.close()
         if shelf.log.failed is not None or self._recovery is not None:
             return  # a start that failed half-way: what it has not filled yet would be missing in the summary
+        for queue in self._queues.values():
+            queue.finish()
         try:
             shelf.write_settled()
             shelf.log.commit_now()
@@ -151,7 +153,7 @@ class ClassicQueues:
     def delete(self, queue: Queue, now: int) -> int:
         assert isinstance(queue, ClassicQueue), f"{queue!r} is not a classic queue"
         ready = queue.ready_count
-        queue.close()
+        queue.close(now)
         queue.backing.delete(queue)
         self._answer_purges(queue, 1 << 62)
         self._shelf.active.pop(queue, None)

@@ -10,29 +10,34 @@ A message lives while it is ready or out. Sequences of priority p begin at p << 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterator
+from itertools import dropwhile, islice
+from typing import Any, TypeVar
 
 from broker.browsed import Browsed, bounded
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import DeathReason, Got, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queue_type import Got, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from classic.backing import QueueBacking
 from classic.consumers import Consumers
 from classic.expiry import Alarm, expiry_of
+from classic.leaving import PIECE_MAX, Leaving, is_too_old, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
+from classic.put_off import PutOff
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import ContentLost, VariableQueue
-from native.content import singles, skip, take
+from native.content import singles, skip
 from native.sequence_set import Range, SequenceSet
 
+T = TypeVar("T")
+
 PORTION_BYTES_MAX = 1 << 20
-ALL_BYTES = 1 << 62
+ALL_BYTES = ALL_COUNT = 1 << 62
 RUN_BYTES = 400  # what the position of a run costs in memory, about
+DELIVERIES_AT_ONCE_MAX = 256  # that a publish may bring about to make room, in a turn that is full already
 
 
 class ClassicQueue:
@@ -52,6 +57,8 @@ class ClassicQueue:
             for level in range((effective.max_priority or 0) + 1)
         ]
         self._host = host
+        self._put_off = PutOff(self, host)
+        self._leaving = Leaving(self, host)
         self._keep_to(effective)
         self._consumers = Consumers(record, effective.single_active_consumer)
         self._had_consumers = False
@@ -94,19 +101,43 @@ class ClassicQueue:
             self._host.wake(self)
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
-        self.used(now)
+        self._used_at = now
+        if self._put_off.is_under_way:
+            return self._later(lambda now: self.get(no_ack, now))
+        got = self._get(no_ack, now)
+        if got is None and self._put_off.is_under_way:
+            return self._later(lambda now: self.get(no_ack, now))
+        return Pending.of(got)
+
+    def _get(self, no_ack: bool, now: int) -> Got | None:
         while (level := self._next_deliverable(now)) is not None:
             taken = self._take(level, 1)
             if taken is not None:
                 self._figures.got += 1
                 self._handed_out(taken[0], no_ack)
                 self._watch_head()
-                return Pending.of(Got(*taken, self.ready_count))
-        return Pending.of(None)
+                return Got(*taken, self.ready_count)
+        return None
+
+    def _later(self, ask: Callable[[int], Pending[T]]) -> Pending[T]:
+        """Its answer when nothing is put off any more."""
+        answer: Pending[T] = Pending()
+        self._put_off.wait(lambda now: ask(now).then(answer.resolve, answer.fail))
+        return answer
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        if self._put_off.is_settled and self._host.work.in_turn():
+            self.settle_now(piece, outcome, now)
+        elif not self.deleted:
+            self._put_off.settle(piece, outcome, now)
+
+    def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        """The same, in this step."""
         if self.deleted:
             return
+        rest: Slice | None = None
+        if outcome is Outcome.REJECTED and self._effective.dead_letter_exchange is not None:
+            piece, rest = parted(piece, PIECE_MAX)
         run: StoredRun = piece.handle
         first, end = piece.sequence, piece.sequence + piece.count
         gone = self.out.remove(first, end)
@@ -115,10 +146,12 @@ class ClassicQueue:
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
             self.level_at(run.first).rates.ack_egress.count += piece.count
-            self._forget(run, first, piece.count)
+            self.forget(run, first, piece.count)
         elif outcome is Outcome.REJECTED:
-            self._dead_letter_piece(piece, now)
-            self._forget(run, first, piece.count)
+            self._leaving.bury(piece, self._effective, now)
+            self.forget(run, first, piece.count)
+            if rest is not None:
+                self._put_off.settle_first(rest, outcome, now)
         else:
             if outcome is not Outcome.RETURNED:
                 self.redelivered.add(first, end)
@@ -128,9 +161,17 @@ class ClassicQueue:
             self._host.wake(self)
 
     def pump(self, now: int) -> None:
+        self._deliver(now, 0)
+
+    def _deliver(self, now: int, at_once: int) -> None:
+        """As much as this turn has room for, but so many times at least."""
         if self.deleted:
             return
-        while (level := self._next_deliverable(now)) is not None:
+        while len(self._consumers) and (level := self._next_deliverable(now)) is not None:
+            if not self._host.work.in_turn() and not at_once:
+                self._put_off.pump()
+                break
+            at_once -= at_once > 0
             turn = self._consumers.next(self.ready_count)
             if turn is None:
                 break
@@ -152,17 +193,19 @@ class ClassicQueue:
         for level in self.levels:
             level.reduce()
 
-    def used(self, now: int) -> None:
+    def used(self, now: int) -> Pending[None] | None:
         self._used_at = now
+        return self._later(lambda now: Pending.of(None)) if self._put_off.is_under_way else None
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """What would expire before it is delivered is left out."""
+        if self._put_off.is_under_way:
+            return self._later(lambda now: self.browse(skip, limit, now))
         return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
 
     def _browsed(self, skip: int, now: int) -> Iterator[Browsed]:
         for level in reversed(self.levels):
-            self._drop_expired_of(level, now)
-            for run, first, end in level.browse():
+            for run, first, end in dropwhile(lambda one: is_too_old(one[0], now), level.browse()):
                 passed = min(skip, end - first)
                 skip -= passed
                 if first + passed < end:
@@ -179,6 +222,10 @@ class ClassicQueue:
             yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
     def purge(self, now: int) -> Pending[int]:
+        if self._put_off.is_under_way:
+            return self._later(self.purge)
+        if self.deleted:
+            return Pending.of(0)
         purged = self.ready_count
         self.backing.release_ready(self)
         gone = [pair for level in self.levels for pair in level.purge()]
@@ -223,15 +270,13 @@ class ClassicQueue:
         if not refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes):
             return False
         if len(self._consumers):
-            self.pump(now)
+            self._deliver(now, DELIVERIES_AT_ONCE_MAX)
         return refuses(self._effective, self.ready_count + run.count, self.ready_bytes + run.body_bytes)
 
     def refused(self, run: Run, now: int) -> None:
         """The run was kept out; it may have to be dead-lettered."""
         if dead_letters_refused(self._effective):
-            self._dead_letter(
-                run.exchange, run.routing_key, run.persistent, run.content, 0, run.count, DeathReason.MAXLEN, now
-            )
+            self._leaving.bury_run(run, now)
 
     def deliver_at_once(self, run: Run, now: int) -> bool:
         """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
@@ -279,7 +324,7 @@ class ClassicQueue:
             self.transient.add(run.first, run.end)
         if run.expires_at is not None:
             if run.expires_at <= now:
-                self.pump(now)  # deliver it now or never
+                self._deliver(now, DELIVERIES_AT_ONCE_MAX)  # now or never
             else:
                 self._watch_head()
         if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
@@ -314,6 +359,7 @@ class ClassicQueue:
     def tick(self, now: int, pressure: float) -> bool:
         """Measure rates, and let go of what may not stay in memory. False when nothing goes on here any more."""
         busy = False
+        self._leaving.tick()
         for level in self.levels:
             level.tick(now, pressure)
             level.reduce()
@@ -323,9 +369,14 @@ class ClassicQueue:
             )
         return busy
 
-    def close(self) -> None:
+    def finish(self) -> None:
+        """The node stops."""
+        self._put_off.finish()
+
+    def close(self, now: int) -> None:
         """The queue is deleted."""
         self.deleted = True
+        self._put_off.go_on(now)
         self._ttl.cancel()
         self._unused.cancel()
 
@@ -336,9 +387,15 @@ class ClassicQueue:
         self.one_by_one = effective.one_by_one  # each message that comes is to be a run of its own
 
     def _next_deliverable(self, now: int) -> VariableQueue | None:
-        """The highest level with a message that may still be delivered; what is too old at a head goes."""
+        """The highest level with a message that may still be delivered; what is too old at a head goes. None also where that
+        cannot be said before later turns."""
+        if self._put_off.returning or self.deleted:
+            return None
         for level in reversed(self.levels):
-            self._drop_expired_of(level, now)
+            if is_too_old(level.head(), now):
+                self._put_off.trim(now)
+                if is_too_old(level.head(), now):
+                    return None
             if level.ready:
                 return level
         return None
@@ -360,10 +417,10 @@ class ClassicQueue:
         """How many messages from the first on are marked, or are not marked, as it is."""
         run = level.head()
         assert run is not None, f"message {first} is ready and has no run"
-        marked = self.redelivered.intersect(first, run.end)
-        if redelivered:
-            return marked[0][1] - first
-        return marked[0][0] - first if marked else run.end - first
+        marked = self.redelivered.first_range(first, run.end)
+        if marked is None:
+            return run.end - first
+        return marked[1] - first if redelivered else marked[0] - first
 
     def _handed_out(self, piece: Slice, no_ack: bool) -> None:
         run, first, end = piece.handle, piece.sequence, piece.sequence + piece.count
@@ -371,13 +428,13 @@ class ClassicQueue:
         if piece.redelivered:
             self._figures.redelivered += piece.count
         if no_ack:
-            self._forget(run, first, piece.count)
+            self.forget(run, first, piece.count)
             return
         self.out.add(first, end)
         self._out_bytes += run.bytes_of(first, end)
         self.level_at(first).rates.ack_ingress.count += piece.count
 
-    def _forget(self, run: StoredRun, first: int, count: int) -> None:
+    def forget(self, run: StoredRun, first: int, count: int) -> None:
         """Messages that are neither ready nor out any more."""
         if self.redelivered:
             self.redelivered.remove(first, first + count)
@@ -400,69 +457,22 @@ class ClassicQueue:
 
     def _drop_expired(self, now: int) -> None:
         """What had to be delivered before now."""
-        for level in self.levels:
-            self._drop_expired_of(level, now)
+        if any(is_too_old(level.head(), now) for level in self.levels):
+            self._put_off.trim(now)
 
-    def _drop_expired_of(self, level: VariableQueue, now: int) -> None:
-        while (run := level.head()) is not None and run.expires_at is not None and run.expires_at < now:
-            self._die(level, run.ready, DeathReason.EXPIRED, now)
+    def trim_some(self, now: int) -> bool:
+        """One step of letting go at the head; False when nothing is left to go."""
+        return self._leaving.trim_some(self._effective, now)
 
     def _limit_length(self, now: int) -> None:
         """The same as `_keep_length`, but consumers may take what is too much."""
         if len(self._consumers) and over(self._effective, self.ready_count, self.ready_bytes):
-            self.pump(now)
+            self._deliver(now, DELIVERIES_AT_ONCE_MAX)
         self._keep_length(now)
 
     def _keep_length(self, now: int) -> None:
-        while (count := excess(self._effective, self.ready_count, self.ready_bytes)) > 0:
-            level = next(level for level in self.levels if level.ready)
-            self._die(level, count, DeathReason.MAXLEN, now)
-
-    def _die(self, level: VariableQueue, count_max: int, reason: DeathReason, now: int) -> None:
-        """Up to this many messages from the head: to the dead-letter exchange, if there is one, before they are forgotten."""
-        if self._effective.dead_letter_exchange is None:
-            run, first, count = level.drop(count_max)
-        else:
-            try:
-                run, first, count, content, position = level.take(count_max, ALL_BYTES)
-            except ContentLost:
-                return
-            self._dead_letter(run.exchange, run.routing_key, run.persistent, content, position, count, reason, now)
-        self._forget(run, first, count)
-
-    def _dead_letter_piece(self, piece: Slice, now: int) -> None:
-        if self._effective.dead_letter_exchange is None:
-            return
-        run: StoredRun = piece.handle
-        if run.content is not None:
-            content, position = run.content, run.position_of(piece.sequence, run.content)
-        else:
-            try:
-                content, first = self.backing.read(run)
-            except ContentLost:
-                return
-            position = skip(content, 0, piece.sequence - first)
-        self._dead_letter(
-            run.exchange, run.routing_key, run.persistent, content, position, piece.count, DeathReason.REJECTED, now
-        )
-
-    def _dead_letter(
-        self,
-        exchange: str,
-        routing_key: str,
-        persistent: bool,
-        content: bytes,
-        position: int,
-        count: int,
-        reason: DeathReason,
-        now: int,
-    ) -> None:
-        dead = []
-        for _ in range(count):
-            _, end, _ = take(content, position, 1, ALL_BYTES)
-            dead.append((exchange, routing_key, content[position:end], persistent))
-            position = end
-        self._host.dead_letter(self, reason, dead, now)
+        if excess(self._effective, self.ready_count, self.ready_bytes) > 0:
+            self._put_off.trim(now)
 
     # timers
 

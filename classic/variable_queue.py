@@ -235,8 +235,9 @@ class VariableQueue:
         first: int = self.ready.first()
         if run.ready == run.end - first:
             return run, first, run.ready
-        start, end = self.ready.intersect(run.first, run.end)[0]
-        return run, start, end - start
+        found = self.ready.first_range(run.first, run.end)
+        assert found is not None, f"of the run {run.first} at the head nothing is ready"
+        return run, found[0], found[1] - found[0]
 
     def _load(self, run: StoredRun) -> bytes:
         try:

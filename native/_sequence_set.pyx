@@ -197,6 +197,15 @@ cdef class SequenceSet:
             (max(start, self.memory[i].start), min(end, self.memory[i].end)) for i in range(first, last)
         ]
 
+    def first_range(self, uint64_t start, uint64_t end):
+        """See native/sequence_set.py."""
+        cdef Py_ssize_t at
+        check(start, end)
+        at = self.ending_after(start, False)
+        if start == end or at == self.back or self.memory[at].start >= end:
+            return None
+        return max(start, self.memory[at].start), min(end, self.memory[at].end)
+
     def pop_first(self, n):
         """See native/sequence_set.py."""
         cdef uint64_t left, size

@@ -91,6 +91,14 @@ class SequenceSetPlain:
         last = bisect_left(self._starts, end, first)
         return [(max(start, self._starts[i]), min(end, self._ends[i])) for i in range(first, last)]
 
+    def first_range(self, start: int, end: int) -> Range | None:
+        """The first of the ranges that `intersect` would list."""
+        _check(start, end)
+        at = bisect_right(self._ends, start, self._front)
+        if start == end or at == len(self._starts) or self._starts[at] >= end:
+            return None
+        return max(start, self._starts[at]), min(end, self._ends[at])
+
     def pop_first(self, n: int) -> list[Range]:
         """Remove the n smallest members, or all if there are fewer; what was removed, as ranges."""
         if n < 0:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from broker.background_work import BackgroundWork
 from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits, default_commands
 from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
@@ -143,6 +144,7 @@ class Node:
             random_bytes=self._random.random_bytes,
             limits=client_limits(config),
             owner_prefix=f"{place.number}.{place.incarnation}.",
+            work=BackgroundWork(loop.call_soon, self._clock.monotonic),
         )
         broker.replies.join(str(place.number), RemoteReplies(calls, broker.replies, self._clock.wall_ms))
         amqp = self._amqp_server(broker)

@@ -27,6 +27,7 @@ from broker.consumer import Consumer
 from broker.deliveries import Unacknowledged
 from broker.errors import BrokerError, ResourceExhausted
 from broker.message import Run
+from broker.queue_deletion import counted
 from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, Slice
 from native.content import skip
 from node import classic_calls as words
@@ -322,9 +323,10 @@ class HomeQueues:
 
     def _use(self, queue: Queue, answer: Answer) -> None:
         now = self.wall_ms()
-        queue.used(now)
-        self.host.deliver_from(queue, now)
-        answer(words.encode_statistics(queue.statistics()))
+        counted(self.host, queue, now).then(
+            lambda _: answer(words.encode_statistics(queue.statistics())),
+            lambda error: answer(words.encode_refusal(error)),
+        )
 
 
 @dataclass(slots=True)

@@ -127,14 +127,14 @@ def shown(one: Stall) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="works whose names contain this text")
+    parser.add_argument("--only", default="", help="works whose names contain one of these texts, separated by commas")
     parser.add_argument("--scale", type=float, default=1.0, help="how much of the full counts")
     parser.add_argument("--peer", help="measure this broker instead")
     parser.add_argument("--peer-http", help="its management API, for the works with policies")
     options = parser.parse_args()
     print(f"{'work':28} {'seconds':>7} {'turn ms':>7} {'cpu ms':>7} {'p99.9 ms':>9}  culprit", flush=True)
     over = False
-    for name in [name for name in WORKS if options.only in name]:
+    for name in [name for name in WORKS if any(one in name for one in options.only.split(","))]:
         with tempfile.TemporaryDirectory() as scratch:
             turns = Path(scratch) / "turns"
             with place(options, turns) as where:

@@ -68,6 +68,7 @@ class HomeBroker:
         self._host = host
         self._loop = loop
         self._woken: dict[Queue, None] = {}
+        self.work = host.work
 
     def wake(self, queue: Queue) -> None:
         if not self._woken:

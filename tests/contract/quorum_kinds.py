@@ -25,6 +25,7 @@ class OtherHost:
         self._kind = kind
         self._host = host
         self._woken: dict[Queue, None] = {}
+        self.work = host.work
 
     def wake(self, queue: Queue) -> None:
         if not self._woken:

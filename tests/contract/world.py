@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.background_work import Unsliced, Work
 from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.consumer import Consumer
@@ -79,6 +80,7 @@ class World:
         self.to_delete: list[Queue] = []
         self.on_dead_letter: Callable[[], None] = lambda: None
         self.answers = Answers()
+        self.work: Work = Unsliced()
         self._ids = 0
 
     # QueueHost

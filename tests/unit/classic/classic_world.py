@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.background_work import Unsliced, Work
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
@@ -46,6 +47,7 @@ class Host:
     dead: list[tuple[str, DeathReason, bytes]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     calls: list[tuple[int, Callable[[int], None]]] = field(default_factory=list)
+    work: Work = field(default_factory=Unsliced)
 
     def wake(self, queue: Queue) -> None:
         self.woken[queue] = None
@@ -119,7 +121,9 @@ class World:
         log_file_bytes_max: int = 2_000,
         effective: EffectiveArguments | None = None,
         background: Callable[[], Background] = AtOnce,
+        work: Callable[[], Work] = Unsliced,
     ) -> None:
+        self.work = work
         self.background = background
         self.disk = disk or SimDisk()
         self.records = list(records)
@@ -131,7 +135,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        self.host, self.loop = Host(), SimLoop()
+        self.host, self.loop = Host(work=self.work()), SimLoop()
         facts = load_or_create(self.disk, LOG_ID)
         replay = Replay(self.disk, facts, salvage=True)
         self.kind = ClassicQueues(self.disk, self.limits, self.background())

@@ -68,6 +68,10 @@ class TestSequenceSet:
         for number in range(-2, 136):
             assert (number in ours) is (number in model)
         assert ours.intersect(10, 90) == as_ranges(model & set(range(10, 90)))
+        for start in range(0, 136, 5):
+            for end in (start, start + 3, 140):
+                among = ours.intersect(start, end)
+                assert ours.first_range(start, end) == (among[0] if among else None)
         if model:
             assert (ours.first(), ours.last()) == (min(model), max(model))
 

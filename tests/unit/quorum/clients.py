@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.background_work import Unsliced
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, ResourceExhausted
@@ -30,6 +31,7 @@ class Host:
         self.dead: list[tuple[DeathReason, bytes]] = []
         self.to_delete: list[tuple[Queue, str]] = []
         self.target: Any = None  # of dead letters that are to be confirmed
+        self.work = Unsliced()
 
     def wake(self, queue: Queue) -> None:
         if not self.woken:

@@ -1,0 +1,124 @@
+"""Work that is too much for one turn of the event loop, done in slices: of all that waits, fairly, between clients' requests.
+
+A work is an iterator whose steps do a little each, at most about half a millisecond. It begins at once, and goes on as long as
+this turn's budget lasts; what is left is done in later turns, each of which gives its budget to all works in turn. So a
+small work is done when `do` returns, as if there were no slices, and a large one holds up nobody.
+
+    in_turn     whether this turn may go on with something that can also be done later
+    do          begin a work
+    turn_ended  the next turn has a budget of its own
+
+A core: time comes in through `clock`, later turns through `soon`. Where the clock does not move within a turn, as in
+simulations, `steps_max` is the budget.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+TURN_S = 0.004  # beside what cannot wait; a publisher beside it should wait for no more than some of these
+STEPS_PER_LOOK = 8  # at the clock: asking it costs as much as a small step
+
+Steps = Iterator[None]
+
+
+class Work(Protocol):
+    """As those see it that have work to do."""
+
+    def in_turn(self) -> bool: ...
+
+    def do(self, work: Steps) -> None: ...
+
+    def turn_ended(self) -> None: ...
+
+
+class BackgroundWork:
+    """See the module. Fulfils Work."""
+
+    def __init__(
+        self,
+        soon: Callable[[Callable[[], None]], object],
+        clock: Callable[[], float],
+        turn_s: float = TURN_S,
+        steps_max: int | None = None,
+    ) -> None:
+        self._soon = soon
+        self._clock = clock
+        self._turn_s = turn_s
+        self._steps_max = steps_max
+        self._works: deque[Steps] = deque()
+        self._scheduled = False
+        self._steps = 0  # asked for in this turn
+        self._until = 0.0  # of this turn; meaningful once a step was asked for
+        self._over = False
+
+    @property
+    def count(self) -> int:
+        """How many works are not at their end."""
+        return len(self._works)
+
+    def in_turn(self) -> bool:
+        """Whether one more step fits into this turn."""
+        if self._over:
+            return False
+        if not self._steps:
+            self._until = self._clock() + self._turn_s
+        elif not self._steps % STEPS_PER_LOOK and self._clock() >= self._until:
+            self._over = True
+            return False
+        if self._steps == self._steps_max:
+            self._over = True
+            return False
+        self._steps += 1
+        return True
+
+    def turn_ended(self) -> None:
+        self._steps, self._over = 0, False
+
+    def do(self, work: Steps) -> None:
+        """Now as far as the turn's budget goes, and then in later turns."""
+        if self._goes_on(work):
+            self._works.append(work)
+            self._schedule()
+
+    def _goes_on(self, work: Steps) -> bool:
+        """Do some of it; whether there is more."""
+        while self.in_turn():
+            if next(work, self) is self:
+                return False
+        return True
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._soon(self._run)
+
+    def _run(self) -> None:
+        """One turn's worth, a step of each work in turn."""
+        self._scheduled = False
+        self.turn_ended()
+        try:
+            while self._works and self.in_turn():
+                work = self._works.popleft()
+                if next(work, self) is not self:
+                    self._works.append(work)
+        finally:
+            self.turn_ended()
+            if self._works:
+                self._schedule()
+
+
+class Unsliced:
+    """All of it where it is asked for: for tests and for hosts that have no turns. Fulfils Work."""
+
+    def in_turn(self) -> bool:
+        return True
+
+    def do(self, work: Steps) -> None:
+        for _ in work:
+            pass
+
+    def turn_ended(self) -> None:
+        pass

@@ -1,0 +1,146 @@
+"""How messages leave a queue otherwise than to a consumer: too old, too many, rejected. With a dead-letter exchange they go
+there before they are forgotten, one after the other.
+
+Each call does no more than a step of work in slices has room for (classic/put_off.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.message import Run
+from broker.policy import EffectiveArguments
+from broker.queue_type import POSITION_UNKNOWN, DeathReason, QueueHost, Slice
+from classic.limits import excess
+from classic.stored_run import StoredRun
+from classic.variable_queue import ContentLost, VariableQueue
+from native.content import skip, take
+
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
+
+ALL_BYTES = ALL_COUNT = 1 << 62
+# Units of a step: to drop a run is one, and takes 6 us; to dead-letter a message takes ten times that.
+STEP_UNITS = 64
+DEAD_LETTER_UNITS = 8
+PIECE_MAX = STEP_UNITS // DEAD_LETTER_UNITS  # messages that are dead-lettered in one step
+
+
+class Leaving:
+    """See the module. Of one queue."""
+
+    def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
+        self._queue = queue
+        self._host = host
+        # The content that was read for a rejected message last, and where in it the next one begins: others of its run follow.
+        self._read: tuple[StoredRun, bytes, int, int] | None = None
+
+    def tick(self) -> None:
+        """Nobody goes on with a content that was read long ago."""
+        self._read = None
+
+    def trim_some(self, effective: EffectiveArguments, now: int) -> bool:
+        """At the head; False when nothing is left to go."""
+        units = STEP_UNITS
+        while units > 0:
+            cost = self._drop_next(units, effective, now)
+            if not cost:
+                return False
+            units -= cost
+        return True
+
+    def _drop_next(self, units: int, effective: EffectiveArguments, now: int) -> int:
+        """Messages of one run; what that cost."""
+        queue = self._queue
+        buries = effective.dead_letter_exchange is not None
+        count_max = max(1, units // DEAD_LETTER_UNITS) if buries else ALL_COUNT
+        for level in queue.levels:
+            run = level.head()
+            if run is not None and is_too_old(run, now):
+                count = self._die(level, buries, min(run.ready, count_max), DeathReason.EXPIRED, now)
+                return count * DEAD_LETTER_UNITS if buries else 1
+        if (count := excess(effective, queue.ready_count, queue.ready_bytes)) > 0:
+            lowest = next(level for level in queue.levels if level.ready)
+            count = self._die(lowest, buries, min(count, count_max), DeathReason.MAXLEN, now)
+            return count * DEAD_LETTER_UNITS if buries else 1
+        return 0
+
+    def _die(self, level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
+        """Up to this many messages from the head: to the dead-letter exchange, if there is one, before they are forgotten.
+        Returns how many."""
+        if not buries:
+            run, first, count = level.drop(count_max)
+        else:
+            try:
+                run, first, count, content, position = level.take(count_max, ALL_BYTES)
+            except ContentLost:
+                return 1  # it has left, too
+            self._dead_letter(run.exchange, run.routing_key, run.persistent, content, position, count, reason, now)
+        self._queue.forget(run, first, count)
+        return count
+
+    def bury_run(self, run: Run, now: int) -> None:
+        """One that was never taken."""
+        self._dead_letter(
+            run.exchange, run.routing_key, run.persistent, run.content, 0, run.count, DeathReason.MAXLEN, now
+        )
+
+    def bury(self, piece: Slice, effective: EffectiveArguments, now: int) -> None:
+        """Messages that a consumer rejected."""
+        if effective.dead_letter_exchange is None:
+            return
+        run: StoredRun = piece.handle
+        if run.content is not None:
+            content, position = run.content, run.position_of(piece.sequence, run.content)
+        else:
+            try:
+                content, position = self._content_of(run, piece)
+            except ContentLost:
+                return
+        self._dead_letter(
+            run.exchange, run.routing_key, run.persistent, content, position, piece.count, DeathReason.REJECTED, now
+        )
+
+    def _content_of(self, run: StoredRun, piece: Slice) -> tuple[bytes, int]:
+        """The content of a run that is not in memory, and where the piece begins in it. Raises ContentLost."""
+        read = self._read
+        if read is None or read[0] is not run or read[2] > piece.sequence:
+            content, first = self._queue.backing.read(run)
+            read = run, content, first, 0
+        _, content, sequence, at = read
+        position = skip(content, at, piece.sequence - sequence)
+        ends = piece.sequence + piece.count == run.end
+        self._read = None if ends else (run, content, piece.sequence, position)
+        return content, position
+
+    def _dead_letter(
+        self,
+        exchange: str,
+        routing_key: str,
+        persistent: bool,
+        content: bytes,
+        position: int,
+        count: int,
+        reason: DeathReason,
+        now: int,
+    ) -> None:
+        dead = []
+        for _ in range(count):
+            _, end, _ = take(content, position, 1, ALL_BYTES)
+            dead.append((exchange, routing_key, content[position:end], persistent))
+            position = end
+        self._host.dead_letter(self._queue, reason, dead, now)
+
+
+def parted(piece: Slice, count: int) -> tuple[Slice, Slice | None]:
+    """So many messages of it, and those behind them."""
+    if piece.count <= count:
+        return piece, None
+    rest = replace(piece, sequence=piece.sequence + count, count=piece.count - count, position=POSITION_UNKNOWN)
+    return replace(piece, count=count), rest
+
+
+def is_too_old(run: StoredRun | None, now: int) -> bool:
+    """Whether it had to be delivered before now."""
+    return run is not None and run.expires_at is not None and run.expires_at < now

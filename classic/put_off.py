@@ -1,0 +1,134 @@
+"""What a queue does in slices (broker/background_work.py), because it may be too much for one turn, and who waits for it.
+
+    settlements   what clients gave back in a turn that was full already: of 40 000 messages settled by one method, most.
+                  In order; what is given back later comes behind them
+    trimming      what is too old or too much leaves at the head
+    requests      that must not see half of it: a get while messages come back would take the wrong one
+
+Nothing is delivered while messages come back: the first of them might still be missing. While the head is too old and has not
+left yet nothing is delivered either. Whatever a request answers holds when it is answered: it is asked when all is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from broker.queue_type import Outcome, QueueHost, Slice
+
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
+
+SETTLEMENTS_PER_STEP = 16
+COMES_BACK = frozenset({Outcome.REQUEUED, Outcome.RETURNED, Outcome.RELEASED})
+Request = Callable[[int], None]
+
+
+class PutOff:
+    """See the module. Of one queue."""
+
+    def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
+        self.returning = 0  # messages that were given back to be ready again, and are not yet
+        self.trimming = False
+        self.settlements: deque[tuple[Slice, Outcome]] = deque()
+        self._queue = queue
+        self._host = host
+        self._requests: deque[Request] = deque()
+        self._settling = False
+        self._pumping = False
+        self._now = 0  # of the newest thing that was put off
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether what is ready will be something else soon, without anybody's doing."""
+        return not self._queue.deleted and (self.trimming or self.returning > 0)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was given back has been taken back."""
+        return not self.settlements
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        self.settlements.append((piece, outcome))
+        self.returning += piece.count * (outcome in COMES_BACK)
+        self._settle_soon(now)
+
+    def settle_first(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        """The same before all others: it is what is left of one that was done in part."""
+        self.settlements.appendleft((piece, outcome))
+        self.returning += piece.count * (outcome in COMES_BACK)
+        self._settle_soon(now)
+
+    def _settle_soon(self, now: int) -> None:
+        self._now = now
+        if not self._settling:
+            self._settling = True
+            self._host.work.do(self._settle_all())
+
+    def _settle_all(self) -> Iterator[None]:
+        try:
+            while self.settlements:
+                for _ in range(min(SETTLEMENTS_PER_STEP, len(self.settlements))):
+                    self._settle_next()
+                yield
+        finally:
+            self._settling = False
+        self.go_on(self._now)
+
+    def _settle_next(self) -> None:
+        piece, outcome = self.settlements.popleft()
+        self.returning -= piece.count * (outcome in COMES_BACK)
+        self._queue.settle_now(piece, outcome, self._now)
+
+    def finish(self) -> None:
+        """The node stops: what was given back is noted, however long it takes."""
+        while self.settlements:
+            self._settle_next()
+
+    def trim(self, now: int) -> None:
+        """Let go at the head of what has to, as far as this turn goes, and of the rest later."""
+        self._now = now
+        if not self.trimming:
+            self.trimming = True
+            self._host.work.do(self._trim())
+
+    def _trim(self) -> Iterator[None]:
+        put_off = False
+        try:
+            while not self._queue.deleted and self._queue.trim_some(self._now):
+                yield
+                put_off = True
+        finally:
+            self.trimming = False
+        if put_off:
+            self.go_on(self._now)
+
+    def pump(self) -> None:
+        """Deliver more in another turn."""
+        if not self._pumping:
+            self._pumping = True
+            self._host.work.do(self._pump_again())
+
+    def _pump_again(self) -> Iterator[None]:
+        yield  # in this turn there is no room
+        self._pumping = False
+        self._host.wake(self._queue)
+
+    # requests
+
+    def wait(self, request: Request) -> None:
+        """It is called when nothing is put off any more, or the queue is deleted."""
+        self._requests.append(request)
+
+    def go_on(self, now: int) -> None:
+        """Something is done."""
+        queue = self._queue
+        if self.is_under_way:
+            return
+        queue.pump(now)  # those who wait come behind the consumers
+        requests, self._requests = self._requests, deque()
+        for request in requests:
+            request(now)
+        if not queue.deleted:
+            self._host.wake(queue)

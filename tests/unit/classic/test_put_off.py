@@ -1,0 +1,317 @@
+"""Works that are done in slices: whatever is asked in the midst of one, the answers hold, and no message has two fates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.background_work import BackgroundWork
+from broker.consumer import Consumer
+from broker.pending import Pending
+from broker.policy import EffectiveArguments
+from broker.queue_type import DeathReason, Got, Outcome, Slice
+from native.content import messages
+from tests.unit.classic.classic_world import Sink, World, record_of
+
+MANY = 100
+DLX = EffectiveArguments(dead_letter_exchange="dlx")
+
+
+class SlicedWorld(World):
+    """A queue `q` on a node whose turns have room for a few steps only. `slice` is one more turn."""
+
+    def __init__(self, effective: EffectiveArguments | None = None, steps_max: int = 2) -> None:
+        self.soon: list[Callable[[], None]] = []
+        super().__init__(
+            [record_of("q", 1)],
+            effective=effective,
+            work=lambda: BackgroundWork(self.soon.append, lambda: 0.0, steps_max=steps_max),
+        )
+        self.queue = self.queues["q"]
+        self.answers: list[Any] = []
+
+    def slice(self) -> bool:
+        soon = list(self.soon)
+        self.soon.clear()
+        for call in soon:
+            call()
+        self.loop.run_soon()
+        return bool(soon)
+
+    def finish(self) -> None:
+        while self.slice() or self.host.woken:
+            self.end_turn()
+
+    def end_turn(self) -> None:
+        self.host.work.turn_ended()
+        self.turn()
+        self.host.work.turn_ended()
+
+    def fill(self, count: int = MANY, first: int = 0, **fields: Any) -> list[bytes]:
+        bodies = [b"%d" % number for number in range(first, first + count)]
+        for body in bodies:
+            self.publish(["q"], [body], **fields)
+            self.host.work.turn_ended()
+        return bodies
+
+    def hold(self, count: int) -> list[Slice]:
+        """So many messages are out."""
+        held = []
+        for _ in range(count):
+            self.host.work.turn_ended()
+            got = self.get("q")
+            assert got is not None
+            held.append(got.piece)
+        return held
+
+    def settle(self, pieces: list[Slice], outcome: Outcome) -> None:
+        """As one method of a client does."""
+        for piece in pieces:
+            self.queue.settle(piece, outcome, self.now)
+
+    def ask(self, answer: Pending[Any]) -> None:
+        answer.then(self.answers.append, self.answers.append)
+
+
+def body_of(got: Got | None) -> bytes:
+    assert got is not None
+    return messages(got.content[got.piece.position :], 0, 1)[0][1]
+
+
+def test_a_get_behind_many_that_come_back_takes_the_first_of_them() -> None:
+    world = SlicedWorld()
+    world.fill()
+    world.settle(world.hold(MANY), Outcome.REQUEUED)
+    world.ask(world.queue.get(True, world.now))
+    assert world.answers == [], "most of them are not back"
+    world.finish()
+    (got,) = world.answers
+    assert (body_of(got), got.piece.redelivered, got.remaining) == (b"0", True, MANY - 1)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REQUEUED, Outcome.RETURNED, Outcome.RELEASED])
+def test_nothing_overtakes_messages_that_come_back(outcome: Outcome) -> None:
+    world = SlicedWorld()
+    bodies = world.fill(MANY + 10)
+    world.settle(world.hold(MANY)[::-1], outcome)
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=3), world.now)
+    while world.slice():
+        world.end_turn()
+        assert [body for body, _ in sink.got] == bodies[: len(sink.got)]
+    world.finish()
+    assert [body for body, _ in sink.got] == bodies[:3]
+    assert world.queue.ready_count == MANY + 7
+
+
+def test_a_purge_behind_many_that_come_back_drops_and_counts_them_all() -> None:
+    world = SlicedWorld()
+    world.fill()
+    world.settle(world.hold(MANY - 5), Outcome.REQUEUED)
+    world.ask(world.queue.purge(world.now))
+    world.finish()
+    world.log.flush_lazy()
+    world.loop.run_soon()
+    assert (world.answers, world.queue.ready_count) == ([MANY], 0)
+
+
+def test_who_asks_for_counts_hears_of_all_that_come_back() -> None:
+    world = SlicedWorld()
+    world.fill()
+    world.settle(world.hold(MANY), Outcome.REQUEUED)
+    asked = world.queue.used(world.now)
+    assert asked is not None
+    asked.then(lambda _: world.answers.append(world.queue.ready_count), world.answers.append)
+    world.finish()
+    assert world.answers == [MANY]
+
+
+def test_what_is_given_back_later_comes_behind_what_was_put_off() -> None:
+    world = SlicedWorld(DLX)
+    world.fill()
+    held = world.hold(MANY)
+    world.settle(held[: MANY - 1], Outcome.REJECTED)
+    world.host.work.turn_ended()
+    world.settle(held[MANY - 1 :], Outcome.REJECTED)
+    world.finish()
+    assert [body for _, _, body in world.host.dead] == [b"%d" % number for number in range(MANY)]
+
+
+def test_a_long_run_that_is_rejected_is_dead_lettered_in_order() -> None:
+    world = SlicedWorld(DLX)
+    bodies = [b"%d" % number for number in range(MANY)]
+    world.publish(["q"], bodies)
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=0), world.now)
+    world.end_turn()
+    assert len(sink.pieces) == 1
+    world.settle(sink.pieces, Outcome.REJECTED)
+    assert 0 < len(world.host.dead) < MANY, "a part of it in this turn"
+    world.finish()
+    assert [body for _, _, body in world.host.dead] == bodies
+    assert world.queue.statistics().unacknowledged == 0
+
+
+def test_what_is_too_old_is_not_delivered_while_it_leaves() -> None:
+    world = SlicedWorld(EffectiveArguments(dead_letter_exchange="dlx"))
+    old = world.fill(expiration_ms=50)
+    world.fill(1, first=MANY)
+    world.now += 100
+    world.ask(world.queue.get(True, world.now))
+    assert world.answers == []
+    world.finish()
+    assert [body_of(got) for got in world.answers] == [b"%d" % MANY]
+    assert [body for _, reason, body in world.host.dead if reason is DeathReason.EXPIRED] == old
+
+
+def test_a_new_limit_holds_for_whoever_asks_behind_it() -> None:
+    world = SlicedWorld(DLX)
+    bodies = world.fill()
+    world.queue.policy_changed(EffectiveArguments(max_length=2, dead_letter_exchange="dlx"), world.now)
+    world.ask(world.queue.get(True, world.now))
+    asked = world.queue.used(world.now)
+    assert asked is not None
+    asked.then(lambda _: world.answers.append(world.queue.ready_count), world.answers.append)
+    world.finish()
+    assert (body_of(world.answers[0]), world.answers[1]) == (bodies[-2], 1)
+    assert [body for _, _, body in world.host.dead] == bodies[:-2]
+
+
+def test_a_queue_that_is_deleted_answers_who_waited() -> None:
+    world = SlicedWorld()
+    world.fill()
+    world.settle(world.hold(MANY), Outcome.REQUEUED)
+    world.ask(world.queue.get(True, world.now))
+    world.ask(world.queue.purge(world.now))
+    world.kind.delete(world.queue, world.now)
+    assert world.answers == [None, 0]
+    world.finish()
+
+
+def test_a_node_that_stops_notes_what_was_put_off() -> None:
+    world = SlicedWorld()
+    bodies = world.fill()
+    held = world.hold(MANY)
+    world.settle(held[:50], Outcome.ACKNOWLEDGED)
+    world.settle(held[50:], Outcome.REQUEUED)
+    world.restart()
+    world.soon.clear()
+    world.host.work.turn_ended()
+    world.queue = world.queues["q"]
+    seen = []
+    for _ in range(50):
+        world.host.work.turn_ended()
+        got = world.get("q", no_ack=True)
+        assert got is not None
+        seen.append((body_of(got), got.piece.redelivered))
+    assert seen == [(body, True) for body in bodies[50:]]
+    assert world.queue.ready_count == 0
+
+
+def test_a_message_that_may_not_wait_is_delivered_in_a_full_turn() -> None:
+    world = SlicedWorld()
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=0), world.now)
+    while world.host.work.in_turn():
+        pass
+    world.publish(["q"], [b"now"], expiration_ms=0)
+    assert sink.got == [(b"now", False)]
+
+
+def test_many_small_deliveries_take_several_turns() -> None:
+    world = SlicedWorld(steps_max=5)
+    bodies = world.fill(20)
+    sink = Sink()
+    world.queue.consume(Consumer("c", world.queue, sink, prefetch=0), world.now)
+    world.end_turn()
+    assert 0 < len(sink.got) < 20
+    world.finish()
+    assert [body for body, _ in sink.got] == bodies
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 12)),
+        st.tuples(st.just("publish mortal"), st.integers(1, 12)),
+        st.tuples(st.just("get"), st.integers(1, 20)),
+        st.tuples(st.just("settle"), st.sampled_from([Outcome.ACKNOWLEDGED, Outcome.REQUEUED, Outcome.REJECTED])),
+        st.tuples(st.just("limit"), st.sampled_from([None, 1, 5])),
+        st.tuples(st.just("purge"), st.just(0)),
+        st.tuples(st.just("time"), st.integers(1, 60)),
+        st.tuples(st.just("turn"), st.just(0)),
+        st.tuples(st.just("slice"), st.integers(1, 3)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_every_message_has_one_fate_whatever_comes_between_the_slices(steps: list[tuple[str, Any]]) -> None:
+    world = SlicedWorld(DLX)
+    published: list[bytes] = []
+    held: dict[bytes, Slice] = {}
+    acknowledged: list[bytes] = []
+    purged: list[int] = []
+    unanswered = Counter[str]()
+
+    def got(one: Got | None) -> None:
+        unanswered["get"] -= 1
+        if one is not None:
+            body = body_of(one)
+            assert body not in held, f"{body!r} was delivered twice"
+            held[body] = one.piece
+
+    def counted(count: int) -> None:
+        unanswered["purge"] -= 1
+        purged.append(count)
+
+    for step, value in steps:
+        if step.startswith("publish"):
+            expiration = 30 if step.endswith("mortal") else None
+            published += world.fill(value, first=len(published), expiration_ms=expiration)
+        elif step == "get":
+            for _ in range(value):
+                unanswered["get"] += 1
+                world.queue.get(False, world.now).then(got, world.answers.append)
+        elif step == "settle":
+            back, held = held, {}
+            world.settle(list(back.values()), value)
+            if value is Outcome.ACKNOWLEDGED:
+                acknowledged += back
+        elif step == "limit":
+            world.queue.policy_changed(EffectiveArguments(max_length=value, dead_letter_exchange="dlx"), world.now)
+        elif step == "purge":
+            unanswered["purge"] += 1
+            world.queue.purge(world.now).then(counted, world.answers.append)
+        elif step == "time":
+            world.now += value
+        elif step == "turn":
+            world.end_turn()
+        else:
+            for _ in range(value):
+                world.slice()
+    world.finish()
+    world.log.flush_lazy()
+    world.loop.run_soon()
+    world.finish()
+    assert world.answers == []
+    assert not any(unanswered.values()), f"never answered: {unanswered}"
+    dead = [body for _, _, body in world.host.dead]
+    ready = [body for body, _ in waiting(world)]
+    assert ready == sorted(ready, key=int), "out of order"
+    known = [*held, *acknowledged, *dead, *ready]
+    assert len(known) == len(set(known)), "two fates"
+    assert len(published) == len(known) + sum(purged)
+    statistics = world.queue.statistics()
+    assert (statistics.ready, statistics.unacknowledged) == (len(ready), len(held))
+
+
+def waiting(world: SlicedWorld) -> list[tuple[bytes, bool]]:
+    found: list[Any] = []
+    world.queue.browse(0, 10_000, 0).then(found.append, found.append)
+    return [(messages(one.content, 0, 1)[0][1], one.redelivered) for one in found[0]]
