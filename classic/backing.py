@@ -37,6 +37,7 @@ class QueueBacking:
             shelf.indexed,
             shelf.touched,
             shelf.damaged,
+            shelf.changed_since_stop,
         )
         self.runs_max = limits.runs_max
         self.ram_count_max = limits.ram_count_max

@@ -22,7 +22,7 @@ from classic.stored_run import InBody, InStore, StoredRun
 from native.sequence_set import Range
 from storage import names
 from storage.disk import Buffer
-from storage.errors import Exhausted
+from storage.errors import DiskFailed, Exhausted
 from storage.record import HEADER_BYTES, VERSION, Kind, seal
 
 SEQUENCES_PER_SEGMENT = 16_384
@@ -45,6 +45,7 @@ class Segment:
     in_store: bool = False  # some of its contents may be in the shared store
     index_synced: int = 0  # so many bytes are durable, and the name; at most the size
     body_synced: int = 0
+    unread: bool = False  # taken as a clean stop left it: whether it still is so is seen when it is read
 
     @property
     def empty(self) -> bool:
@@ -91,6 +92,7 @@ class QueueIndex:
         indexed: dict[int, None] | None = None,
         touched: dict[int, None] | None = None,
         damaged: Callable[[str, Sequence[Damage]], object] | None = None,
+        changed: Callable[[str], None] | None = None,
     ) -> None:
         self.directory = directory
         self.segments: dict[int, Segment] = {}
@@ -98,6 +100,7 @@ class QueueIndex:
         self._touched_queues = {} if touched is None else touched  # ids of those with segments in `touched`, kept true
         self.touched: set[int] = set()  # segments that differ from what the manifest notes
         self._damaged = damaged  # told of a segment that cannot be read as a whole
+        self._changed = changed  # told of one that is not as a clean stop left it
         self._files = files
         self._loaded = loaded
         self._queue_id = queue_id
@@ -143,8 +146,10 @@ class QueueIndex:
         return segment
 
     def _append(self, segment: Segment, kind: Kind, parts: Sequence[Buffer]) -> None:
-        header = seal(parts, kind, 0, 0, self._queue_id, segment.number, VERSION)
         name = self._index_name(segment.number)
+        if segment.unread and self.load(segment.number).damages:
+            raise DiskFailed(f"{name} is not as the last stop left it: nothing is written behind what is damaged")
+        header = seal(parts, kind, 0, 0, self._queue_id, segment.number, VERSION)
         self._files.writes += 1
         self._files.get(name).write_at(segment.index_size, [header, *parts])
         segment.index_size += len(header) + sum(map(len, parts))
@@ -219,10 +224,11 @@ class QueueIndex:
             names.append(self._body_name(segment.number))
         return names
 
-    def restore(self, segments: dict[int, Segment]) -> None:
+    def restore(self, segments: dict[int, Segment], unread: bool = False) -> None:
         """What a start found in the manifest."""
         self.segments = segments
         for segment in segments.values():
+            segment.unread = unread
             segment.index_synced, segment.body_synced = segment.index_size, segment.body_size
         if segments:
             self._indexed[self._queue_id] = None
@@ -261,8 +267,11 @@ class QueueIndex:
         if loaded is None:
             self._files.reads += 1
             loaded = self._read(name, number)
+            unread, self.segments[number].unread = self.segments[number].unread, False
             if loaded.damages and self._damaged is not None:
                 self._damaged(name, loaded.damages)
+            if loaded.damages and unread and self._changed is not None:
+                self._changed(name)
             self._loaded.put(name, loaded)
         return loaded
 

@@ -42,7 +42,7 @@ from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFull
-from storage.record import PAYLOAD_BYTES_MAX, Kind, encode, scan
+from storage.record import Kind, encode
 from storage.wal import Location
 from storage.wal_file_reader import Chunk
 
@@ -124,25 +124,22 @@ class Recovery:
         )
 
     def _check_files(self) -> None:
-        """What the queues knew at a clean stop is no use when their files have changed since: what is written behind damaged
-        bytes might not be found again."""
-        if self.clean is not None and (damaged := self._first_not_whole()) is not None:
+        """What the queues knew at a clean stop is no use when their files are shorter now. They are not read: there are many.
+        Damage to an index is found when it is read, at the latest before something is written behind it."""
+        if self.clean is not None and (damaged := self._first_too_short()) is not None:
             self._shelf.found(
                 f"{damaged} is not as the last stop left it: the start takes what the log and the files say"
             )
             self.clean = None
 
-    def _first_not_whole(self) -> str | None:
-        """Contents are not looked at: there are many, and one that cannot be read harms no other."""
+    def _first_too_short(self) -> str | None:
         disk = self._shelf.disk
         sizes = {names.store_file(names.STORE_PERSISTENT, number): size for number, size in self.manifest.store.items()}
         for queue_id, (directory, segments) in self.manifest.queues.items():
             if queue_id not in self._records:
                 continue
             for number, segment in segments.items():
-                name = names.index_segment(directory, number)
-                if not disk.exists(name) or not is_whole(disk.read_file(name), segment.index_size):
-                    return name
+                sizes[names.index_segment(directory, number)] = segment.index_size
                 if segment.body_size:
                     sizes[names.body_file(directory, number)] = segment.body_size
         return next((name for name, size in sizes.items() if size_of(disk, name) < size), None)
@@ -287,7 +284,8 @@ class Recovery:
         queue_id = queue.record.id
         noted = self.manifest.queues.get(queue_id)
         if noted is not None:
-            queue.backing.index.restore({number: replace(segment) for number, segment in noted[1].items()})
+            segments = {number: replace(segment) for number, segment in noted[1].items()}
+            queue.backing.index.restore(segments, unread=self.clean is not None)
         of = self._from_log.pop(queue_id, None)
         if self.clean is not None:
             summary = self.clean.queues.get(queue_id)
@@ -578,11 +576,6 @@ def body_bytes_of(disk: Disk, name: str, loaded: Loaded) -> int:
     """How long a body file is, or was when its index was written: nothing else may come to lie where entries point to."""
     there = len(disk.read_file(name)) if disk.exists(name) else 0
     return max([there, *(fields[9] + fields[8] for fields in loaded.entries if fields[4] == IN_BODY)])
-
-
-def is_whole(data: bytes, size: int) -> bool:
-    """Whether a file has so many bytes, all of them records."""
-    return len(data) >= size and scan(data, 0, size, PAYLOAD_BYTES_MAX)[1] == size
 
 
 def size_of(disk: Disk, name: str) -> int:

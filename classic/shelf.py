@@ -86,6 +86,11 @@ class Shelf:
             self.failed = str(error)
             self.found(f"queues' files are not written any more, the log keeps everything from now on: {error}")
 
+    def changed_since_stop(self, name: str) -> None:
+        """An index that was taken as the last clean stop left it is damaged. The log may still have messages that the index
+        does not know any more: so no log file goes, and the next start reads everything."""
+        self.fail(Corrupt(name, 0, 0, "it is not as the last stop left it; the next start takes what the log has too"))
+
     def found(self, what: str) -> None:
         """Something is wrong with a file. The node logs it."""
         self.finding_count += 1

@@ -13,7 +13,7 @@ from classic.clean_stop import VERSION, CleanStop, LevelSummary, QueueSummary
 from storage import snapshot_file
 from storage.errors import Corrupt
 from storage.names import CLASSIC_CLEAN_STOP, CLASSIC_DIRECTORY
-from tests.sim.disk import Fault, SimDisk, fault_on
+from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.classic.classic_world import World, record_of
 
 LEVEL = LevelSummary(40, 300, [(1, 5), (30, 40)], [b"older", b""], (10, 30, 20), [b"newer"])
@@ -84,6 +84,29 @@ def test_a_start_after_a_stop_in_order_marks_nothing() -> None:
     assert not world.disk.exists(CLASSIC_CLEAN_STOP)
     assert world.waiting("q") == [(b"%d" % number, False) for number in range(30)]
     assert not world.kind.findings
+
+
+def test_a_start_after_a_stop_in_order_reads_no_queue_s_files() -> None:
+    """There may be ten thousands of them. One that is written to is read before."""
+    world = stopped(200)
+    read: list[str] = []
+
+    def note(call: Call) -> Fault | None:
+        if call.operation == "read" and call.name.endswith((".idx", ".body", ".rdq")):
+            read.append(call.name)
+        return None
+
+    world.disk.faults = note
+    world.start()
+    queue = world.queues["q"]
+    assert len(queue.backing.index.segments) > 20 and len(set(read)) <= 2, "more than what is first in the queue"
+    read.clear()
+    for number in range(200, 220):
+        world.publish(["q"], [b"%d" % number])
+    assert {name for name in read if name.endswith(".idx")} <= {
+        queue.backing.index._index_name(number) for number in range(200 // 8, 220 // 8 + 1)
+    }
+    assert numbers(world) == list(range(220))
 
 
 def test_a_crash_after_such_a_start_loses_nothing_of_what_the_stop_had_said() -> None:

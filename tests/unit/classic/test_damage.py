@@ -265,6 +265,27 @@ def test_what_is_written_behind_a_cut_off_index_after_a_clean_stop_is_not_lost()
     assert bodies(start(files.disk), "q")[-2:] == [LAST, b"100|new"]
 
 
+def test_nothing_is_written_behind_an_index_that_was_damaged_after_a_clean_stop() -> None:
+    """Such a start reads no index. Behind a record whose length is wrong no reader gets to what follows, and the log would let
+    go of it."""
+    builder = Builder()
+    files = builder.build(clean=True)
+    content = bytearray(files.disk.content(files.index))
+    last, _ = max(span for kind in Kind for span in record_spans(files.disk, files.index, kind))
+    content[last + 4 : last + 8] = (len(content) * 3).to_bytes(4, "little")
+    files.disk.overwrite(files.index, bytes(content))
+    builder.world.start()
+    builder.publish(["q"], [b"100|new"])
+    for number in range(60):
+        builder.world.publish(["passing"], [b"%d|passing by" % number])
+        builder.world.loop.run_soon()
+        builder.world.tick()
+    assert builder.world.confirmed.accepted >= {builder.confirmed - 1}
+    assert any("is not as the last stop left it" in finding for finding in builder.world.kind.findings)
+    files.disk.kill()
+    assert bodies(start(files.disk), "q")[-2:] == [LAST, b"100|new"]
+
+
 def test_a_body_file_that_is_missing_after_a_clean_stop_does_not_end_the_moving_out() -> None:
     builder = Builder()
     files = builder.build(clean=True)

@@ -108,12 +108,36 @@ def test_no_flipped_bit_of_a_clean_stop_or_a_manifest_is_read(stopped: Files) ->
                 load(disk)
 
 
-@pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
-def test_an_index_that_was_damaged_since_the_clean_stop_is_read_as_after_a_crash(
-    stopped: Files, way: Callable[[bytes], Iterator[Damaged]]
-) -> None:
-    for damaged in way(stopped.disk.content(stopped.index)):
+def test_an_index_that_is_shorter_than_the_clean_stop_left_it_is_read_as_after_a_crash(stopped: Files) -> None:
+    for damaged in prefixes(stopped.disk.content(stopped.index)):
         check(stopped, stopped.index, damaged)
+
+
+def test_damage_to_an_index_since_the_clean_stop_costs_what_it_hits_and_no_more_once_everything_is_read(
+    stopped: Files,
+) -> None:
+    """A start after a clean stop reads no index. Until the next start what an index does not know any more is out of reach, and
+    nothing goes that may still have it; what was published meanwhile is not written behind the damage."""
+    name = stopped.index
+    for content, begin, end in flip_in_each_byte(stopped.disk.content(name)):
+        disk, where = stopped.disk.copy(), f"{name}, wrong at {begin}"
+        disk.overwrite(name, content)
+        missing, back = stopped.concerned(name, begin, end)
+        world = start(disk)
+        for queue in stopped.published:
+            got, alive = bodies(world, queue), stopped.alive(queue)
+            assert got == [body for body in alive if body in got], f"{where}: {queue} has {got}"
+            assert got == alive or (world.kind.findings and quarantine(disk) == [content]), f"{where}: not noticed"
+        world.publish(["q"], [NEW], confirm=1_000)
+        world.loop.run_soon()
+        world.tick(20)
+        assert 1_000 in world.confirmed.accepted
+        disk.kill()
+        again = start(disk)
+        for queue in stopped.published:
+            got, alive = bodies(again, queue), [*stopped.alive(queue), *([NEW] if queue == "q" else [])]
+            assert set(got) <= {*alive, *back}, f"{where}: {queue} has {set(got) - {*alive, *back}}"
+            assert set(alive) <= {*got, *missing}, f"{where}: {queue} lost {set(alive) - {*got, *missing}}"
 
 
 @pytest.mark.parametrize("way", [prefixes, flip_in_each_byte])
