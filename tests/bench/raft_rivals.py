@@ -105,13 +105,12 @@ class PysyncobjLoad:
         self._registers[at].put(KEY, VALUE, callback=told)
 
 
-async def run_raftos(number: int, addresses: list[str], directory: Path) -> None:
+def start_raftos(directory: Path) -> None:
+    """Change what does not run on today's Python, and say where its files are."""
     sys.modules["msgpack"] = ModuleType("msgpack")  # imported, and not used
     import raftos.server
     from raftos.cryptors import DummyCryptor
-    from raftos.exceptions import NotALeaderException
     from raftos.serializers import JSONSerializer
-    from raftos.state import State
 
     class Asyncio:
         """asyncio, with the Queue that raftos knew."""
@@ -133,6 +132,14 @@ async def run_raftos(number: int, addresses: list[str], directory: Path) -> None
             "heartbeat_interval": 0.05,
         }
     )
+
+
+async def run_raftos(number: int, addresses: list[str], directory: Path) -> None:
+    start_raftos(directory)
+    import raftos.server
+    from raftos.exceptions import NotALeaderException
+    from raftos.state import State
+
     await raftos.register(addresses[number], cluster=addresses)
     while State.get_leader() is None:  # noqa: ASYNC110 - it has no event to wait for
         await asyncio.sleep(POLL_S)
