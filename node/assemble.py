@@ -188,7 +188,9 @@ class Node:
             cluster=cluster,
             members=members,
         )
-        metrics = Metrics(broker, self.log, metadata, quorum, calls, self.watcher, config, self._loop_watch)
+        metrics = Metrics(
+            broker, self.log, metadata, quorum, calls, peers.links, self.watcher, config, self._loop_watch
+        )
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)

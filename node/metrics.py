@@ -26,6 +26,7 @@ from node.cluster_metadata import ClusterMetadata
 from node.config import Config
 from node.loop_watch import LoopWatch
 from node.peer_calls import PeerCalls
+from node.peer_link import PeerLinks
 from node.slices import in_slices
 from node.version import VERSION
 from quorum.driver import QuorumQueues
@@ -99,6 +100,7 @@ class Metrics(Collector):
         metadata: ClusterMetadata,
         quorum: QuorumQueues,
         calls: PeerCalls,
+        links: PeerLinks,
         watcher: Watcher,
         config: Config,
         loop_watch: LoopWatch | None = None,
@@ -109,6 +111,7 @@ class Metrics(Collector):
         self._metadata = metadata
         self._quorum = quorum
         self._calls = calls
+        self._links = links
         self._watcher = watcher
         self._config = config
         self._registry = CollectorRegistry()
@@ -282,6 +285,11 @@ class Metrics(Collector):
             "leveret_peer_handler_failures",
             "Times that this node failed to handle what another one said: faults of this node, see its log",
             self._calls.handler_failures,
+        )
+        yield counter(
+            "leveret_peer_wrong_checksums",
+            "Links to other nodes that ended because bytes were changed on their way",
+            self._links.wrong_checksums,
         )
 
 

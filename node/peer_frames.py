@@ -1,15 +1,25 @@
 """What passes between two nodes, as frames over TCP or TLS. All numbers are little endian.
 
-    offset  size  field
+    a plain frame
          0     4  size      of the payload
          4        payload
 
+    a checked frame
+         0     4  size      of the payload
+         4     4  checksum  CRC32C of the payload
+         8     4  checksum  CRC32C of the 8 bytes before: a size that is wrong would have the reader wait for bytes
+        12        payload
+
+TCP's own checksum has 16 bits, and network cards and their drivers compute it: wrong bytes do arrive. A letter in which one bit
+is wrong may say something else that makes sense, and would be fsynced and confirmed as that. So letters travel in checked
+frames, over TLS too. A frame whose checksum is wrong ends the connection, and the next one begins anew.
+
 The side that was called speaks first. Until both have proven that they know the cluster's secret (node/peer_auth.py) all
-payloads are hellos, of at most HELLO_BYTES_MAX:
+payloads are hellos, of at most HELLO_BYTES_MAX, in plain frames: what they say is proven by what follows, or comes to nothing.
 
     hello
          0     4  magic     LVRT
-         4     1  version   1
+         4     1  version   2; 1 had no checked frames
          5     1  kind
          6        fields, one behind the other, at most FIELDS_MAX
     field
@@ -28,10 +38,10 @@ payloads are hellos, of at most HELLO_BYTES_MAX:
                            leveret-incarnation, after GREET and JOIN over the SHA-256 of what it answers
     6  REFUSAL    called   leveret-refusal: why, in words. The connection ends
 
-EXCHANGE is for nodes that have numbers. After its ANSWER either side sends letters until the connection ends: see
-raft/transport.py and, for those whose first byte is 4, node/peer_calls.py. GREET and JOIN are for nodes that need not have
-numbers yet. Behind either comes one payload, the request, and behind its ANSWER one more, the answer, each of at most
-REQUEST_BYTES_MAX: messages of proto/leveret/v1/peer.proto. Then the connection ends.
+EXCHANGE is for nodes that have numbers. After its ANSWER either side sends letters, in checked frames, until the connection
+ends: see raft/transport.py and, for those whose first byte is 4, node/peer_calls.py. GREET and JOIN are for nodes that need not
+have numbers yet. Behind either comes one payload, the request, and behind its ANSWER one more, the answer, each of at most
+REQUEST_BYTES_MAX: messages of proto/leveret/v1/peer.proto, in plain frames, as the proof covers them. Then the connection ends.
 """
 
 from __future__ import annotations
@@ -40,6 +50,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from native.crc32c import crc32c
 from node.peer_auth import Metadata
 from raft.errors import BadBytes
 from storage.disk import Buffer
@@ -54,9 +65,11 @@ REFUSAL_LENGTH_MAX = 1_000
 READ_BYTES = 256 << 10  # what one read takes up to; longer frames are read where they stay
 
 SIZE = Struct("<I")
+CHECKED = Struct("<III")
+_HEAD = Struct("<II")  # of a checked frame, without its own checksum
 _HELLO = Struct("<4sBB")
 _MAGIC = b"LVRT"
-_VERSION = 1
+VERSION = 2
 _LENGTH = Struct("<H")
 _SHOWN_BYTES = 16
 
@@ -70,6 +83,10 @@ _FOREIGN = {
 }
 
 
+class WrongChecksum(BadBytes):
+    """Bytes were changed on their way, by what lies between the nodes or by a fault of one of them."""
+
+
 class Refused(Exception):
     """The other side does not let us in; the text is its reason."""
 
@@ -80,46 +97,69 @@ class Hello(NamedTuple):
 
 
 class FrameReader:
-    """Cuts what is read into payloads. `frame_bytes_max` may be raised between two of them."""
+    """Cuts what is read into payloads. `frame_bytes_max` may be raised, and `checked` set, between two of them."""
 
-    __slots__ = ("_buffer", "_end", "_long", "_long_end", "frame_bytes_max")
+    __slots__ = ("_buffer", "_end", "_long", "_long_checksum", "_long_end", "checked", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
+        self.checked = False  # frames are checked ones from now on
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._end = 0  # of what has been read and not been taken; that is at the beginning
         self._long: memoryview | None = None  # a payload too long for the buffer
         self._long_end = 0
+        self._long_checksum: int | None = None
 
     def get_buffer(self) -> memoryview:
         """Where the next bytes go. It is never empty."""
         if self._long is not None:
             return self._long[self._long_end :]
-        return self._buffer[self._end : SIZE.size + self.frame_bytes_max]
+        head = CHECKED.size if self.checked else SIZE.size
+        return self._buffer[self._end : head + self.frame_bytes_max]
 
     def payloads(self, count: int) -> Iterator[bytes]:
         """Those that so many more bytes complete. Raises BadBytes; nothing can be read any more then."""
         if self._long is not None:
             yield from self._rest_of_long(count)
             return
-        buffer, end, at, size = self._buffer, self._end + count, 0, 0
-        while end - at >= SIZE.size:
-            (size,) = SIZE.unpack_from(buffer, at)
-            if size > self.frame_bytes_max:
-                head = bytes(buffer[at : min(at + _SHOWN_BYTES, end)])
-                raise BadBytes(f"a frame of {size} bytes, {self.frame_bytes_max} may come: {shown(head)}")
-            start = at + SIZE.size
+        buffer, end, at = self._buffer, self._end + count, 0
+        head = size = 0
+        checksum: int | None = None
+        while end - at >= (head := CHECKED.size if self.checked else SIZE.size):
+            size, checksum = self._head(at, end)
+            start = at + head
             if end - start < size:
                 break
             at = start + size
-            yield bytes(buffer[start:at])
+            payload = bytes(buffer[start:at])
+            if checksum is not None:
+                _check(payload, checksum)
+            yield payload
         rest = end - at
-        if rest >= SIZE.size and SIZE.size + size > len(buffer):
-            self._long, self._long_end, self._end = memoryview(bytearray(size)), rest - SIZE.size, 0
-            self._long[: self._long_end] = buffer[at + SIZE.size : end]
+        if rest >= head and head + size > len(buffer):
+            self._long, self._long_end, self._end = memoryview(bytearray(size)), rest - head, 0
+            self._long_checksum = checksum
+            self._long[: self._long_end] = buffer[at + head : end]
         else:
             buffer[:rest] = buffer[at:end]
             self._end = rest
+
+    def _head(self, at: int, end: int) -> tuple[int, int | None]:
+        """Size and checksum of the payload of the frame that begins there. Raises BadBytes."""
+        buffer, checksum = self._buffer, None
+        if self.checked:
+            size, checksum, of_head = CHECKED.unpack_from(buffer, at)
+            if crc32c(buffer[at : at + _HEAD.size]) != of_head:
+                head = bytes(buffer[at : at + CHECKED.size])
+                raise WrongChecksum(f"the head of a frame was changed on its way: {head.hex(' ', 4)}")
+        else:
+            (size,) = SIZE.unpack_from(buffer, at)
+        if size > self.frame_bytes_max:
+            raise BadBytes(
+                f"a frame of {size} bytes, {self.frame_bytes_max} may come: "
+                f"{shown(bytes(buffer[at : min(at + _SHOWN_BYTES, end)]))}"
+            )
+        return size, checksum
 
     def _rest_of_long(self, count: int) -> Iterator[bytes]:
         long = self._long
@@ -127,20 +167,36 @@ class FrameReader:
         self._long_end += count
         if self._long_end == len(long):
             self._long = None
-            yield bytes(long)
+            payload = bytes(long)
+            if self._long_checksum is not None:
+                _check(payload, self._long_checksum)
+            yield payload
 
 
-def framed(payloads: Iterable[Buffer]) -> list[Buffer]:
+def _check(payload: bytes, expected: int) -> None:
+    found = crc32c(payload)
+    if found != expected:
+        raise WrongChecksum(
+            f"a frame of {len(payload)} bytes was changed on its way: its checksum is {found:#010x}, and {expected:#010x} was "
+            "sent"
+        )
+
+
+def framed(payloads: Iterable[Buffer], *, checked: bool = False) -> list[Buffer]:
     """Pieces of frames, to be sent in this order."""
     pieces: list[Buffer] = []
     for payload in payloads:
-        pieces.append(SIZE.pack(len(payload)))
+        if checked:
+            head = _HEAD.pack(len(payload), crc32c(payload))
+            pieces.append(head + SIZE.pack(crc32c(head)))
+        else:
+            pieces.append(SIZE.pack(len(payload)))
         pieces.append(payload)
     return pieces
 
 
 def encode_hello(kind: int, fields: Iterable[tuple[str, str]]) -> bytes:
-    parts = [_HELLO.pack(_MAGIC, _VERSION, kind)]
+    parts = [_HELLO.pack(_MAGIC, VERSION, kind)]
     for name, value in fields:
         about, data = name.encode(), value.encode()
         parts += [bytes([len(about)]), about, _LENGTH.pack(len(data)), data]
@@ -158,9 +214,11 @@ def decode_hello(payload: bytes) -> Hello:
     if len(payload) < _HELLO.size or not payload.startswith(_MAGIC):
         raise BadBytes(f"no hello of a node: {shown(payload[:_SHOWN_BYTES])}")
     _, version, kind = _HELLO.unpack_from(payload)
-    if version != _VERSION:
+    if version != VERSION:
+        which = "an earlier" if version < VERSION else "a later"
         raise BadBytes(
-            f"a hello of version {version}; this node speaks version {_VERSION}: run the same version on all"
+            f"a hello of version {version}, and this node speaks version {VERSION}: the other one runs {which} build of "
+            "Leveret, and both must be of the same protocol"
         )
     if not CHALLENGE <= kind <= REFUSAL:
         raise BadBytes(f"there is no hello of kind {kind}")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from logging import Logger
 from typing import TYPE_CHECKING, Protocol
 
+from node.peer_frames import WrongChecksum
 from node.peer_socket import PeerSocket
 from raft.errors import BadBytes
 from raft.messages import NodeId
@@ -73,6 +74,7 @@ class PeerLink:
     def __init__(self, node: NodeId, ears: Ears, limits: LinkLimits, logger: Logger) -> None:
         self.node = node
         self.dropped = 0  # letters, for whoever counts them
+        self.wrong_checksums = 0  # connections that ended because bytes were changed on their way
         self._ears = ears
         self._limits = limits
         self._logger = logger
@@ -122,6 +124,7 @@ class PeerLink:
             before.end()
             self._calls_end()
         socket.accept_frames(self._limits.message_bytes_max)
+        socket.check_frames()
         socket.on_frame = lambda letter: self._receive(line, letter)
         socket.on_writable = line.write_waiting
         socket.on_end = lambda: self._ended(line)
@@ -144,6 +147,11 @@ class PeerLink:
     def _ended(self, line: _Line) -> None:
         line.ended()
         match line.socket.fault:
+            case WrongChecksum() as error:
+                self.wrong_checksums += 1
+                self._logger.error(
+                    "what node %d sent did not arrive as it was: %s. Its link is begun anew", self.node, error
+                )
             case BadBytes() as error:
                 self._logger.error("node %d sends what cannot be read: %s", self.node, error)
             case HandlerFailed() as error:
@@ -248,6 +256,7 @@ class PeerLinks:
         self._logger = logger
         self._links: dict[NodeId, PeerLink] = {}
         self._call_ears: CallEars | None = None
+        self._wrong_checksums = 0  # of links that were removed
 
     def add(self, node: NodeId, ears: Ears) -> PeerLink:
         assert node not in self._links, f"node {node} is added twice"
@@ -258,6 +267,7 @@ class PeerLinks:
     def remove(self, node: NodeId) -> None:
         """It is no peer of ours any more: its connection ends, and it is not let in again."""
         link = self._links.pop(node)
+        self._wrong_checksums += link.wrong_checksums
         link.end()
 
     def hear_calls(self, ears: CallEars) -> None:
@@ -280,6 +290,11 @@ class PeerLinks:
         link = self._links.get(node)
         if link is not None:
             link.send_call(letter)
+
+    @property
+    def wrong_checksums(self) -> int:
+        """Connections that ended because bytes were changed on their way, since the start."""
+        return self._wrong_checksums + sum([link.wrong_checksums for link in self._links.values()])
 
     def calls_waiting(self, node: NodeId) -> int:
         """Bytes."""

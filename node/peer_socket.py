@@ -46,6 +46,7 @@ class PeerSocket(asyncio.BufferedProtocol):
         self.reads = 0
         self.name = ""  # HOST:PORT of the other side
         self._on_made = on_made
+        self._checked = False
         self._reader = FrameReader(HELLO_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._closing: asyncio.TimerHandle | None = None
@@ -60,11 +61,15 @@ class PeerSocket(asyncio.BufferedProtocol):
         """From the next one on they may be as large."""
         self._reader.frame_bytes_max = bytes_max
 
+    def check_frames(self) -> None:
+        """From the next one on they have checksums, in both directions."""
+        self._reader.checked = self._checked = True
+
     def send(self, payloads: Sequence[Buffer]) -> None:
         """With one write. It is up to the caller to wait until `writable`: whatever is given is kept."""
         if self._transport is None or self.ending:
             return
-        pieces = framed(payloads)
+        pieces = framed(payloads, checked=self._checked)
         if sum([len(piece) for piece in pieces]) <= JOINED_BYTES_MAX:
             self._transport.write(b"".join(pieces))
         else:

@@ -8,8 +8,8 @@ entry. Between two ops this holds:
 - the ready messages are within the limits, if the queue drops its head;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
-The effects are to be taken after each `apply`. `digest` follows from everything that was handed out, settled and counted so
-far: members that differ in it at the same index have come to different states.
+The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was
+handed out, settled and counted so far: members that differ in it at the same index have come to different states.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 
 from broker.queue_type import DeathReason, Outcome
+from native.crc32c import crc32c
 from quorum.commands import (
     ENQUEUE_HEAD,
     ENTRY_HEAD,
@@ -60,7 +61,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import OUTCOMES_COUNTED, PURGED_ONCE, REFUSED_AGAIN, must_know
+from quorum.versions import BODIES_COMPARED, OUTCOMES_COUNTED, PURGED_ONCE, REFUSED_AGAIN, must_know
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -208,6 +209,8 @@ class QueueMachine:
             at = op_end
         # One multiplication and a few additions, as this is done for every entry of every queue.
         outcome = self._trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
+        if s.version >= BODIES_COMPARED:
+            outcome += crc32c(data)
         s.digest = (s.digest * _DIGEST_FACTOR + outcome) & _DIGEST_MASK
         return results
 

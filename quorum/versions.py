@@ -10,16 +10,19 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
     3   CONSUME that is said again by who was refused: it is refused again; before, it was told that it consumes
     4   PURGE_ONCE, which is done once and tells the same count however often it is said. PURGE, which is not, stays for groups
         that are not there yet. What was purged and may be asked for again is in snapshots
+    5   The digest that members compare covers the bytes of every entry, so the bodies too; before, what was handed out,
+        settled and counted
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 4
+VERSION_NEWEST = 5
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
 PURGED_ONCE = 4  # the version with which a purge that is said again is not done again
+BODIES_COMPARED = 5  # the version with which members whose entries differ in a bit have different digests
 
 
 def must_know(version: int) -> None:

@@ -121,6 +121,11 @@ KILLERS = (
         only="not whatever_is_killed",  # which draws what it does
         blind_to=(*ENGINE, "quorum/"),
     ),
+    Killer(
+        "links",
+        tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls")),
+        blind_to=(*ENGINE, "broker/", "quorum/"),
+    ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )

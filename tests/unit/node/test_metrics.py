@@ -69,6 +69,7 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         SimpleNamespace(commits=9, halted=None, refusals=2),  # type: ignore[arg-type]
         SimpleNamespace(divergences=4, quarantined=["q"], refusals=3),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
+        SimpleNamespace(wrong_checksums=6),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
     )

@@ -16,6 +16,7 @@ from node.peer_frames import (
     FrameReader,
     Hello,
     Refused,
+    WrongChecksum,
     decode_hello,
     encode_hello,
     encode_refusal,
@@ -26,6 +27,12 @@ from raft.errors import BadBytes
 
 NAMES = st.text(min_size=1, max_size=10)
 LIMIT = 64 << 20
+
+
+def reader_of(limit: int, checked: bool) -> FrameReader:
+    reader = FrameReader(limit)
+    reader.checked = checked
+    return reader
 
 
 def read(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
@@ -42,23 +49,65 @@ def read(reader: FrameReader, data: bytes, cuts: list[int]) -> list[bytes]:
     return found
 
 
-@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 200), min_size=1, max_size=20))
-def test_payloads_come_out_as_they_went_in_wherever_reads_cut_them(payloads: list[bytes], cuts: list[int]) -> None:
-    assert read(FrameReader(LIMIT), b"".join(framed(payloads)), cuts) == payloads
+@given(
+    st.lists(st.binary(max_size=300), max_size=20),
+    st.lists(st.integers(1, 200), min_size=1, max_size=20),
+    st.booleans(),
+)
+def test_payloads_come_out_as_they_went_in_wherever_reads_cut_them(
+    payloads: list[bytes], cuts: list[int], checked: bool
+) -> None:
+    data = b"".join(framed(payloads, checked=checked))
+    assert read(reader_of(LIMIT, checked), data, cuts) == payloads
 
 
+@pytest.mark.parametrize("checked", [False, True])
 @pytest.mark.parametrize("cut", [1_000, 65_536, READ_BYTES, READ_BYTES + 1, 10 << 20])
-def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: int) -> None:
-    sizes = [3, READ_BYTES - 4, 0, READ_BYTES - 3, 5, READ_BYTES, 1, 3 * READ_BYTES + 7, 2]
+def test_payloads_longer_than_the_buffer_come_out_whole_between_short_ones(cut: int, checked: bool) -> None:
+    sizes = [3, READ_BYTES - 12, READ_BYTES - 4, 0, READ_BYTES - 3, 5, READ_BYTES, 1, 3 * READ_BYTES + 7, 2]
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
-    assert read(FrameReader(LIMIT), b"".join(framed(payloads)), [cut]) == payloads
+    assert read(reader_of(LIMIT, checked), b"".join(framed(payloads, checked=checked)), [cut]) == payloads
+
+
+def test_whichever_bit_of_a_checked_frame_changes_it_is_noticed_before_anything_waits_for_more() -> None:
+    """Also in the size: a reader that waited for as many bytes would hear nothing for long."""
+    data = b"".join(framed([b"before", b"pay 100 EUR", b"behind"], checked=True))
+    for bit in range(8 * len(data)):
+        wrong = bytearray(data)
+        wrong[bit // 8] ^= 1 << bit % 8
+        found: list[bytes] = []
+        reader = reader_of(LIMIT, checked=True)
+        reader.get_buffer()[: len(wrong)] = wrong
+        with pytest.raises(WrongChecksum, match="was changed on its way"):
+            found.extend(reader.payloads(len(wrong)))
+        assert found == [b"before", b"pay 100 EUR", b"behind"][: len(found)]
+
+
+def test_a_long_checked_frame_is_checked_at_its_end() -> None:
+    wrong = bytearray(b"".join(framed([bytes(3 * READ_BYTES)], checked=True)))
+    wrong[-1] ^= 1
+    with pytest.raises(
+        WrongChecksum, match=f"a frame of {3 * READ_BYTES} bytes was changed on its way: its checksum is"
+    ):
+        read(reader_of(LIMIT, checked=True), bytes(wrong), [READ_BYTES])
+
+
+def test_frames_may_be_checked_ones_from_the_next_one_on() -> None:
+    data = b"".join([*framed([b"hello"]), *framed([b"letter", b"another"], checked=True)])
+    reader = FrameReader(LIMIT)
+    reader.get_buffer()[: len(data)] = data
+    found = []
+    for payload in reader.payloads(len(data)):
+        found.append(payload)
+        reader.checked = True
+    assert found == [b"hello", b"letter", b"another"]
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(1, 50), min_size=1, max_size=10), st.integers(0, 100))
 def test_random_bytes_are_frames_or_bad_and_no_more_than_the_limit_is_kept(
     data: bytes, cuts: list[int], limit: int
 ) -> None:
-    reader = FrameReader(limit)
+    reader = reader_of(limit, checked=False)
     try:
         payloads = read(reader, data, cuts)
     except BadBytes:
@@ -87,7 +136,7 @@ def test_a_hello_comes_back_as_it_was(fields: dict[str, str]) -> None:
 
 @given(st.binary(max_size=200))
 def test_random_hellos_are_read_or_refused(data: bytes) -> None:
-    for payload in (data, b"LVRT" + data, b"LVRT\x01\x02" + data):
+    for payload in (data, b"LVRT" + data, b"LVRT\x02\x02" + data):
         try:
             hello = decode_hello(payload)
         except BadBytes:

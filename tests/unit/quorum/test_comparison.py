@@ -15,6 +15,7 @@ from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import node_of
 from tests.unit.quorum.clients import Clients, Publisher, Taker
+from tests.unit.quorum.nodes import QuorumNode
 
 ROUND_S = COMPARE_MS / 1000 + 2
 
@@ -80,6 +81,45 @@ def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(od
     taker = Taker(clients, wrong, record)
     cluster.run(2)
     assert taker.bodies == [b"%d" % number for number in range(40)]
+
+
+@pytest.mark.parametrize("odd", ["follower", "leader"])
+def test_a_member_with_another_body_is_found_and_made_anew(odd: str) -> None:
+    """It had "pay 900" in its log, with good checksums. Lengths and counts were equal, so nothing was ever found; and it might
+    have led some day."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.run(1)
+    leader = cluster.leader(record).number
+    victim = next(number for number in (1, 2, 3) if number != leader)
+    carry = cluster.carry
+
+    def changes_bytes(sender: QuorumNode, to: int, letter: bytes) -> None:
+        if to == victim:
+            letter = bytes(letter).replace(b"pay100", b"pay900")
+        carry(sender, to, letter)
+
+    cluster.carry = changes_bytes  # type: ignore[method-assign]
+    publisher = Publisher(clients, leader, record, "pay10")
+    publisher.publish(1)
+    cluster.run(0.5)
+    assert publisher.confirmed == [b"pay100"]
+    cluster.carry = carry  # type: ignore[method-assign]
+    if odd == "leader":
+        way_driver = cluster.nodes[leader].queue(record).way.driver
+        mine = cluster.nodes[victim].queue(record).way.driver
+        assert way_driver is not None and mine is not None
+        cluster.nodes[leader].groups.transfer(way_driver.group, mine.me)
+    cluster.run(ROUND_S + 5)
+    found_by = victim if odd == "leader" else leader  # who begins to lead compares at once
+    assert [(node, found.nodes) for node, found in cluster.diverged] == [(found_by, (victim,))]
+    for node in cluster.alive():
+        member = node.queue(record).member
+        assert member is not None
+        (ready,) = member.machine.browse(0, 5)
+        body = member.bodies.get(ready.piece)
+        assert body.content.endswith(b"pay100"), f"node {node.number} has {body.content[-6:]!r}"
 
 
 def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_votes_again() -> None:
