@@ -19,13 +19,11 @@ from typing import Any
 
 from broker.background_work import BackgroundWork
 from broker.broker import Broker
-from broker.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
 from broker.errors import NotFound, ResourceExhausted
-from broker.limits import Limits as ClientLimits
 from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
-from classic.shelf import ClassicLimits
 from front.amqp.server import AmqpServer, ServerLimits
 from front.amqp.terms import Credentials, Identity, Limits
 from front.answers import answered
@@ -43,6 +41,7 @@ from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.cluster import Cluster
 from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection
+from node.config_limits import catalog_limits, classic_limits, client_limits
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.listening import addresses, endpoint
@@ -637,15 +636,6 @@ def anonymous_login(section: AmqpSection) -> Credentials | None:
     return Credentials(section.anonymous_login_user, section.anonymous_login_password.encode())
 
 
-def client_limits(config: Config) -> ClientLimits:
-    limits = config.limits
-    return ClientLimits(
-        connections=limits.connections,
-        channels_per_node=limits.channels_per_node,
-        consumers_per_channel=limits.consumers_per_channel,
-    )
-
-
 def disk_nodes(catalog: Catalog) -> list[NodeId]:
     return [record.number for record in catalog.nodes.values() if record.kind == DISK]
 
@@ -670,27 +660,6 @@ def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
         for record in catalog.queues(vhost)
         if record.kind == "classic" and record.home in ("", node)
     ]
-
-
-def classic_limits(config: Config) -> ClassicLimits:
-    section = config.classic
-    return ClassicLimits(
-        embed_below=section.queue_index_embed_msgs_below,
-        store_file_bytes_max=section.store_file_bytes_max,
-        compaction_interval_ms=section.compaction_interval_ms,
-    )
-
-
-def catalog_limits(config: Config) -> CatalogLimits:
-    limits = config.limits
-    return CatalogLimits(
-        vhosts=limits.vhosts,
-        queues=limits.queues,
-        exchanges=limits.exchanges,
-        bindings=limits.bindings,
-        topic_wildcards=limits.topic_wildcards,
-        regex_length=limits.regex_length,
-    )
 
 
 def grpc_certificate(tls: TlsSection) -> Tls:
