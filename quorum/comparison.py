@@ -1,7 +1,7 @@
 """Whether the members of a queue's group have come to the same state, and which version of the machine all of them know.
 
-The digest covers every entry's bytes as this member has applied them, so bodies too, and what its machine has made of them. Each
-member remembers it at *marks*: as it was before the first entry of each MARK_ENTRIES. They stand at the same
+The digest covers every entry's bytes as this member has applied them, so bodies too, and what its machine has made of them.
+Each member remembers it at *marks*: as it was before the first entry of each MARK_ENTRIES. They stand at the same
 entries on every member, however these came in. The leader asks the others for theirs every COMPARE_MS while there is something
 new, and compares what it has in common with them.
 
