@@ -122,6 +122,7 @@ class Catalog(CatalogNodes):
         self._policies: dict[str, dict[tuple[bool, str], PolicyRecord]] = {}
         self._parameters: dict[tuple[str, str, str], ParameterRecord] = {}
         self._counts: dict[type[Any], int] = dict.fromkeys(_NEVER_REPLACED, 0)  # over all vhosts
+        self._queues_by_id: dict[int, QueueRecord] = {}
         self._effective: dict[int, EffectiveArguments] = {}  # by queue id; emptied when a policy changes
 
     # ------------------------------------------------------------------------- reading
@@ -149,6 +150,9 @@ class Catalog(CatalogNodes):
 
     def exchanges(self, vhost: str) -> Iterable[ExchangeRecord]:
         return (exchange.record for exchange in self.namespace(vhost).exchanges.values())
+
+    def queue_of_id(self, queue_id: int) -> QueueRecord | None:
+        return self._queues_by_id.get(queue_id)
 
     def queues(self, vhost: str) -> Iterable[QueueRecord]:
         return self.namespace(vhost).queues.values()
@@ -258,6 +262,11 @@ class Catalog(CatalogNodes):
 
     def _noted(self, record: Record, present: bool) -> None:
         self.version += 1
+        if isinstance(record, QueueRecord):
+            if present:
+                self._queues_by_id[record.id] = record
+            else:
+                self._queues_by_id.pop(record.id, None)
         if self.observer is not None:
             self.observer(record, present)
 

@@ -8,12 +8,12 @@ Destinations come in the order in which they were first bound, so that the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.errors import PreconditionFailed
+from broker.headers_bindings import HeadersBindings
 from broker.records import Arguments, BindingRecord
-from broker.tables import same, show, type_name
+from broker.tables import show, type_name
 from broker.topic_tree import TopicTree, check_pattern
 
 # (queue or exchange, name)
@@ -123,55 +123,6 @@ class TopicBindings:
 
 
 _X_MATCH = ("all", "any", "all-with-x", "any-with-x")
-
-
-@dataclass(slots=True, frozen=True)
-class HeaderCondition:
-    """What one binding of a headers exchange asks of a message."""
-
-    wanted: tuple[tuple[str, Any], ...]  # a value of None: the header exists
-    every: bool  # all of them, or any one
-
-    @classmethod
-    def of(cls, arguments: Arguments) -> HeaderCondition:
-        mode = arguments.get("x-match", "all")
-        with_x = mode.endswith("-with-x")
-        wanted = [
-            (name, value)
-            for name, value in arguments.items()
-            if name != "x-match" and (with_x or not name.startswith("x-"))
-        ]
-        return cls(tuple(wanted), mode.startswith("all"))
-
-    def holds(self, headers: dict[str, Any]) -> bool:
-        tests = (name in headers and (value is None or same(value, headers[name])) for name, value in self.wanted)
-        return all(tests) if self.every else any(tests)
-
-
-class HeadersBindings:
-    """Conditions on the message's headers, one after the other."""
-
-    __slots__ = ("_bindings",)
-
-    def __init__(self) -> None:
-        # By identity: arguments are a table, which cannot be hashed, and the catalog gives back the record it gave.
-        self._bindings: dict[int, tuple[BindingRecord, HeaderCondition, Destination]] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self._bindings)
-
-    def add(self, binding: BindingRecord) -> None:
-        self._bindings[id(binding)] = binding, HeaderCondition.of(binding.arguments), destination_of(binding)
-
-    def remove(self, binding: BindingRecord) -> None:
-        del self._bindings[id(binding)]
-
-    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
-        if not self._bindings:
-            return ()
-        present = headers() or {}
-        return [destination for _, condition, destination in self._bindings.values() if condition.holds(present)]
 
 
 def check_binding(kind: str, routing_key: str, arguments: Arguments, wildcards_max: int) -> None:

@@ -109,11 +109,8 @@ def classic_anywhere(
         return record.number if record is not None else None
 
     def may_come(queue_id: int) -> bool:
-        return queue_id >= catalog.next_queue_id or any(
-            record.id == queue_id and record.home == node
-            for vhost in catalog.vhosts
-            for record in catalog.queues(vhost)
-        )
+        record = catalog.queue_of_id(queue_id)
+        return queue_id >= catalog.next_queue_id or (record is not None and record.home == node)
 
     home = HomeQueues(local, host, calls, loop, wall_ms, may_come)
     return ClassicAnywhere(node, local, home, RemoteQueues(host, calls, number_of), calls)

@@ -16,6 +16,7 @@ MESSAGES = 40_000
 QUEUES = 10_000
 CONSUMERS = 2_000
 BINDINGS = 20_000
+CHANNELS = range(1, 65)  # what is declared on one channel waits for the disk before what comes next
 PATIENCE_S = 120.0
 LOOK_S = 0.02
 PROPERTIES = commands.Basic.Properties
@@ -236,15 +237,19 @@ class Delete(Purge):
 
 
 class Declare(Work):
-    """Many queues, each with a message soon."""
+    """Many queues."""
 
     def prepare(self) -> None:
-        pass
+        for channel in CHANNELS[1:]:
+            self.control.call(channel, commands.Channel.Open(), "Channel.OpenOk")
 
     def do(self) -> None:
         declares = [commands.Queue.Declare(queue=f"q{one}", durable=True, nowait=True) for one in range(self.queues)]
-        self.control.send(b"".join([frame.marshal(one, 1) for one in declares]))
-        self.control.declare_queue("last")
+        spread = [frame.marshal(one, CHANNELS[at % len(CHANNELS)]) for at, one in enumerate(declares)]
+        self.control.send(b"".join(spread))
+        for channel in CHANNELS:
+            declare = commands.Queue.Declare(queue=f"last{channel}", durable=True)
+            self.control.call(channel, declare, "Queue.DeclareOk")
 
 
 class OverQueues(Work):
@@ -254,11 +259,16 @@ class OverQueues(Work):
 
     def prepare(self) -> None:
         self.owner = Client(*self.place.address)
+        for channel in CHANNELS[1:]:
+            self.owner.call(channel, commands.Channel.Open(), "Channel.OpenOk")
         for one in range(self.queues):
-            declare = commands.Queue.Declare(queue=f"q{one}", durable=not self.exclusive, exclusive=self.exclusive)
-            declare.nowait = True
-            self.owner.send_method(1, declare)
-        self.owner.call(1, commands.Queue.Declare(queue="last", durable=True), "Queue.DeclareOk")
+            declare = commands.Queue.Declare(
+                queue=f"q{one}", durable=not self.exclusive, exclusive=self.exclusive, nowait=True
+            )
+            self.owner.send_method(CHANNELS[one % len(CHANNELS)], declare)
+        for channel in CHANNELS:
+            declare = commands.Queue.Declare(queue=f"last{channel}", durable=True)
+            self.owner.call(channel, declare, "Queue.DeclareOk")
 
 
 class PolicyOverQueues(OverQueues):
@@ -271,8 +281,40 @@ class PolicyOverQueues(OverQueues):
 class DeleteQueues(OverQueues):
     def do(self) -> None:
         deletes = [commands.Queue.Delete(queue=f"q{one}", nowait=True) for one in range(self.queues)]
-        self.owner.send(b"".join([frame.marshal(one, 1) for one in deletes]))
-        self.owner.call(1, commands.Queue.Delete(queue="last"), "Queue.DeleteOk")
+        spread = [frame.marshal(one, CHANNELS[at % len(CHANNELS)]) for at, one in enumerate(deletes)]
+        self.owner.send(b"".join(spread))
+        for channel in CHANNELS:
+            self.owner.call(channel, commands.Queue.Delete(queue=f"last{channel}"), "Queue.DeleteOk")
+
+
+class FanOut(OverQueues):
+    """One message to all of them."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        for one in range(self.queues):
+            bind = commands.Queue.Bind(queue=f"q{one}", exchange="amq.fanout", nowait=True)
+            self.owner.send_method(CHANNELS[one % len(CHANNELS)], bind)
+        for channel in CHANNELS:
+            bind = commands.Queue.Bind(queue=f"last{channel}", exchange="amq.fanout")
+            self.owner.call(channel, bind, "Queue.BindOk")
+
+    def do(self) -> None:
+        self.control.send(unit("", PROPERTIES(delivery_mode=2), "amq.fanout"))
+        self.wait(f"q{self.queues - 1}", 1)
+
+
+class Publish(Work):
+    """Messages that differ, as fast as the socket takes them."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q")
+
+    def do(self) -> None:
+        pair = b"".join([unit("q", PROPERTIES(delivery_mode=2, priority=one)) for one in (0, 1)])
+        self.publisher = Client(*self.place.address)
+        self.publisher.send(pair * (self.messages // 2))
+        self.wait("q", self.messages)
 
 
 class ExclusiveQueues(OverQueues):
@@ -319,15 +361,19 @@ class Headers(Work):
     def prepare(self) -> None:
         self.control.call(1, commands.Exchange.Declare(exchange="h", exchange_type="headers"), "Exchange.DeclareOk")
         self.control.declare_queue("q")
+        for channel in CHANNELS[1:]:
+            self.control.call(channel, commands.Channel.Open(), "Channel.OpenOk")
         for one in range(self.bindings):
             arguments = {"x-match": "all" if one % 2 else "any", "number": one, f"key{one % 7}": str(one)}
-            self.control.send_method(1, commands.Queue.Bind(queue="q", exchange="h", arguments=arguments, nowait=True))
-        self.control.declare_queue("q")
+            bind = commands.Queue.Bind(queue="q", exchange="h", arguments=arguments, nowait=True)
+            self.control.send_method(CHANNELS[one % len(CHANNELS)], bind)
+        for channel in CHANNELS:
+            self.control.call(channel, commands.Queue.Declare(queue="q", durable=True), "Queue.DeclareOk")
 
     def do(self) -> None:
         units = [unit("", PROPERTIES(headers={"number": one, "other": str(one)}), "h") for one in range(200)]
         self.control.send(b"".join(units))
-        self.wait("q", 100)
+        self.wait("q", 100)  # those that want any; the others want another header, too
 
 
 WORKS: dict[str, type[Work]] = {
@@ -342,6 +388,8 @@ WORKS: dict[str, type[Work]] = {
     "expiry, dead letters": ExpiryDeadLetters,
     "purge": Purge,
     "delete": Delete,
+    "publish": Publish,
+    "fan-out": FanOut,
     "queues declared": Declare,
     "policy over queues": PolicyOverQueues,
     "queues deleted": DeleteQueues,

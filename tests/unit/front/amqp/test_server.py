@@ -20,7 +20,17 @@ import uvloop
 from pamqp import commands, frame
 
 from front.amqp.proxy_protocol import Proxied
-from front.amqp.server import AmqpServer, ServerLimits, _peer, printable
+from front.amqp.server import (
+    INPUT_BYTES,
+    INPUT_BYTES_MIN,
+    INPUT_S,
+    STRANGERS_INPUT_BYTES,
+    AmqpServer,
+    AmqpSocket,
+    ServerLimits,
+    _peer,
+    printable,
+)
 from front.amqp.terms import Limits
 from native.content import encode
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
@@ -344,3 +354,19 @@ def test_who_is_local_is_decided_by_the_socket_and_the_header(
 
 def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
     assert printable("a\r\nINFO b\x1b[2J é") == "a\\r\\nINFO b\\x1b[2J é"
+
+
+def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
+    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)))
+    one = AmqpSocket(server, proxy_protocol=False)
+    assert len(one.get_buffer(-1)) == STRANGERS_INPUT_BYTES
+    one._logged_in = True
+    for _ in range(10):
+        one._adapt_input(len(one.get_buffer(-1)), INPUT_S / 10)
+    assert len(one.get_buffer(-1)) == INPUT_BYTES, "cheap ones"
+    one._adapt_input(INPUT_BYTES, 10 * INPUT_S)
+    assert len(one.get_buffer(-1)) == INPUT_BYTES // 10
+    one._adapt_input(1_000, INPUT_S / 10)
+    assert len(one.get_buffer(-1)) == INPUT_BYTES // 10, "a short one says nothing"
+    one._adapt_input(INPUT_BYTES // 10, 1_000 * INPUT_S)
+    assert len(one.get_buffer(-1)) == INPUT_BYTES_MIN
