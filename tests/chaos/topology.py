@@ -15,6 +15,9 @@ QUORUM = {"x-queue-type": "quorum"}
 AT_LEAST_ONCE = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
 DELIVERY_LIMIT = 3
 TIME_TO_LIVE_S = 1.5
+NEWS_S = (
+    60.0  # a node that is cut off hears no sooner than by heartbeats that a client of its is gone, nor do others by it
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,8 @@ def rules(*, classic_is_kept: bool = True) -> Rules:
         tuple(
             queue.rules if queue.is_quorum else replace(queue.rules, keeps_confirmed=classic_is_kept)
             for queue in QUEUES
-        )
+        ),
+        news_s=NEWS_S,
     )
 
 

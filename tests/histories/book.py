@@ -19,6 +19,7 @@ from tests.histories.records import (
     Rejected,
     Requeued,
     Settled,
+    WentBack,
 )
 
 Answer = Acknowledged | Requeued | Rejected
@@ -50,6 +51,7 @@ class Book:
     fates: dict[int, Fate] = field(default_factory=dict)
     seen: dict[tuple[str, Message], list[Fate]] = field(default_factory=lambda: defaultdict(list))
     left: dict[str, list[Left]] = field(default_factory=lambda: defaultdict(list))
+    went_back: dict[tuple[str, Message], bool] = field(default_factory=dict)
     drained: dict[str, list[Drained]] = field(default_factory=lambda: defaultdict(list))
 
     def deliveries_of(self, queue: str) -> Iterator[tuple[Message, list[Fate]]]:
@@ -92,6 +94,8 @@ def kept(history: History) -> Book:
                 fate.settled_at = at
             case Left():
                 book.left[record.queue].append(record)
+            case WentBack(_, queue, publisher, number):
+                book.went_back[queue, (publisher, number)] = True
             case Drained():
                 book.drained[record.queue].append(record)
     return book

@@ -13,7 +13,7 @@
 
 What a client cannot know is never held against the broker: an acknowledgement may be lost with its connection, a delivery may
 reach a client late, after others that were decided later, and messages on their way to a consumer that left go back as new:
-those that were sent before it did, as many as it may have had.
+those that were sent before its queue can have known, as many as it may have had.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def lost(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
     missing = [
         message
         for message in book.confirmed
-        if rules.is_fed_directly(message[0], queue) and not is_accounted_for(book, message, queue, rules)
+        if rules.is_fed_directly(message[0], queue)
+        and (queue.keeps_transient or book.attempted[message].persistent)
+        and not is_accounted_for(book, message, queue, rules)
     ]
     if missing:
         yield f"{queue.name}: {len(missing)} confirmed messages are lost: {_shown(missing)}"
@@ -60,7 +62,7 @@ def is_accounted_for(book: Book, message: Message, queue: QueueRules, rules: Rul
         fates = book.seen.get((queue.name, message), [])
         if any(fate.is_consumed for fate in fates):
             return True
-        may_leave = _may_leave(book, message, queue, fates)
+        may_leave = _may_leave(book, message, queue, fates, rules.news_s)
         if queue.dead_letters_to is None:
             return may_leave
         if may_leave and not queue.at_least_once:
@@ -109,7 +111,7 @@ def redelivered_without_flag(book: Book, queue: QueueRules, rules: Rules) -> Ite
 
 def out_of_order(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
     """First deliveries only: what comes back has lost its place. Whatever comes behind a later one must have gone back unseen,
-    with a consumer that left after it was sent."""
+    from a consumer that left about then or later."""
     if not queue.keeps_order:
         return
     lanes: dict[tuple[str, str, int], list[Delivered]] = {}
@@ -119,8 +121,11 @@ def out_of_order(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
             if sent is not None and not delivered.redelivered and not delivered.deaths:
                 lanes.setdefault((delivered.consumer, delivered.publisher, sent.priority), []).append(delivered)
     overtaken = {late.delivery: (late, early) for lane in lanes.values() for late, early in _overtaken(lane)}
-    times = [(book.attempted[_message(late)].at, late.at, late.delivery) for late, _ in overtaken.values()]
-    unexcused = _not_gone_back(times, book.left[queue.name], rules.leaving_noticed_s)
+    if rules.knows_what_went_back:
+        unexcused = [at for at, (late, _) in overtaken.items() if (queue.name, _message(late)) not in book.went_back]
+    else:
+        times = [(book.attempted[_message(late)].at, late.at, late.delivery) for late, _ in overtaken.values()]
+        unexcused = _not_gone_back(times, book.left[queue.name], rules.news_s)
     if unexcused:
         late, early = overtaken[unexcused[0]]
         yield (
@@ -178,21 +183,21 @@ CHECKS: tuple[Callable[[Book, QueueRules, Rules], Iterable[str]], ...] = (
 )
 
 
-def _may_leave(book: Book, message: Message, queue: QueueRules, fates: list[Fate]) -> bool:
+def _may_leave(book: Book, message: Message, queue: QueueRules, fates: list[Fate], news_s: float) -> bool:
     """Whether the queue may have dropped or dead-lettered it, as far as clients can tell."""
     if any(isinstance(fate.answer, Rejected) for fate in fates):
         return True
     if _lifetime_s(book, message, queue) is not None:
         return True
-    return queue.delivery_limit is not None and _failures_at_most(book, queue, fates) > queue.delivery_limit
+    return queue.delivery_limit is not None and _failures_at_most(book, queue, fates, news_s) > queue.delivery_limit
 
 
-def _failures_at_most(book: Book, queue: QueueRules, fates: list[Fate]) -> int:
+def _failures_at_most(book: Book, queue: QueueRules, fates: list[Fate], news_s: float) -> int:
     """A consumer that is lost counts as a failure, and not every delivery reaches one that can tell."""
     if not fates:
         return 0
     newest = max(fates, key=lambda fate: (fate.delivered.failures, fate.delivered.at)).delivered
-    return newest.failures + 1 + sum(left.at >= newest.at for left in book.left[queue.name])
+    return newest.failures + 1 + sum(left.at >= newest.at - news_s for left in book.left[queue.name])
 
 
 def _lifetime_s(book: Book, message: Message, queue: QueueRules) -> float | None:
@@ -213,7 +218,7 @@ def _overtaken(lane: list[Delivered]) -> Iterator[tuple[Delivered, Delivered]]:
             newest = delivered
 
 
-def _not_gone_back(late: list[tuple[float, float, int]], left: list[Left], noticed_s: float) -> list[int]:
+def _not_gone_back(late: list[tuple[float, float, int]], left: list[Left], news_s: float) -> list[int]:
     """Of messages (when each was sent, when delivered, its delivery) those that were on the way to no consumer that left.
     Each consumer takes its window of those that were delivered first: no other choice excuses more."""
     waiting = sorted(late, key=lambda one: one[1])
@@ -221,7 +226,7 @@ def _not_gone_back(late: list[tuple[float, float, int]], left: list[Left], notic
         room = one.window
         still = []
         for sent_at, delivered_at, delivery in waiting:
-            if room and sent_at <= one.at <= delivered_at + noticed_s:
+            if room and sent_at - news_s <= one.at <= delivered_at + news_s:
                 room -= 1
             else:
                 still.append((sent_at, delivered_at, delivery))
@@ -268,6 +273,9 @@ def _why_not(book: Book, message: Message, source: QueueRules | None, reason: st
             lived = at - book.attempted[message].at
             if lived < lifetime - CLOCK_GRAIN_S:
                 return f"it lived {lived:.3f} s of {lifetime:.3f}"
+        case "maxlen":
+            if not source.drops:
+                return "there is no limit of length that has any leave"
         case "delivery_limit":
             if source.delivery_limit is None:
                 return "there is no limit"

@@ -25,6 +25,7 @@ class Attempted:
     number: int
     priority: int = 0
     expires_s: float | None = None  # the message's own TTL
+    persistent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,16 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
+class WentBack:
+    """The queue took this message back from a consumer that cannot have seen it. Only who looks inside can tell."""
+
+    at: float
+    queue: str
+    publisher: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drained:
     """The end: clients took all that came, until nothing did. `left` is what the queue says it has, on the node `where`."""
 
@@ -112,6 +123,16 @@ class Drained:
 
 
 Record: TypeAlias = (
-    Attempted | Confirmed | Refused | Delivered | Acknowledged | Requeued | Rejected | Settled | Left | Drained
+    Attempted
+    | Confirmed
+    | Refused
+    | Delivered
+    | Acknowledged
+    | Requeued
+    | Rejected
+    | Settled
+    | Left
+    | WentBack
+    | Drained
 )
 History: TypeAlias = list[Record]

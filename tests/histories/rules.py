@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-LEAVING_NOTICED_S = 60.0  # of a dead connection, by heartbeats: more than any client of the tests waits
+NEWS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class QueueRules:
     expires_s: float | None = None
     may_hold_twice: bool = False  # fed by an at-least-once source, which may have to send a dead letter again
     keeps_confirmed: bool = True  # False: of what was confirmed some may be lost, as on a node whose disk was wiped
+    keeps_transient: bool = True  # False: its node was started again, which only persistent messages outlive
+    drops: bool = False  # what is too much for its limit of length
     keeps_order: bool = True
     drains: bool = True
 
@@ -31,7 +33,8 @@ class Rules:
     """All queues of a history."""
 
     queues: tuple[QueueRules, ...]
-    leaving_noticed_s: float = LEAVING_NOTICED_S  # a consumer's node may know so much earlier than it that it is gone
+    news_s: float = NEWS_S  # that a consumer is gone its queue hears so much before it or after it, at most
+    knows_what_went_back: bool = False  # every message that went back unseen has its record
     by_name: dict[str, QueueRules] = field(init=False)
 
     def __post_init__(self) -> None:

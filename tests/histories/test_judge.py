@@ -18,6 +18,7 @@ from tests.histories.records import (
     Rejected,
     Requeued,
     Settled,
+    WentBack,
 )
 from tests.histories.rules import QueueRules, Rules
 
@@ -172,15 +173,20 @@ WRONG: dict[str, tuple[Rules, History, str]] = {
     ),
     "every pair the wrong way round, and who left had gone before they were sent": (
         RULES,
-        [Left(0.0, "q", "b", 10), *sent(*range(1, 21)),
+        [Left(-6.0, "q", "b", 10), *sent(*range(1, 21)),
          *[got(at, at + 1 if at % 2 else at - 1) for at in range(1, 21)],
          *[one for at in range(1, 21) for one in acked(at)], *EMPTY],
         "10 messages came out of order, and 10 of them",
     ),
     "out of order, and somebody left long afterwards": (
         RULES,
-        [*sent(1, 2), got(1, 2), got(2, 1), *acked(1), *acked(2), Left(80.0, "q", "b", 10), *EMPTY],
+        [*sent(1, 2), got(1, 2), got(2, 1), *acked(1), *acked(2), Left(9.0, "q", "b", 10), *EMPTY],
         "1 messages came out of order, and 1 of them",
+    ),
+    "out of order, and another message went back": (
+        Rules(RULES.queues, knows_what_went_back=True),
+        [*sent(1, 2, 3), got(1, 3), WentBack(2.5, "q", "p", 1), got(2, 1), got(3, 2), *acked(1), *acked(2), *acked(3), *EMPTY],
+        "2 messages came out of order, and 1 of them cannot have gone back unseen: c got p:2 after 3",
     ),
     "delivered once of the times that a limit allows, and never again": (
         TWENTY_TIMES, [*sent(1), got(1, 1), Left(2.5, "q", "c", 1), *EMPTY], "lost: p:1"

@@ -297,6 +297,11 @@ class Process:
         """Nothing is being written: a stop would have to wait, and time stands still in it."""
         return self.log.failed is None and self.failed is None and not self.log.is_writing
 
+    @property
+    def has_stopped_its_jobs(self) -> bool:
+        """Its disk failed at something that can wait: it goes on, and somebody has to start it again."""
+        return self.store.failed is not None
+
     def close(self) -> None:
         """A clean stop."""
         self.groups.close()

@@ -165,7 +165,7 @@ class World:
             self._failed(site)
             return
         self.watch.look(process)
-        if process.store.failed is not None and not process.is_given_up:
+        if process.has_stopped_its_jobs and not process.is_given_up:
             process.is_given_up = True
             self.watch.count("store stopped its jobs")
             self.loop.call_later(1.0 + self.random.random() * 5, self._restart, site, site.life)

@@ -8,6 +8,9 @@ from random import Random
 from typing import TYPE_CHECKING, cast
 
 from raft.messages import node_of
+from storage import names
+from tests.sim.disk import Call, no_faults
+from tests.sim.disk import Fault as DiskFault
 from tests.sim.faults import HAPPENINGS, Faults, Happen
 from tests.sim.plan import Ask, Fault
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from tests.sim.brokers.process import BrokerSite
     from tests.sim.brokers.world import BrokerWorld
 
+BESIDE_THE_LOG = (names.CLASSIC_DIRECTORY, names.STORE_PERSISTENT, names.STORE_TRANSIENT)
 SHRINKING_S = 5.0  # as long a change of members may be on its way, of which no log knows yet
 
 BROKER_HAPPENINGS: dict[str, Happen] = dict(HAPPENINGS)
@@ -54,6 +58,47 @@ def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
 @kind("consumer stalls")
 def _consumer_stalls(faults: Faults, fault: Fault, random: Random) -> bool:
     return random.choice(world_of(faults).takers).stall(fault.span)
+
+
+# The disk
+
+
+@kind("no room beside the log")
+def _no_room_beside_the_log(faults: Faults, fault: Fault, random: Random) -> bool | None:
+    """The files of classic queues find no room for a while, or only their manifest, which is always a new file; perhaps only
+    sometimes, as where others write and delete. What the log is given fits. value: seconds later the node's process, or its
+    power, goes."""
+    world = world_of(faults)
+    homes = sorted({book.home for book in world.classics.values()} - set(world.away))
+    site = world.sites[random.choice(homes)] if homes else None
+    if site is None or site.process is None:
+        return False
+
+    where = random.choice((BESIDE_THE_LOG, (names.CLASSIC_FILES,)))
+    chance = random.choice((0.3, 1.0))
+
+    def full(call: Call) -> DiskFault | None:
+        if call.operation not in ("write", "create") or not call.name.startswith(where):
+            return None
+        if random.random() >= chance:
+            return None
+        faults.took_effect(fault)
+        return DiskFault.ENOSPC
+
+    disk = site.disk
+    disk.faults = full
+
+    def room() -> None:
+        if disk.faults is full:
+            disk.faults = no_faults
+
+    def end() -> None:
+        if site.disk is disk and not world.is_healed:
+            faults.end(site, fault, power=random.random() < 0.5)
+
+    faults.later(fault.span, room)
+    faults.later(fault.span + fault.value, end)
+    return None
 
 
 # Operators

@@ -140,6 +140,20 @@ def purges_are_counted(about: About, told: int, untold: Collection[int]) -> None
     assert told in untold, f"{told} messages were purged, it is said; by the log, and not told yet, {sorted(untold)}"
 
 
+# Classic queues
+
+
+@invariant
+def what_is_done_with_stays_away(about: About, body: bytes, is_done: bool) -> None:
+    """Not handed out again by the process that was told, nor by a later one once the log that says so was durable."""
+    assert not is_done, f"{body[:40]!r} is handed out again, and was acknowledged or rejected"
+
+
+@invariant
+def confirmed_is_stored(about: About, body: bytes, is_stored: bool) -> None:
+    assert is_stored, f"{body[:40]!r} is confirmed, and its queue never took it"
+
+
 # The catalog
 
 

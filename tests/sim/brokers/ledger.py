@@ -130,10 +130,14 @@ class Ledger:
     """One queue's. Fulfils tests.sim.references.Reference."""
 
     def __init__(
-        self, about: About, has_arrived: Callable[[Ledger, bytes], bool], on_acknowledged: Callable[[int], None]
+        self,
+        about: About,
+        has_arrived: Callable[[Ledger, bytes], bool],
+        on_acknowledged: Callable[[int], None],
+        on_unseen: Callable[[bytes], None],
     ) -> None:
         """`has_arrived`: whether what this queue gives up as a dead letter is somewhere else. `on_acknowledged` is told the
-        number of each delivery that the queue has taken note of."""
+        number of each delivery that the queue has taken note of; `on_unseen` the body of what nobody saw who was given it."""
         self.about = about
         self.twin = Twin(self)
         self.asked = Asked()
@@ -148,6 +152,7 @@ class Ledger:
         self.last = 0  # entry
         self._has_arrived = has_arrived
         self._on_acknowledged = on_acknowledged
+        self._on_unseen = on_unseen
         self._data = b""
         self._lasting: dict[Said, Hold] = {}
         self._lanes: dict[tuple[bytes, int], int] = {}
@@ -240,6 +245,8 @@ class Ledger:
         """To this consumer, as its message of this number. A get that is heard again is given what it has."""
         if said not in self.holds:
             known = self.known[where]
+            if known.was_handed_out and not acquired:
+                self._on_unseen(known.body)
             self.holds[said] = self._lasting[said] = Hold(known, failures, acquired, self.last)
             self._handed_out(known)
 

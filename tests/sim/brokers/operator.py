@@ -34,6 +34,14 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"message-ttl": LONG_TTL_MS},
     {"consumer-timeout": 60_000},
 )
+# Of these none drops what was confirmed: publishes are refused instead.
+CLASSIC_DEFINITIONS: tuple[dict[str, Any], ...] = (
+    {"max-length": 4, "overflow": "reject-publish"},
+    {"max-length-bytes": 300, "overflow": "reject-publish"},
+    {"max-length-bytes": 800, "overflow": "reject-publish"},
+    {"max-length": 1000},
+    {"message-ttl": LONG_TTL_MS},
+)
 
 
 class Operator:
@@ -68,11 +76,13 @@ class Operator:
                 record = BindingRecord("/", exchange, queue, "queue", f"k{random.randint(1, 3)}")
                 return commands.Bind(record) if random.random() < 0.7 else commands.Unbind(record)
             case _:
-                name = random.choice(("one", "other"))
+                is_classic = bool(self.world.classics) and random.random() < 0.7
+                name = random.choice(("one", "other")) + (" for classic queues" if is_classic else "")
                 if random.random() < 0.3:
                     return commands.DeletePolicy("/", name)
-                definition = dict(random.choice(DEFINITIONS))
-                record_of = PolicyRecord("/", name, "^plain", "queues", random.randint(0, 2), definition)
+                definition = dict(random.choice(CLASSIC_DEFINITIONS if is_classic else DEFINITIONS))
+                pattern = "^classic-[^d]" if is_classic else "^plain"
+                record_of = PolicyRecord("/", name, pattern, "queues", random.randint(0, 2), definition)
                 return commands.PutPolicy(record_of)
 
     def _submit(self, site: BrokerSite, command: Command, floor: int, done: Callable[[], None]) -> None:

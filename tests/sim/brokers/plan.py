@@ -26,6 +26,19 @@ PROFILES: dict[str, dict[str, Any]] = {
     "orderly": {"x-requeue-order": "in-place", "x-delivery-limit": -1},
 }
 TARGET = "dead"
+CLASSIC_DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "classic-dead"}
+CLASSIC_PROFILES: dict[str, dict[str, Any]] = {
+    "classic-plain": {},
+    "classic-short": {"x-max-length": 5},
+    "classic-full": {"x-max-length": 5, "x-overflow": "reject-publish"},
+    "classic-heavy": {"x-max-length-bytes": 900, "x-overflow": "reject-publish"},
+    "classic-fleeting": {"x-message-ttl": 700},
+    "classic-mourned": {**CLASSIC_DEAD, "x-message-ttl": 700},
+    "classic-limited": {**CLASSIC_DEAD, "x-max-length": 5},
+    "classic-ranked": {"x-max-priority": 5},
+    "classic-careful": {**CLASSIC_DEAD},
+}
+CLASSIC_TARGET = "classic-dead"
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,7 @@ class BrokerShape(Shape):
     """The cluster, its queues (names of PROFILES, joined by +), and how clients are."""
 
     queues: str = "plain"
+    classics: str = ""  # names of CLASSIC_PROFILES
     publishers: int = 2
     takers: int = 3
     no_ack: int = 0  # whether some consumers acknowledge nothing
@@ -40,12 +54,21 @@ class BrokerShape(Shape):
     expiring: float = 0.0  # share of messages that have a time to live of their own
     silence_s: float = 4.0  # until a link on which nothing is heard is ended
     reconcile: int = 0  # whether queues that have fewer members than they should grow by themselves
+    steps_max: int = 1000  # of what brokers do in slices, in one turn
     classic_embed_below: int = 64
     classic_sequences_per_segment: int = 16
+    classic_store_file_bytes: int = 8192
+    classic_runs_max: int = 8
+    classic_ram_count_max: int = 16
+    transient: float = 0.0  # share of messages to classic queues that are not persistent
 
     @property
     def queue_names(self) -> list[str]:
         return self.queues.split("+")
+
+    @property
+    def classic_names(self) -> list[str]:
+        return self.classics.split("+") if self.classics else []
 
 
 OWN_RECIPES: tuple[Recipe, ...] = (
@@ -53,6 +76,8 @@ OWN_RECIPES: tuple[Recipe, ...] = (
     Recipe("connection dies", weight=2.0),
     Recipe("publisher moves", weight=2.0),
     Recipe("consumer stalls", (0.5, 6), weight=1.5),
+    # the disk
+    Recipe("no room beside the log", (0.5, 6), (0.5, 12), weight=2.0, leader=0.0),
     # operators
     Recipe("drain", (1, 6)),
     Recipe("grow queue", weight=1.5, leader=0.0),
@@ -76,13 +101,16 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
 def _draw_shape(random: Random) -> BrokerShape:
     voters = random.choices((1, 3, 5), (8, 72, 20))[0]
     election_min_s = random.choice((0.1, 0.15, 0.3))
-    names = random.sample(list(PROFILES), random.choice((1, 2, 3)))
+    names = random.sample(list(PROFILES), random.choice((1, 1, 2, 3)))
+    classics = random.sample(list(CLASSIC_PROFILES), random.choice((0, 1, 1, 2)))
     shape = BrokerShape(
         voters=voters,
         spare=0,
         groups=0,
         frail=random.randint(0, min(1, voters - 1)),  # a minority of the three members that queues begin with
         queues="+".join(names),
+        classics="+".join(classics),
+        transient=random.choice((0.0, 0.2)),
         publishers=random.randint(1, 3),
         takers=random.randint(2, 4),
         no_ack=random.choice((0, 0, 1)),
@@ -126,22 +154,31 @@ def _draw_limits(random: Random) -> dict[str, Any]:
         "snapshot_chunk_bytes": random.choice((200, 1000)),
         "snapshot_window_chunks": random.choice((1, 2, 4)),
         "promote_lag_entries": random.choice((0, 2, 10)),
+        "classic_sequences_per_segment": random.choice((8, 16, 64)),
+        "steps_max": random.choice((1, 5, 1000)),
+        "classic_store_file_bytes": random.choice((500, 1000, 3000)),
+        "classic_runs_max": random.choice((2, 8)),
+        "classic_ram_count_max": random.choice((4, 16, 200)),
     }
 
 
 ASKS = ("publish", "burst", "consume", "get", "leave", "purge", "exchange", "bind")
 CHANCES = (50, 4, 14, 8, 5, 0.4, 3, 3)
+OF_CLASSIC_QUEUES = {"policy": 2.0, "burst": 6.0, "leave": 8.0}  # where there are some: backlogs that go to their files
 
 
 def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
     """A client is a publisher, a taker or the operator, by what is asked for."""
     gap_s = random.choice((0.1, 0.2, 0.4))
+    names = [*shape.queue_names, *shape.classic_names]
+    chances = dict(zip(ASKS, CHANCES, strict=True)) | (OF_CLASSIC_QUEUES if shape.classics else {})
+    kinds, weights = list(chances), list(chances.values())
     for taker in range(1, shape.takers + 1):
-        yield Ask(0.1, taker, 0, "consume", random.choice(shape.queue_names), 0)
+        yield Ask(0.1, taker, 0, "consume", random.choice(names), 0)
     at = 0.2
     while at < shape.seconds - 4:
-        kind = random.choices(ASKS, CHANCES)[0]
+        kind = random.choices(kinds, weights)[0]
         most = shape.publishers if kind in ("publish", "burst") else shape.takers
-        key = random.choice(shape.queue_names)
+        key = random.choice(names)
         yield Ask(round(at, 3), random.randint(1, most), 0, kind, key, random.choice((20, 40, 200)))
         at += random.expovariate(1 / gap_s)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from broker.background_work import BackgroundWork
 from broker.broker import Broker, ignore
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import (
@@ -25,7 +26,6 @@ from broker.catalog_commands import (
 )
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
-from classic.driver import ClassicQueues
 from classic.shelf import ClassicLimits
 from node.catalog_store import CatalogDamaged
 from node.cluster_metadata import ClusterMetadata
@@ -56,6 +56,7 @@ from storage.errors import Corrupt
 from storage.wal_file_reader import Chunk
 from storage.wal_replay import Replay
 from tests.sim.brokers.catalog_file import CatalogFile
+from tests.sim.brokers.classics import WatchedClassicQueues
 from tests.sim.brokers.machines import watched_machine
 from tests.sim.clock import Timer
 from tests.sim.disk import SimDisk
@@ -192,14 +193,14 @@ class BrokerProcess(Process):
         limits = ClassicLimits(
             embed_below=shape.classic_embed_below,
             sequences_per_segment=shape.classic_sequences_per_segment,
-            store_file_bytes_max=shape.file_bytes_max,
-            runs_max=8,
-            ram_count_max=16,
+            store_file_bytes_max=shape.classic_store_file_bytes,
+            runs_max=shape.classic_runs_max,
+            ram_count_max=shape.classic_ram_count_max,
             log_files_kept=shape.log_files_kept,
             loaded_runs_max=8,
             compaction_interval_ms=shape.compaction_interval_ms,
         )
-        self.classic = ClassicQueues(self.site.disk, limits, SlowWork(self.loop, self.site.job_delay_s))
+        self.classic = WatchedClassicQueues(self, limits, SlowWork(self.loop, self.site.job_delay_s))
         mine = [record for record in self._records() if record.kind == "classic" and record.home == self.site.name]
         self.classic.recover(chunks, mine)
 
@@ -244,6 +245,7 @@ class BrokerProcess(Process):
             tick_at=self._tick_broker_at,
             random_bytes=site.random.randbytes,
             owner_prefix=f"{place.number}.{place.incarnation}.",
+            work=BackgroundWork(self.loop.call_soon, site.clock.monotonic, steps_max=site.world.shape.steps_max),
         )
         self.classic.attach(self.broker, self.log, self._classic_share)
         self.anywhere = classic_anywhere(place.name, self.classic, self.broker, self.calls, self.loop, self._wall_ms)
@@ -384,6 +386,10 @@ class BrokerProcess(Process):
         super().tick(now)
         self.metadata.tick()
         self.request_turn()
+
+    @property
+    def has_stopped_its_jobs(self) -> bool:
+        return super().has_stopped_its_jobs or self.classic.gave_up
 
     def close(self) -> None:
         now = self._wall_ms()

@@ -25,20 +25,29 @@ if TYPE_CHECKING:
     from tests.sim.brokers.world import BrokerWorld
 
 AGAIN_S = (0.05, 0.6)
+SIZES = (20, 300)  # of messages of one run: a limit of bytes lets some in and others not
 PRIORITIES = (0, 4, 4, 4, 9)
 
 
 class Message:
     """One message, however often it is sent."""
 
-    __slots__ = ("expires_ms", "own", "priority", "queue", "size")
+    __slots__ = ("expires_ms", "own", "persistent", "priority", "queue", "size")
 
-    def __init__(self, queue: str, own: int, size: int, priority: int, expires_ms: int | None) -> None:
+    def __init__(
+        self, queue: str, own: int, size: int, priority: int, expires_ms: int | None, *, persistent: bool
+    ) -> None:
         self.queue = queue
         self.own = own
         self.size = size
         self.priority = priority
         self.expires_ms = expires_ms
+        self.persistent = persistent
+
+    @property
+    def nature(self) -> tuple[object, ...]:
+        """What messages that travel together have in common."""
+        return self.queue, self.priority, self.expires_ms, self.persistent
 
 
 class Sent(NamedTuple):
@@ -81,7 +90,11 @@ class Publisher:
             random = self._random
             expires_ms = random.choice((200, 1000, 5000)) if random.random() < self.world.shape.expiring else None
             priority = random.choice(PRIORITIES) if self.world.shape.priorities else 4
-            self._waiting.append(Message(ask.key, self._own, ask.size, priority, expires_ms))
+            is_classic = self.world.is_classic(ask.key)
+            transient = is_classic and random.random() < self.world.shape.transient
+            size = random.choice((ask.size, *SIZES)) if is_classic else ask.size
+            message = Message(ask.key, self._own, size, priority, expires_ms, persistent=not transient)
+            self._waiting.append(message)
         self._go_on()
 
     def end(self) -> None:
@@ -128,12 +141,8 @@ class Publisher:
         while waiting:
             alike = [waiting.pop(0)]
             first = alike[0]
-            while (
-                waiting
-                and not self.is_named
-                and (waiting[0].queue, waiting[0].priority, waiting[0].expires_ms)
-                == (first.queue, first.priority, first.expires_ms)
-            ):
+            is_named = self.is_named and self.world.may_be_named(first.queue)
+            while waiting and not is_named and waiting[0].nature == first.nature:
                 alike.append(waiting.pop(0))
             self._send_run(channel, alike)
 
@@ -155,11 +164,20 @@ class Publisher:
             self._sent += 1
             self._open[self._sent] = Sent(message, body, publisher, number, is_named)
             expires_s = message.expires_ms / 1000 if message.expires_ms is not None else None
-            self.world.record(Attempted(now, publisher, number, message.priority, expires_s))
+            self.world.record(Attempted(now, publisher, number, message.priority, expires_s, message.persistent))
+            self.world.publishing(message.queue, body)
         run = Run(
-            "", first.queue, b"".join(contents), len(alike), size, persistent=True, mandatory=True, priority=first.priority,
-            expiration_ms=first.expires_ms, look=LOOK_HEADERS if is_named else 0,
-        )  # fmt: skip
+            "",
+            first.queue,
+            b"".join(contents),
+            len(alike),
+            size,
+            persistent=first.persistent,
+            mandatory=True,
+            priority=first.priority,
+            expiration_ms=first.expires_ms,
+            look=LOOK_HEADERS if is_named else 0,
+        )
         channel.say(self._publish, channel, run)
 
     def _publish(self, channel: Channel, run: Run) -> None:

@@ -138,7 +138,7 @@ class Taker:
         def told(given: Given | None) -> None:
             self._waits = self._getting = ""
             if given is not None:
-                self._take(given, no_ack=no_ack)
+                self._take(given, f"{self.name} gets", no_ack=no_ack)  # they pass what its subscription has on its way
 
         channel.ask(get, told, self._refused)
 
@@ -192,9 +192,9 @@ class Taker:
 
     def delivered(self, channel: Channel, deliveries: list[Given]) -> None:
         for given in deliveries:
-            self._take(given, no_ack=self._prefetch == 0 and not self._is_draining)
+            self._take(given, self.name, no_ack=self._prefetch == 0 and not self._is_draining)
 
-    def _take(self, given: Given, *, no_ack: bool) -> None:
+    def _take(self, given: Given, consumer: str, *, no_ack: bool) -> None:
         world, now = self.world, self.world.loop.time()
         self.taken += 1
         delivery = world.next_number()
@@ -202,7 +202,7 @@ class Taker:
         deaths = tuple(world.deaths_of(given))
         world.record(
             Delivered(
-                now, delivery, given.queue, self.name, publisher.decode(), int(number), given.redelivered, given.failures,
+                now, delivery, given.queue, consumer, publisher.decode(), int(number), given.redelivered, given.failures,
                 given.acquired, deaths,
             )
         )  # fmt: skip

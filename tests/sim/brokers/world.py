@@ -8,6 +8,7 @@ that take whatever comes must find each queue empty at last. What they saw is ju
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +28,18 @@ from quorum.versions import VERSION_NEWEST
 from raft.messages import node_of
 from storage.errors import Corrupt, StorageError
 from tests.histories.judge import judge
-from tests.histories.records import Drained, History, Record, Settled
+from tests.histories.records import Drained, History, Record, Settled, WentBack
 from tests.histories.rules import QueueRules, Rules
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S, Channel, Given
+from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
-from tests.sim.brokers.plan import PROFILES, QUORUM, TARGET, BrokerShape
+from tests.sim.brokers.plan import CLASSIC_PROFILES, CLASSIC_TARGET, PROFILES, QUORUM, TARGET, BrokerShape
 from tests.sim.brokers.process import BrokerProcess, BrokerSite
 from tests.sim.brokers.publisher import Publisher
 from tests.sim.brokers.taker import Taker
@@ -56,7 +58,7 @@ JOIN_AGAIN_S = 0.3
 DRAINED_WITHIN_S = 40.0
 CLUSTER_ID = "5eed" * 8
 QUIET = frozenset(("_do", "_end_turn", "_look", "_receive_call", "_call_left", "_tick_broker"))
-LEAVING_NOTICED_S = 1.0  # a client hears at once that its connection is gone
+NEWS_S = 20.0  # a node that is paused or cut off tells nobody that a client of its has left
 UNTOUCHED_BY_CLOCKS = ("wall clock jump", "clock rate")
 
 
@@ -74,6 +76,9 @@ class BrokerWorld(World):
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
         self.queue_names = [*self.shape.queue_names, TARGET]
+        self.classic_names = [*self.shape.classic_names, CLASSIC_TARGET] if self.shape.classics else []
+        self.classics: dict[str, ClassicBook] = {}  # by the queue's name
+        self._sent: dict[bytes, bool] = {}  # bodies, to classic queues
         self.channels: list[Channel] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
         self.history: History = []
@@ -94,13 +99,25 @@ class BrokerWorld(World):
             return self.catalog
         record = self._record_of(group)
         about = About(f"queue {record.name}", self.watch.checked)
-        ledger = self.ledgers[record.name] = Ledger(about, self._has_arrived, self._acknowledged)
+        ledger = self.ledgers[record.name] = Ledger(
+            about, self._has_arrived, self._acknowledged, partial(self._went_back, record.name)
+        )
         ledger.is_target = record.name == TARGET
         return ledger
 
     def _record_of(self, group: int) -> QueueRecord:
         catalog = self.catalog.machine.catalog
         return next(record for record in catalog.queues("/") if record.id == group - QUEUE_GROUPS)
+
+    def classic_book(self, record: QueueRecord) -> ClassicBook | None:
+        return self.classics.get(record.name)
+
+    def is_classic(self, queue: str) -> bool:
+        return queue in self.classics
+
+    def publishing(self, queue: str, body: bytes) -> None:
+        if queue in self.classics:
+            self._sent[body] = True
 
     def new_site(self, number: int) -> BrokerSite:
         return BrokerSite(self, number)
@@ -140,7 +157,18 @@ class BrokerWorld(World):
             arguments = {**QUORUM, **PROFILES.get(name, {})}
             home = f"n{1 + self.random.randrange(len(self.sites))}"
             first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
+        for name in self.classic_names:
+            home = self.random.randint(
+                self.shape.frail + 1, len(self.sites)
+            )  # no disk there loses what it had promised
+            self.classics[name] = ClassicBook(
+                About(f"queue {name}", self.watch.checked), home, partial(self._went_back, name), name == CLASSIC_TARGET
+            )
+            arguments = {"x-queue-type": "classic", **CLASSIC_PROFILES.get(name, {})}
+            command = commands.DeclareQueue("/", name, arguments=arguments, home=f"n{home}")
+            first.run(first.life, self._declare, (command,))
         self._until("all know the queues", self._all_know_the_queues)
+        self._formed_at = {number: site.life for number, site in self.sites.items()}
 
     def _declare(self, command: commands.DeclareQueue) -> None:
         process = self.sites[1].process
@@ -160,7 +188,8 @@ class BrokerWorld(World):
     def _all_know_the_queues(self) -> bool:
         for site in self.sites.values():
             process = site.process
-            if process is None or any(process.broker.find_queue("/", name) is None for name in self.queue_names):
+            names = [*self.queue_names, *self.classic_names]
+            if process is None or any(process.broker.find_queue("/", name) is None for name in names):
                 return False
         if any(ledger.twin.version < VERSION_NEWEST for ledger in self.ledgers.values()):
             return False  # what clients release without blame is told from what they never saw by later versions only
@@ -321,6 +350,11 @@ class BrokerWorld(World):
     def _has_arrived(self, source: Ledger, body: bytes) -> bool:
         return body in self.ledgers[TARGET].bodies
 
+    def _went_back(self, queue: str, body: bytes) -> None:
+        """From a consumer that cannot have seen it."""
+        publisher, number, _ = body.split(b":", 2)
+        self.record(WentBack(self.loop.time(), queue, publisher.decode(), int(number)))
+
     def _acknowledged(self, delivery: int) -> None:
         """What a client said of it is committed."""
         self.record(Settled(self.loop.time(), delivery))
@@ -328,6 +362,7 @@ class BrokerWorld(World):
     def look_at_deliveries(self, process: BrokerProcess, consumer: Consumer, piece: Slice, found: list[Given]) -> None:
         queue = piece.queue
         if not isinstance(queue, QuorumQueue):
+            self._look_at_classic(process, consumer, queue.record.name, found)
             return
         ledger, who = self.ledgers[queue.record.name], f"{consumer.tag} on node {process.number}"
         about = ledger.about
@@ -340,6 +375,14 @@ class BrokerWorld(World):
                 about, who, given.message_id, self._last_given.get((queue.record.name, given.key), 0)
             )
             self._last_given[queue.record.name, given.key] = given.message_id
+        if consumer.prefetch and not consumer.no_ack:
+            invariants.prefetch_is_kept(about, who, consumer.outstanding, consumer.prefetch)
+
+    def _look_at_classic(self, process: BrokerProcess, consumer: Consumer, queue: str, found: list[Given]) -> None:
+        about, who = self.classics[queue].about, f"{consumer.tag} on node {process.number}"
+        for given in found:
+            known = given.body if given.body in self._sent else b""
+            invariants.delivered_is_what_was_published(about, who, given.body, known)
         if consumer.prefetch and not consumer.no_ack:
             invariants.prefetch_is_kept(about, who, consumer.outstanding, consumer.prefetch)
 
@@ -360,20 +403,28 @@ class BrokerWorld(World):
 
     def asking_for(self, process: BrokerProcess, queue: str) -> None:
         """A get that acknowledges nothing: its node does so for it, whoever hears the answer."""
+        if queue in self.classics:
+            return
         self.ledgers[queue].asked.careless[process.number, process.incarnation] = True
 
     def acknowledging(self, given: Given, delivery: int) -> None:
         """A client says that it is done with it."""
+        if given.queue in self.classics:
+            return
         assert given.key is not None, f"{given.queue} is no quorum queue"
         self.ledgers[given.queue].asked.acknowledged[given.key, given.message_id] = delivery
 
     def may_be_named(self, queue: str) -> bool:
         """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
         who does not know that it was refused would be told that it is there."""
-        return not {"x-overflow", "x-max-length"} <= PROFILES.get(queue, {}).keys()
+        return queue not in self.classics and not {"x-overflow", "x-max-length"} <= PROFILES.get(queue, {}).keys()
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
+        if queue in self.classics:
+            book = self.classics[queue]
+            invariants.confirmed_is_stored(book.about, body, body in book.stored or book.home in self.away)
+            return body
         ledger = self.ledgers[queue]
         stored = body if body in ledger.bodies else ledger.numbered(producer.encode(), number) if number else None
         invariants.confirmed_is_committed(ledger.about, body, [] if stored else [queue])
@@ -381,14 +432,18 @@ class BrokerWorld(World):
         return stored
 
     def look_at_refusal(self, queue: str, body: bytes) -> None:
-        ledger = self.ledgers[queue]
         self.watch.count("message refused")
+        if queue in self.classics:
+            return  # its home may have stored it, and the link to it broke before it could say so
+        ledger = self.ledgers[queue]
         invariants.refused_is_not_stored(ledger.about, body, body in ledger.bodies)
 
     def purging(self, queue: str) -> None:
         self._purged.append(queue)
 
     def look_at_purge(self, queue: str, count: int) -> None:
+        if queue in self.classics:
+            return
         untold = self.ledgers[queue].purged
         invariants.purges_are_counted(self.ledgers[queue].about, count, untold)
         untold.remove(count)
@@ -437,31 +492,40 @@ class BrokerWorld(World):
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
         self._drain()
         invariants.everybody_is_answered(About("clients", self.watch.checked), self._waiting())
-        names = self.queue_names
-        wrong = judge(self.history, Rules(tuple(map(self._rules_of, names)), leaving_noticed_s=LEAVING_NOTICED_S))
+        names = [*self.queue_names, *self.classic_names]
+        rules = Rules(tuple(map(self._rules_of, names)), news_s=NEWS_S, knows_what_went_back=True)
+        wrong = judge(self.history, rules)
         invariants.histories_are_right(About("clients", self.watch.checked), wrong)
 
     def _drain(self) -> None:
         for taker in self.takers:
             taker.go()
-        for number, name in enumerate(self.queue_names, len(self.takers) + 1):
+        names = [*self.queue_names, *self.classic_names]
+        for number, name in enumerate(names, len(self.takers) + 1):
             drainer = Taker(self, number)
             self.drainers.append(drainer)
             drainer.drain(name)
         until = self.loop.time() + DRAINED_WITHIN_S
-        while self.loop.time() < until and any(self._left_in(name) for name in self.queue_names):
+        while self.loop.time() < until and any(self._left_in(name) for name in names):
             self.loop.run_for(STEP_S)
-        for name in self.queue_names:
+        for name in names:
             left = self._left_in(name)
-            invariants.queues_drain(self.ledgers[name].about, left)
+            about = self.classics[name].about if name in self.classics else self.ledgers[name].about
+            invariants.queues_drain(about, left)
             self.record(Drained(self.loop.time(), name, "every node", left))
 
     def _left_in(self, name: str) -> int:
+        if name in self.classics:
+            process = self.sites[self.classics[name].home].process
+            record = self.catalog.machine.catalog.queue("/", name)
+            return process.classic.left_in(record.id) if process is not None and record is not None else 0
         twin = self.ledgers[name].twin
         out = sum(len(client.out) for client in twin.clients.values())
         return len(twin.ready) + len(twin.delayed) + len(twin.dead) + out
 
     def _rules_of(self, name: str) -> QueueRules:
+        if name in self.classics:
+            return self._rules_of_classic(name)
         arguments = PROFILES.get(name, {})
         if name == TARGET:
             return QueueRules(name, may_hold_twice=True, keeps_order=False)
@@ -478,6 +542,27 @@ class BrokerWorld(World):
             expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
             # What is given to clients that acknowledge nothing may be lost on its way to them.
             keeps_confirmed=not drops and name not in self._purged and not self.shape.no_ack,
+        )
+
+    def _rules_of_classic(self, name: str) -> QueueRules:
+        """What docs/durability.md says."""
+        arguments = CLASSIC_PROFILES.get(name, {})
+        book = self.classics[name]
+        home = self.sites[book.home]
+        moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
+        ttl = arguments.get("x-message-ttl")
+        drops = ("x-max-length" in arguments or "x-max-length-bytes" in arguments) and "x-overflow" not in arguments
+        is_there = book.home not in self.away
+        return QueueRules(
+            name,
+            fed_by=frozenset(f"{publisher.name}.{name}" for publisher in self.publishers),
+            dead_letters_to=CLASSIC_TARGET if "x-dead-letter-exchange" in arguments else None,
+            expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
+            may_hold_twice=book.is_target,
+            keeps_confirmed=is_there and not drops and name not in self._purged and not self.shape.no_ack,
+            keeps_transient=home.life == self._formed_at.get(book.home),
+            drops=drops,
+            keeps_order=not book.is_target,
         )
 
 

@@ -23,7 +23,7 @@ def test_brokers_keep_their_promises_whatever_happens(seed: int) -> None:
     outcome = run(draw(seed, SECONDS))
     assert outcome.is_good, outcome.message
     assert outcome.answered > 50
-    assert outcome.checked["delivered_is_checked_out"] > 50
+    assert outcome.checked["first_deliveries_are_in_order"] > 50
 
 
 def test_a_seed_of_brokers_is_the_same_run_in_every_process() -> None:

@@ -1,0 +1,175 @@
+"""Classic queues of a simulated node: the real ones, looked at where they live, and what each has promised so far.
+
+    stored          what a publisher is told to be safe is in the queue, or was given to a consumer at once
+    in order        first deliveries of one publisher and level ascend, across crashes
+    done with       what was acknowledged or rejected is not handed out again by the same process; nor by a later one, once
+                    the log that says so was durable. Before that a crash may bring it back: docs/durability.md
+
+A body is in a queue once, so it says which message it is. The target of dead letters promises neither order nor that a letter
+comes once: its source may have to send it again after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from broker.message import Run
+from broker.policy import EffectiveArguments
+from broker.queue_type import Outcome, Queue, QueueHost, Slice
+from broker.records import QueueRecord
+from classic.driver import ClassicQueues
+from classic.queue import ClassicQueue
+from classic.shelf import ClassicLimits
+from classic.stored_run import LEVEL_SHIFT, StoredRun
+from classic.variable_queue import VariableQueue
+from native.content import messages
+from storage.log_users import LogShare
+from storage.wal_writer import LogWriter
+from tests.sim.brokers import invariants
+from tests.sim.brokers.invariants import About
+
+if TYPE_CHECKING:
+    from storage.beside_loop import Background
+    from tests.sim.brokers.process import BrokerProcess
+
+DONE_WITH = (Outcome.ACKNOWLEDGED, Outcome.REJECTED)
+
+
+@dataclass
+class ClassicBook:
+    """One queue, over all lives of its node."""
+
+    about: About
+    home: int
+    on_unseen: Callable[[bytes], None]  # told of what comes back from a consumer that cannot have seen it
+    is_target: bool = False  # of dead letters
+    stored: dict[bytes, bool] = field(default_factory=dict)
+    handed_out: dict[bytes, bool] = field(default_factory=dict)
+    done_with: dict[bytes, bool] = field(default_factory=dict)  # durably
+    lanes: dict[tuple[bytes, int], int] = field(default_factory=dict)
+
+    def hands_out(self, level: int, bodies: Sequence[bytes], done_here: dict[bytes, bool]) -> None:
+        """`done_here`: what this process knows to be done with."""
+        if self.is_target:
+            return
+        for body in bodies:
+            is_done = body in done_here or body in self.done_with
+            invariants.what_is_done_with_stays_away(self.about, body, is_done)
+            if body not in self.handed_out:
+                self.handed_out[body] = True
+                publisher, number, _ = body.split(b":", 2)
+                before = self.lanes.get((publisher, level), 0)
+                invariants.first_deliveries_are_in_order(self.about, (publisher, level), before, int(number))
+                self.lanes[publisher, level] = int(number)
+
+
+class WatchedClassicQueues(ClassicQueues):
+    """Those of one process."""
+
+    def __init__(self, process: BrokerProcess, limits: ClassicLimits, background: Background) -> None:
+        super().__init__(process.site.disk, limits, background)
+        self._process = process
+        self._done: list[tuple[ClassicBook, bytes]] = []  # and not in the log yet
+        self._logged: list[tuple[int, list[tuple[ClassicBook, bytes]]]] = []  # by the ticket that makes it durable
+
+    def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
+        super().attach(host, log, log_files)
+        shelf: Any = self._shelf
+        write_settled = shelf.write_settled
+
+        def write_settled_and_note() -> int:
+            done, self._done = self._done, []
+            ticket: int = write_settled()
+            self._logged.append((ticket, done))
+            return ticket
+
+        shelf.write_settled = write_settled_and_note
+        watch, moved = self._process.site.world.watch, shelf.store.moved
+
+        def count_moved(*what: Any) -> None:
+            moved(*what)
+            watch.count("content moved by compaction")
+
+        shelf.store.moved = count_moved
+        log.when_durable(self._is_durable)
+
+    def _is_durable(self, ticket: int) -> None:
+        while self._logged and self._logged[0][0] <= ticket:
+            for book, body in self._logged.pop(0)[1]:
+                book.done_with[body] = True
+
+    def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
+        queue = super().open(record, effective, now)
+        book = self._process.site.world.classic_book(record)
+        if book is not None:
+            assert isinstance(queue, ClassicQueue), f"{queue}"
+            self._watch(queue, book)
+        return queue
+
+    def _watch(self, watched: ClassicQueue, book: ClassicBook) -> None:
+        queue: Any = watched
+        stored, take, handed_out = queue.stored, queue._take, queue._handed_out
+        deliver_at_once, settle = queue.deliver_at_once, queue.settle_now
+        out: dict[int, bytes] = {}
+        done: dict[bytes, bool] = {}
+
+        def note_stored(run: Run, level: VariableQueue, now: int) -> StoredRun:
+            book.stored.update(dict.fromkeys(bodies_of(run.content, 0, run.count), True))
+            return stored(run, level, now)
+
+        def note_taken(level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:
+            taken = take(level, count_max)
+            if taken is not None:
+                piece, content = taken
+                bodies = bodies_of(content, piece.position, piece.count)
+                book.hands_out(piece.sequence >> LEVEL_SHIFT, bodies, done)
+                out.update(enumerate(bodies, piece.sequence))
+            return taken
+
+        def note_handed_out(piece: Slice, no_ack: bool) -> None:
+            handed_out(piece, no_ack)
+            if no_ack:
+                be_done_with(piece)
+
+        def note_delivered_at_once(run: Run, now: int) -> bool:
+            is_gone: bool = deliver_at_once(run, now)
+            if is_gone:
+                bodies = bodies_of(run.content, 0, run.count)
+                book.hands_out(queue.levels.index(queue.level_of(run.priority)), bodies, done)
+                done.update(dict.fromkeys(bodies, True))
+            return is_gone
+
+        def note_settled(piece: Slice, outcome: Outcome, now: int) -> None:
+            settle(piece, outcome, now)
+            if outcome in DONE_WITH:
+                be_done_with(piece)  # or with a part of it, when it goes on later
+            elif outcome is Outcome.RETURNED:
+                for sequence in range(piece.sequence, piece.sequence + piece.count):
+                    if sequence in out:
+                        book.on_unseen(out[sequence])
+
+        def be_done_with(piece: Slice) -> None:
+            for sequence in range(piece.sequence, piece.sequence + piece.count):
+                body = out.pop(sequence, None) if sequence not in queue.out else None
+                if body is not None:
+                    done[body] = True
+                    self._done.append((book, body))
+
+        queue.stored, queue._take, queue._handed_out = note_stored, note_taken, note_handed_out
+        queue.deliver_at_once, queue.settle_now = note_delivered_at_once, note_settled
+
+    def left_in(self, queue_id: int) -> int:
+        """Messages that wait or are out; none when the queue is not here."""
+        queue = self._queues.get(queue_id)
+        return queue.ready_count + queue.out.count if queue is not None else 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Its files are not written any more: somebody has to start the node again."""
+        return self._housekeeping.failed
+
+
+def bodies_of(content: bytes, position: int, count: int) -> list[bytes]:
+    return [bytes(body) for _, body in messages(content, position, count)]
