@@ -25,9 +25,13 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
-from broker.tables import encode_table
+from broker.tables import NESTING_MAX, encode_table
 
 T = TypeVar("T")
+
+# Of an entry of a document: a table of AMQP, in the definition of an operator policy. What is deeper than Python's stack could
+# be kept, and never be told again.
+ENTRY_NESTING_MAX = NESTING_MAX + 2
 
 DEFAULT_HASHING = "rabbit_password_hashing_sha256"  # where a user does not say how the password was hashed
 
@@ -53,6 +57,10 @@ class DefinitionsReader:
             if not isinstance(items, list):
                 raise PreconditionFailed(f"'{part}' is a JSON {type(items).__name__}, a list is needed")
             for place, value in enumerate(items):
+                if not _nested_at_most(value, ENTRY_NESTING_MAX):
+                    raise PreconditionFailed(
+                        f"{part}[{place}] has more than {ENTRY_NESTING_MAX} lists or objects within each other"
+                    )
                 item = _Item(f"{part}[{place}]", value, vhost)
                 made += [(item.where, command) for command in reader(self, item)]
         return made
@@ -117,7 +125,7 @@ class DefinitionsReader:
                 durable=item.flag("durable"),
                 auto_delete=item.flag("auto_delete"),
                 internal=item.flag("internal"),
-                arguments=item.arguments(),
+                arguments=item.amqp_table("arguments"),
             )
         )
 
@@ -128,7 +136,7 @@ class DefinitionsReader:
             kind=item.text("type", ""),
             durable=item.flag("durable"),
             auto_delete=item.flag("auto_delete"),
-            arguments=item.arguments(),
+            arguments=item.amqp_table("arguments"),
             home=self._home,
         )
 
@@ -144,7 +152,7 @@ class DefinitionsReader:
                     item.text("destination"),
                     kind,
                     item.text("routing_key"),
-                    item.arguments(),
+                    item.amqp_table("arguments"),
                 )
             )
 
@@ -157,7 +165,7 @@ def _policy_command(item: _Item, vhost: str, name: str, *, operator: bool) -> Co
             pattern=item.text("pattern"),
             apply_to=item.text("apply-to", "all"),
             priority=item.number("priority"),
-            definition=item.table("definition"),
+            definition=item.amqp_table("definition"),
             operator=operator,
         )
     )
@@ -208,14 +216,14 @@ class _Item:
             return {}
         return self._typed(name, dict, "an object", {})
 
-    def arguments(self) -> Json:
-        """An AMQP table. Raises PreconditionFailed for what AMQP cannot carry, before anything is applied."""
-        arguments = table_from_json(self.table("arguments"))
+    def amqp_table(self, name: str) -> Json:
+        """Raises PreconditionFailed for what AMQP cannot carry, before anything is applied."""
+        table = table_from_json(self.table(name))
         try:
-            encode_table(arguments)
+            encode_table(table)
         except PreconditionFailed as error:
-            raise PreconditionFailed(f"{self.where}: 'arguments': {error.text}") from error
-        return arguments
+            raise PreconditionFailed(f"{self.where}: '{name}': {error.text}") from error
+        return table
 
     def part(self, name: str) -> _Item:
         """A nested object."""
@@ -246,6 +254,13 @@ class _Item:
             shown = f"a JSON {type(value).__name__}" if name.startswith("password") else repr(value)
             raise PreconditionFailed(f"{self.where}: '{name}' is {shown}, {needed} is needed")
         return value
+
+
+def _nested_at_most(value: Any, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return True
+    parts = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_nested_at_most(part, levels - 1) for part in parts)
 
 
 _READERS: dict[str, Callable[[DefinitionsReader, _Item], Iterator[Command]]] = {

@@ -47,6 +47,10 @@ class RunningCluster:
     def grpc(self, number: int) -> str:
         return address(self.base_port, number - 1, 1)
 
+    def http(self, number: int) -> tuple[str, int]:
+        host, _, port = address(self.base_port, number - 1, 2).rpartition(":")
+        return host, int(port)
+
     def peer(self, number: int) -> str:
         return address(self.base_port, number - 1, 3)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import os
 import signal
 import time
@@ -113,6 +115,32 @@ def test_what_is_published_and_confirmed_there_is_counted_got_consumed_and_purge
     assert counts(far, "work") == (199, 0)
     assert far.queue_purge("work").method.message_count == 199
     assert far.basic_get("work") == (None, None, None)
+
+
+def test_http_on_another_node_asks_the_queues_own_whether_it_is_empty_and_unused(
+    cluster: RunningCluster, home: BlockingChannel, far: BlockingChannel
+) -> None:
+    """What that node has heard of the queue is a moment old: it deleted queues with messages, and kept empty ones."""
+
+    def delete() -> int:
+        web = http.client.HTTPConnection(*cluster.http(2), timeout=20)
+        login = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
+        web.request("DELETE", "/api/queues/%2F/judged?if-empty=true&if-unused=true", headers=login)
+        status = web.getresponse().status
+        web.close()
+        return status
+
+    home.confirm_delivery()
+    home.queue_declare("judged", durable=True)
+    known(far, "judged")
+    for _ in range(10):
+        home.basic_publish("", "judged", b"x", PERSISTENT)
+        assert delete() == 400, "it has a message"
+        home.basic_get("judged", auto_ack=True)
+        tag = home.basic_consume("judged", lambda *_: None)
+        assert delete() == 400, "it has a consumer"
+        home.basic_cancel(tag)
+    assert delete() == 204
 
 
 def test_a_message_of_several_megabytes_travels_both_ways(home: BlockingChannel, far: BlockingChannel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -112,3 +113,24 @@ def test_a_vhost_has_to_be_there_before_things_are_put_into_it() -> None:
 def test_what_is_no_json_object_is_refused(raw: bytes) -> None:
     with pytest.raises(PreconditionFailed):
         parsed(raw)
+
+
+@pytest.mark.parametrize("levels", [34, 600])
+def test_what_is_nested_too_deeply_to_be_told_again_is_refused(levels: int) -> None:
+    broker = Broker()
+    deep = "[" * levels + "]" * levels
+    for raw, where in (
+        (f'{{"global_parameters": [{{"name": "x", "value": {deep}}}]}}', "global_parameters[0]"),
+        (f'{{"queues": [{{"vhost": "/", "name": "q", "arguments": {{"k": {deep}}}}}]}}', "queues[0]"),
+    ):
+        with pytest.raises(PreconditionFailed, match=re.escape(where)):
+            broker.take(parsed(raw.encode()))
+    export_definitions(broker.catalog, Hashes(), {})
+
+
+def test_a_policy_with_a_number_that_amqp_has_no_place_for_is_refused_before_anything_is_applied() -> None:
+    broker = Broker()
+    policy = {"vhost": "/", "name": "p", "pattern": "", "definition": {"max-length": 2**64}}
+    with pytest.raises(PreconditionFailed, match=r"policies\[0\]: 'definition': integers have 64 bits"):
+        broker.take({"queues": [queue("q")], "policies": [policy]})
+    assert broker.catalog.queue("/", "q") is None
