@@ -16,8 +16,10 @@ from typing import Any, Protocol
 from broker import catalog_commands as commands
 from broker import names, permissions
 from broker.alarms import Alarms
+from broker.audit import Audit
 from broker.background_work import Unsliced, Work
 from broker.catalog import Catalog
+from broker.client_address import ClientAddress
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.counters import Counters
@@ -53,8 +55,9 @@ SEES_ALL_VHOSTS = frozenset({"administrator", "monitoring"})
 class Authenticator(Protocol):
     """Checks passwords, slowly and elsewhere."""
 
-    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]:
-        """Takes as long for a user that does not exist, so that nobody learns which do."""
+    def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
+        """Takes as long for a user that does not exist, so that nobody learns which do. `name` is what was claimed, and
+        `source` who asks, for fairness (broker/login_queue.py). Fails with ResourceExhausted when too much waits."""
 
 
 @dataclass(slots=True)
@@ -105,6 +108,7 @@ class Broker:
         limits: Limits | None = None,
         owner_prefix: str = "here.",
         work: Work | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.node = node
@@ -114,6 +118,7 @@ class Broker:
         self.limits = limits or Limits()
         self.work: Work = work if work is not None else Unsliced()
         self.alarms = Alarms(self._alarms_cleared)
+        self.audit = audit or Audit(note=ignore, warn=ignore)
         self.replies = Replies(random_bytes)
         self.totals = Totals()
         self.closed_because = ""  # why no client is let in now
@@ -340,26 +345,34 @@ class Broker:
 
     # ------------------------------------------------------------------------- clients
 
-    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
-        """Answers the user's record, or AccessRefused, which does not say what was wrong."""
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
+        """Answers the user's record, or AccessRefused, which does not say what was wrong, or ResourceExhausted when the
+        password could not be checked now."""
         record = self.catalog.users.get(user)
         answer: Pending[UserRecord] = Pending()
 
         def verified(right: bool) -> None:
-            may = record is not None and self._still_valid(record) and (peer_is_loopback or user != LOOPBACK_USER)
-            if right and may and record is not None:
+            may = record is not None and self._still_valid(record)
+            if right and may and record is not None and (client.loopback or user != LOOPBACK_USER):
+                self.audit.logged_in(client)
                 answer.resolve(record)
             else:
+                why = f"{LOOPBACK_USER} is let in from this machine only" if right and may else "wrong user or password"
+                self.audit.login_failed(user if record is not None else None, client, why)
                 answer.fail(AccessRefused(LOGIN_REFUSED))
 
-        self._authenticator.verify(record, password).then(verified, answer.fail)
+        self._authenticator.verify(record, password, user, client.source).then(verified, answer.fail)
         return answer
 
-    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]:
+    def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]:
         """Somebody else vouches for the user: the certificate of a TLS connection."""
         record = self.catalog.users.get(user)
-        if record is None or (user == LOOPBACK_USER and not peer_is_loopback):
+        if record is None or (user == LOOPBACK_USER and not client.loopback):
+            self.audit.login_failed(
+                user, client, "the certificate names a user that is unknown or not let in from there"
+            )
             return Pending.failed(AccessRefused(LOGIN_REFUSED))
+        self.audit.logged_in(client)
         return Pending.of(record)
 
     def send_clients_away(self, why: str) -> None:

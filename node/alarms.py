@@ -13,10 +13,12 @@ import asyncio
 import ctypes
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.log_throttle import LogThrottle
 from node.config import Config, DiskSection, MemorySection
 
 logger = logging.getLogger("leveret.alarms")
@@ -26,6 +28,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DISK_FILL_BYTES_PER_MS = 250_000
 # What grows a little while publishers are held: the catalog, lists of files, facts, logs of the process.
 SMALL_THINGS_BYTES = 16_777_216
+FAILURES_LOGGED_S = 10.0
 
 
 def resident_bytes() -> int:
@@ -103,6 +106,7 @@ class Watcher:
         self.memory_used = 0
         self.disk_free = 0
         self._raised: set[str] = set()
+        self._failures = LogThrottle(FAILURES_LOGGED_S)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -111,13 +115,25 @@ class Watcher:
 
     async def _watch_memory(self) -> None:
         while True:
-            self.check_memory()
+            with self._measuring("memory"):
+                self.check_memory()
             await asyncio.sleep(self._memory.check_interval_ms / 1000)
 
     async def _watch_disk(self) -> None:
         while True:
-            self.check_disk(self._ports.free_bytes())
+            with self._measuring("the disk"):
+                self.check_disk(self._ports.free_bytes())
             await asyncio.sleep(disk_check_delay_ms(self.disk_free, self.disk_limit, self._disk) / 1000)
+
+    @contextmanager
+    def _measuring(self, what: str) -> Iterator[None]:
+        """Without descriptors nothing can be measured; alarms stay as they are until it can be again."""
+        try:
+            yield
+        except OSError as error:
+            suppressed = self._failures.may_log(what, asyncio.get_running_loop().time())
+            if suppressed is not None:
+                logger.error("%s cannot be measured: %s (%d more like this were not logged)", what, error, suppressed)
 
     def check_memory(self) -> None:
         used = self._ports.used_bytes()

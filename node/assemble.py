@@ -24,13 +24,13 @@ from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
 from broker.errors import NotFound, ResourceExhausted
 from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
-from front.amqp.server import AmqpServer, ServerLimits
-from front.amqp.terms import Credentials, Identity, Limits
+from front.amqp.server import AmqpServer
+from front.amqp.terms import Credentials, Identity
 from front.answers import answered
 from front.grpc.admin_service import ListenerFacts
-from front.grpc.server import GrpcLimits, Server, Tls, serve
+from front.grpc.server import Server, Tls, serve
 from front.web.api import Api
-from front.web.server import WebServer
+from front.web.server import WebLimits, WebServer
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.auth import Verifier
@@ -41,7 +41,15 @@ from node.clock import Clock, Process, Random, SystemClock, SystemRandom
 from node.cluster import Cluster
 from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection
-from node.config_limits import catalog_limits, classic_limits, client_limits
+from node.config_limits import (
+    amqp_limits,
+    amqp_server_limits,
+    catalog_limits,
+    classic_limits,
+    client_limits,
+    grpc_limits,
+)
+from node.descriptors import ceilings, descriptor_limit, log_ceilings
 from node.first_boot import NoPlace, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.listening import addresses, endpoint
@@ -80,7 +88,8 @@ from storage.wal_facts import load_or_create
 from storage.wal_writer import LogWriter
 
 ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
-PASSWORD_THREADS = 2
+PASSWORD_THREADS = 2  # one checks logins, one hashes for administrators
+PASSWORD_NICENESS = 19  # the event loop and the log come first
 TICK_S = 0.1  # how often is looked after what has no timer of its own; also finds timers when the wall clock jumped
 
 logger = logging.getLogger("leveret")
@@ -104,6 +113,9 @@ class Node:
         self._random = random or SystemRandom()
         self._undo = contextlib.AsyncExitStack()  # what `stop` does, in the opposite order of `start`
         self.listeners: list[ListenerFacts] = []
+        descriptors = descriptor_limit()
+        self._ceilings = ceilings(config.limits, descriptors)
+        log_ceilings(config.limits, descriptors, self._ceilings, logger)
         self._notices = Notices()
         self._broker_timer: asyncio.TimerHandle | None = None
 
@@ -129,9 +141,9 @@ class Node:
         member.begin()
         member.take_part(groups)
 
-        password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords")
+        password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords", PASSWORD_NICENESS)
         self._undo.callback(password_threads.close)
-        verifier = Verifier(password_threads, self._clock.monotonic)
+        verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later)
         places = QueuePlaces(place.number, metadata.catalog, metadata, groups.trusts)
         self.broker = broker = Broker(
             node=config.node_name,
@@ -144,6 +156,7 @@ class Node:
             limits=client_limits(config),
             owner_prefix=f"{place.number}.{place.incarnation}.",
             work=BackgroundWork(loop.call_soon, self._clock.monotonic),
+            audit=metadata.audit,
         )
         broker.replies.join(str(place.number), RemoteReplies(calls, broker.replies, self._clock.wall_ms))
         amqp = self._amqp_server(broker)
@@ -471,7 +484,7 @@ class Node:
         )
 
     def _amqp_server(self, broker: Broker) -> AmqpServer:
-        section, limits = self._config.amqp, self._config.limits
+        section = self._config.amqp
         return AmqpServer(
             broker,
             Identity(
@@ -485,24 +498,8 @@ class Node:
             wall_ms=self._clock.wall_ms,
             monotonic=self._clock.monotonic,
             logger=logging.getLogger("leveret.amqp"),
-            limits=Limits(
-                channel_max=section.channel_max,
-                frame_max=section.frame_max,
-                initial_frame_max=section.initial_frame_max,
-                heartbeat_s=section.heartbeat_s,
-                message_bytes_max=section.message_bytes_max,
-                handshake_timeout_s=section.handshake_timeout_ms / 1000,
-                refusal_pause_s=section.authentication_failure_delay_ms / 1000,
-                close_timeout_s=section.close_timeout_ms / 1000,
-                write_buffer_high_bytes=section.write_buffer_high_bytes,
-            ),
-            server_limits=ServerLimits(
-                connections=limits.connections,
-                unauthenticated_connections=limits.unauthenticated_connections,
-                tls_handshake_timeout_s=section.tls_handshake_timeout_ms / 1000,
-                write_buffer_low_bytes=section.write_buffer_low_bytes,
-                backlog=self._config.listen.backlog,
-            ),
+            limits=amqp_limits(section),
+            server_limits=amqp_server_limits(self._config, self._ceilings),
             tls_username_from=self._config.tls.username_from,
         )
 
@@ -517,16 +514,9 @@ class Node:
 
     async def _listen_grpc(self, broker: Broker, admin: NodeAdmin) -> list[Server]:
         servers: list[Server] = []
-        section, tls = self._config.grpc, self._config.tls
+        tls = self._config.tls
         certificate = grpc_certificate(tls) if tls.grpc else None
-        limits = GrpcLimits(
-            section.message_bytes_max,
-            section.streams_max,
-            section.metadata_bytes_max,
-            section.keepalive_min_interval_ms,
-            section.handshake_timeout_ms,
-            section.connection_idle_max_ms,
-        )
+        limits = grpc_limits(self._config.grpc)
         for host, port in addresses("grpc", self._config.listen.grpc, logger):
             bind = endpoint(host, port)
             server: Server = await serve(
@@ -549,7 +539,8 @@ class Node:
             identity=self._identity(),
             announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},
         )
-        server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms)
+        limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
+        server = WebServer(api.answer, api.body_bytes_max, self._clock.wall_ms, limits)
         self._undo.push_async_callback(server.stop)
         for host, port in addresses("http", self._config.listen.http, logger):
             port = await server.listen(host, port)
@@ -627,7 +618,7 @@ class Node:
 
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            self._process.stop(f"the node's timer ended: {task.exception()!r}")
+            self._process.fail(f"the node's timer ended: {task.exception()!r}")
 
 
 def anonymous_login(section: AmqpSection) -> Credentials | None:

@@ -5,10 +5,13 @@ Kept is an argon2id hash, or one imported from RabbitMQ:
     $argon2id$v=19$m=...,t=...,p=...$salt$hash
     $rabbit-sha256$<base64 of salt (4 bytes) and SHA-256 of salt and password>
 
-Verifying is made expensive on purpose, so it runs beside the event loop, for few log-ins at a time. A wrong password, an
-imported hash and a user that does not exist all take the time of one argon2 verification. A password that was right is
-remembered for a while, under a keyed hash that means nothing outside this process: many connections of one application
-then cost one verification. The hash kept for the user is part of that key, so a changed password holds at once.
+Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time, in the order that
+broker/login_queue.py gives. A wrong password, an imported hash and a user that does not exist all take the time of one argon2
+verification. A password that was right is remembered for a while after it was used last, under a keyed hash that means nothing
+outside this process: many connections of one application then cost one verification, and a flood of wrong passwords does not
+keep it out. The hash kept for the user is part of that key, so a changed password holds at once.
+
+What cannot be checked now is refused as busy, after a pause: a client that is told so at once comes back at once.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import argon2
 
 from broker.definitions import PasswordHashes
 from broker.errors import PreconditionFailed, ResourceExhausted
+from broker.login_queue import Full, LoginLimits, LoginQueue
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Background
@@ -47,9 +51,22 @@ class HashCost:
 
 @dataclass(slots=True, frozen=True)
 class VerifierLimits:
-    remembered: int = 1024  # passwords known to be right
-    remembered_s: float = 300.0
-    waiting: int = 256  # verifications begun or waiting; more are refused, so that a flood of log-ins stays harmless
+    remembered: int = 4096  # passwords known to be right
+    remembered_s: float = 300.0  # since one was used last
+    running: int = 1  # verifications at a time: each takes a core, and 19 MiB that it reads and writes all over
+    busy_pause_s: float = 1.0
+    busy_max: int = 4096  # refusals that wait for their pause; more are told at once
+    queue: LoginLimits = field(default_factory=LoginLimits)
+
+
+@dataclass(slots=True)
+class _Check:
+    """One verification that waits or runs, and who wants to know."""
+
+    credentials: bytes
+    kept: str | None
+    password: bytes = field(repr=False)
+    waiting: list[Pending[bool]] = field(default_factory=list)
 
 
 class Verifier:
@@ -59,6 +76,7 @@ class Verifier:
         self,
         background: Background,
         monotonic: Callable[[], float],
+        call_later: Callable[[float, Callable[[], None]], object],
         cost: HashCost | None = None,
         limits: VerifierLimits | None = None,
     ) -> None:
@@ -72,7 +90,13 @@ class Verifier:
         self._key = secrets.token_bytes(32)
         self._nobodys_hash = self._hasher.hash(secrets.token_bytes(16))
         self._remembered: OrderedDict[bytes, float] = OrderedDict()  # keyed hash -> until when
-        self._running: dict[bytes, list[Pending[bool]]] = {}  # those who wait for the same verification
+        self._call_later = call_later
+        self._checks: dict[bytes, _Check] = {}  # that wait or run; equal credentials share one
+        self._queue: LoginQueue[_Check] = LoginQueue(self._limits.queue)
+        self._running = 0
+        self._wakes_at: float | None = None  # when the queue is looked at again
+        self._busy = 0
+        self.busy_total = 0
 
     def hash(self, password: str | bytes) -> str:
         """What to keep for this password. Takes as long as a verification; meant for administrators' requests."""
@@ -83,8 +107,9 @@ class Verifier:
             raise PreconditionFailed("a password cannot be empty")
         return self._hasher.hash(raw)
 
-    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]:
-        """Whether this is the user's password; False for nobody, and for a user that no password lets in."""
+    def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
+        """Whether this is the user's password; False for nobody, and for a user that no password lets in. `name` is what the
+        client claims to be, `source` where it is."""
         if len(password) > PASSWORD_BYTES_MAX:
             return Pending.of(False)
         kept = user.password_hash if user is not None else None
@@ -92,26 +117,76 @@ class Verifier:
         if self._is_remembered(credentials):
             return Pending.of(True)
         pending: Pending[bool] = Pending()
-        if credentials in self._running:
-            self._running[credentials].append(pending)
+        check = self._checks.get(credentials)
+        if check is not None:
+            check.waiting.append(pending)
             return pending
-        if len(self._running) >= self._limits.waiting:
-            return Pending.failed(ResourceExhausted(f"{len(self._running)} log-ins are being checked: try again later"))
-        self._running[credentials] = [pending]
-        self._background.run(
-            lambda: self._matches(kept, password), lambda right, error: self._finished(credentials, right, error)
-        )
+        check = _Check(credentials, kept, password, [pending])
+        try:
+            displaced = self._queue.offer(source, name, check)
+        except Full as error:
+            self._refuse_busy(check, str(error))
+            return pending
+        self._checks[credentials] = check
+        if displaced is not None:
+            del self._checks[displaced.credentials]
+            self._refuse_busy(displaced, "others are waiting for less")
+        self._begin_checks()
         return pending
 
-    def _finished(self, credentials: bytes, right: bool | None, error: Exception | None) -> None:
-        waiting = self._running.pop(credentials)
+    def _begin_checks(self) -> None:
+        """As many as may run, and then wait for when the next one may."""
+        while self._running < self._limits.running and (taken := self._queue.take(self._monotonic())) is not None:
+            self._running += 1
+            self._begin(*taken)
+        at = self._queue.next_at()
+        if at is not None and self._running < self._limits.running and (self._wakes_at is None or at < self._wakes_at):
+            self._wakes_at = at
+            self._call_later(max(0.0, at - self._monotonic()), self._wake)
+
+    def _begin(self, source: str, check: _Check) -> None:
+        began = self._monotonic()
+
+        def done(right: bool | None, error: Exception | None) -> None:
+            self._running -= 1
+            self._queue.checked(source, bool(right) or error is not None, began, self._monotonic())
+            self._finished(check, right, error)
+            self._begin_checks()
+
+        self._background.run(lambda: self._matches(check.kept, check.password), done)
+
+    def _wake(self) -> None:
+        self._wakes_at = None
+        self._begin_checks()
+
+    def _finished(self, check: _Check, right: bool | None, error: Exception | None) -> None:
+        del self._checks[check.credentials]
         if right:
-            self._remember(credentials)
-        for pending in waiting:
+            self._remember(check.credentials)
+        for pending in check.waiting:
             if error is not None:
                 pending.fail(ResourceExhausted(f"the password could not be checked: {type(error).__name__}"))
             else:
                 pending.resolve(bool(right))
+
+    def _refuse_busy(self, check: _Check, why: str) -> None:
+        self.busy_total += len(check.waiting)
+        error = ResourceExhausted(f"the password was not checked, too many logins are waiting ({why}): try again later")
+
+        def refuse() -> None:
+            for pending in check.waiting:
+                pending.fail(error)
+
+        if self._busy >= self._limits.busy_max:
+            refuse()
+            return
+        self._busy += 1
+
+        def refuse_late() -> None:
+            self._busy -= 1
+            refuse()
+
+        self._call_later(self._limits.busy_pause_s, refuse_late)
 
     def _credentials(self, user: str, kept: str | None, password: bytes) -> bytes:
         keyed = hmac.new(self._key, digestmod=hashlib.sha256)
@@ -127,10 +202,12 @@ class Verifier:
         if until <= self._monotonic():
             del self._remembered[credentials]
             return False
+        self._remember(credentials)
         return True
 
     def _remember(self, credentials: bytes) -> None:
         self._remembered[credentials] = self._monotonic() + self._limits.remembered_s
+        self._remembered.move_to_end(credentials)
         while len(self._remembered) > self._limits.remembered:
             self._remembered.popitem(last=False)
 

@@ -7,6 +7,9 @@ the node may rely on `done` being called later than `run` returns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -27,9 +30,10 @@ class Background(Protocol):
 class Threads:
     """A few threads of one purpose; work beyond their number waits in order."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, count: int, name: str) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int, name: str, niceness: int = 0) -> None:
+        """With a niceness above 0 the threads run when nothing else wants the processor."""
         self._loop = loop
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(count, name, _be_nice, (niceness,))
         self._closed = False
 
     def run(self, work: Callable[[], T], done: Done[T]) -> None:
@@ -67,3 +71,10 @@ class Inline:
 
     def close(self) -> None:
         pass
+
+
+def _be_nice(niceness: int) -> None:
+    """Of the calling thread alone: Linux schedules each by its own. Where that is not permitted, things go on as they are."""
+    if niceness:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

@@ -49,6 +49,9 @@ class Process(Protocol):
     def stop(self, reason: str) -> None:
         """Begin to stop: a promise cannot be kept, and whoever watches the process is to know. `reason` is for the log."""
 
+    def fail(self, reason: str) -> None:
+        """Begin to stop: a fault of this node's own. No promise is broken, and a new start goes on."""
+
     def end(self, reason: str) -> None:
         """Begin to stop, as an operator has asked for."""
 

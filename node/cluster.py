@@ -547,7 +547,7 @@ class Cluster:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
-            self._process.stop(f"a task of the node ended: {task.exception()!r}")
+            self._process.fail(f"a task of the node ended: {task.exception()!r}")
 
 
 def _with(record: NodeRecord, **changes: Any) -> NodeRecord:

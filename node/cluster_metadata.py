@@ -20,10 +20,12 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
+from broker.audit import Audit
 from broker.catalog import Catalog
 from broker.catalog_commands import Command, Record, UnknownVersion, encode_command
 from broker.command_types import IllTyped, check_types
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.log_throttle import LogThrottle
 from broker.metadata import OnApplied
 from broker.pending import Pending
 from node import catalog_store
@@ -37,7 +39,6 @@ from node.metadata_courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Cour
 from node.metadata_group import MetadataGroup
 from node.metadata_machine import ENTRY_HEAD_BYTES, CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
 from node.peer_calls import METADATA, Answer, PeerCalls
-from node.rarely import Rarely
 from raft.errors import BadBytes
 from raft.messages import NodeId
 from raft.ready import Role
@@ -49,6 +50,7 @@ REFUSALS_TOLD_S = (
 )
 
 logger = logging.getLogger("leveret")
+audit_logger = logging.getLogger("leveret.audit")
 
 _SNAPSHOT = Origin(0, 0, 0, 0)  # of what a snapshot brought: it is nobody's answer
 _FOLLOWS = Struct("<BQQ")  # FOLLOWS | incarnation of the process that submitted | number of its last command
@@ -79,10 +81,11 @@ class ClusterMetadata(Watcher):
         position = catalog_store.load(store, catalog)
         self.machine = CatalogMachine(catalog, position, self)
         self._keeper = Keeper(store, background, self._kept, lambda reason: self.on_failed(reason))
+        self.audit = Audit(note=audit_logger.info, warn=audit_logger.warning)
         self.on_failed: Callable[[str], None] = logger.error  # told why this node follows no more what is applied
         self.halted: str | None = None  # why the machine cannot go on
         self.refusals = 0  # of what other nodes submitted
-        self._refusals = Rarely(REFUSALS_TOLD_S)
+        self._refusals = LogThrottle(REFUSALS_TOLD_S)
         self._subscribers: list[OnApplied] = []
         self._node = 0
         self._incarnation = 0
@@ -267,7 +270,7 @@ class ClusterMetadata(Watcher):
         if len(encoded) > COMMAND_BYTES_MAX:
             text = f"{type(command).__name__} takes {len(encoded)} bytes, and at most {COMMAND_BYTES_MAX} can be kept"
             return Pending.failed(PreconditionFailed(text))
-        return self._courier.submit(encoded, patient=patient)
+        return self.audit.watched(command, self._courier.submit(encoded, patient=patient))
 
     def _reachable(self) -> list[NodeId]:
         numbers = [record.number for record in self.catalog.nodes.values()]
@@ -305,9 +308,11 @@ class ClusterMetadata(Watcher):
                 check_submitted(node, entry)
         except RefusedCommand as error:  # every node would stop at it, now and at each start
             self.refusals += 1
-            unsaid = self._refusals.may_say(str(node), self._monotonic())
-            if unsaid is not None:
-                logger.error("node %d submits what is not taken: %s (%d more since the last line)", node, error, unsaid)
+            suppressed = self._refusals.may_log(str(node), self._monotonic())
+            if suppressed is not None:
+                logger.error(
+                    "node %d submits what is not taken: %s (%d more since the last line)", node, error, suppressed
+                )
             answer(NOT_TAKEN)
             return
         if self._group.leads:

@@ -98,8 +98,11 @@ class GrpcSection(Section, frozen=True):
 class LimitsSection(Section, frozen=True):
     """Ceilings that keep one client, or one mistake, from taking the node down. 0 is no limit."""
 
-    connections: int = 16_000
-    unauthenticated_connections: int = 1_000  # accepted but not logged in yet
+    connections: int = 16_000  # over AMQP
+    http_connections: int = 1_000
+    grpc_connections: int = 2_000
+    unauthenticated_connections: int = 1_000  # accepted but not logged in yet; of AMQP and of gRPC, each
+    unauthenticated_per_source: int = 500  # of one address, or one IPv6 network of 64 bits; the oldest give way
     channels_per_node: int = 0
     consumers_per_channel: int = 10_000
     vhosts: int = 1_000

@@ -5,7 +5,11 @@ from __future__ import annotations
 from broker.catalog import CatalogLimits
 from broker.limits import Limits as ClientLimits
 from classic.shelf import ClassicLimits
-from node.config import Config
+from front.amqp.server import ServerLimits
+from front.amqp.terms import Limits
+from front.grpc.server import GrpcLimits
+from node.config import AmqpSection, Config, GrpcSection
+from node.descriptors import Ceilings
 
 
 def client_limits(config: Config) -> ClientLimits:
@@ -35,4 +39,40 @@ def catalog_limits(config: Config) -> CatalogLimits:
         bindings=limits.bindings,
         topic_wildcards=limits.topic_wildcards,
         regex_length=limits.regex_length,
+    )
+
+
+def amqp_limits(section: AmqpSection) -> Limits:
+    return Limits(
+        channel_max=section.channel_max,
+        frame_max=section.frame_max,
+        initial_frame_max=section.initial_frame_max,
+        heartbeat_s=section.heartbeat_s,
+        message_bytes_max=section.message_bytes_max,
+        handshake_timeout_s=section.handshake_timeout_ms / 1000,
+        refusal_pause_s=section.authentication_failure_delay_ms / 1000,
+        close_timeout_s=section.close_timeout_ms / 1000,
+        write_buffer_high_bytes=section.write_buffer_high_bytes,
+    )
+
+
+def amqp_server_limits(config: Config, ceilings: Ceilings) -> ServerLimits:
+    return ServerLimits(
+        connections=ceilings.amqp,
+        unauthenticated_connections=ceilings.unauthenticated,
+        unauthenticated_per_source=ceilings.unauthenticated_per_source,
+        tls_handshake_timeout_s=config.amqp.tls_handshake_timeout_ms / 1000,
+        write_buffer_low_bytes=config.amqp.write_buffer_low_bytes,
+        backlog=config.listen.backlog,
+    )
+
+
+def grpc_limits(section: GrpcSection) -> GrpcLimits:
+    return GrpcLimits(
+        section.message_bytes_max,
+        section.streams_max,
+        section.metadata_bytes_max,
+        section.keepalive_min_interval_ms,
+        section.handshake_timeout_ms,
+        section.connection_idle_max_ms,
     )

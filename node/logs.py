@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from broker.log_throttle import LogThrottle
 from node.config import LoggingSection
-from node.rarely import Rarely
 
 OURS = "leveret"
 REPEAT_S = 10.0
@@ -63,15 +63,15 @@ class LibraryThrottle(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rarely = Rarely(REPEAT_S)
+        self._throttle = LogThrottle(REPEAT_S)
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == OURS or record.name.startswith(f"{OURS}."):
             return True
-        unsaid = self._rarely.may_say(f"{record.name} {str(record.msg).partition(chr(10))[0]}", record.created)
-        if unsaid:
-            record.msg, record.args = f"{record.getMessage()} (and {unsaid} times more since it was last told)", ()
-        return unsaid is not None
+        suppressed = self._throttle.may_log(f"{record.name} {str(record.msg).partition(chr(10))[0]}", record.created)
+        if suppressed:
+            record.msg, record.args = f"{record.getMessage()} (and {suppressed} times more since it was last told)", ()
+        return suppressed is not None
 
 
 def set_up(section: LoggingSection) -> None:

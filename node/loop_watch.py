@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from node.rarely import Rarely
+from broker.log_throttle import LogThrottle
 
 ROOT = str(Path(__file__).resolve().parent.parent) + "/"
 BEAT_S = 0.02
@@ -137,11 +137,11 @@ class SlowTurnLog:
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._rarely = Rarely(TOLD_EVERY_S)
+        self._throttle = LogThrottle(TOLD_EVERY_S)
 
     def __call__(self, turn: SlowTurn) -> None:
-        unsaid = self._rarely.may_say(turn.work, time.monotonic())
-        if unsaid is None:
+        suppressed = self._throttle.may_log(turn.work, time.monotonic())
+        if suppressed is None:
             return
         self._logger.warning(
             "the event loop was held for %.0f ms (%.0f ms of processor time) by %s%s%s",
@@ -149,7 +149,7 @@ class SlowTurnLog:
             turn.processor_seconds * 1000,
             turn.work,
             f", called by {turn.callers}" if turn.callers else "",
-            f"; {unsaid} slow turns by it were not logged" if unsaid else "",
+            f"; {suppressed} slow turns by it were not logged" if suppressed else "",
         )
 
 

@@ -22,6 +22,7 @@ from broker.broker import Broker
 from broker.counters import Counters
 from broker.queue_type import QueueStatistics
 from node.alarms import Watcher
+from node.audit_metrics import audit_metrics
 from node.cluster_metadata import ClusterMetadata
 from node.config import Config
 from node.loop_watch import LoopWatch
@@ -164,6 +165,7 @@ class Metrics(Collector):
         yield from self._clients()
         yield from self._resources()
         yield from self._log_and_metadata()
+        yield from audit_metrics(self._broker.audit)
         if self._loop_watch is not None:
             yield from slow_turns(self._loop_watch)
 
@@ -308,7 +310,11 @@ def slow_turns(watch: LoopWatch) -> Iterator[Metric]:
 
 def file_descriptors() -> tuple[int, int]:
     """How many this process has open, and may have."""
-    return len(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        return len(os.listdir("/proc/self/fd")), allowed
+    except OSError:  # there is none left to look through
+        return allowed, allowed
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:

@@ -16,7 +16,10 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
-from front.amqp.tls_listener import TlsListener
+from broker.admission import Admission
+from broker.client_address import source_of
+from broker.log_throttle import LogThrottle
+from front.listener import Address, Listener
 from leveret.v1 import peer_pb2
 from node.config import host_and_port
 from node.peer_auth import CHALLENGE, NODE, Gatekeeper, Metadata, NotProven
@@ -33,13 +36,14 @@ from node.peer_frames import (
 from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
 from node.peer_link import Outdated, PeerLinks
 from node.peer_socket import PeerSocket
-from node.rarely import Rarely
 from raft.errors import BadBytes
 
 HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
-HANDSHAKES_TOLD_S = 10.0  # a failed one is told of once in so long for each host
+HANDSHAKES_LOGGED_S = 10.0  # a failed one is logged once in so long for each host
+REFUSALS_LOGGED_S = 10.0
 STRANGERS_MAX = 128  # connections that have proven nothing yet
+STRANGERS_PER_SOURCE_MAX = 32  # of one address; a node dials each other node once at a time
 BACKLOG = 128
 STOP_TIMEOUT_S = 1.0
 
@@ -73,37 +77,33 @@ class PeerServer:
         self.gatekeeper = gatekeeper
         self.logger = logger
         self.sockets: set[PeerSocket] = set()
-        self.strangers: set[PeerSocket] = set()  # that have proven nothing yet
-        self.shaking_hands: set[PeerSocket] = set()  # accepted by the TLS listener, and without their transport yet
+        # From the accept to the proof. The clock is that of the loop: only differences count.
+        self.strangers: Admission[PeerSocket] = Admission(STRANGERS_MAX, STRANGERS_PER_SOURCE_MAX, _loop_time)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | TlsListener[PeerSocket] | None = None
-        self._refused_handshakes = Rarely(HANDSHAKES_TOLD_S)
+        self._listener: Listener[PeerSocket] | None = None
+        self._refused_handshakes = LogThrottle(HANDSHAKES_LOGGED_S)
+        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
 
     async def listen(self, bind: str, tls: ssl.SSLContext | None = None) -> int:
         """The port. Raises CannotListen."""
         host, port = host_and_port(bind, "listen.peer")
         try:
-            if tls is None:
-                loop = asyncio.get_running_loop()
-                listener = await loop.create_server(self._guest, host, port, backlog=BACKLOG)
-                self._listener = listener
-                return int(listener.sockets[0].getsockname()[1])
-            self._listener = TlsListener(
+            self._listener = Listener(
                 host,
                 port,
-                context=tls,
-                handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
                 backlog=BACKLOG,
-                refusal=self.refusal,
-                protocol=self._guest,
-                shaking_hands=self.shaking_hands,
+                admit=self._admit,
                 logger=self.logger,
+                tls=tls,
+                handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
+                on_lost=self.strangers.leave,
                 on_failed=self._handshake_failed,
+                on_exhausted=self._make_room,
             )
-            self._listener.serve()
-            return self._listener.address[1]
         except OSError as error:
             raise CannotListen(f"cannot listen for other nodes on {bind}: {error}") from error
+        self._listener.serve()
+        return self._listener.address[1]
 
     async def stop(self) -> None:
         """End all connections. Links that other nodes hold to us break."""
@@ -118,20 +118,40 @@ class PeerServer:
 
     # what guests ask
 
-    def refusal(self) -> str | None:
-        """Why nobody else is let in now. It is logged."""
-        if len(self.strangers) + len(self.shaking_hands) < STRANGERS_MAX:
-            return None
-        why = f"{STRANGERS_MAX} connections have not proven yet that they are nodes"
-        self.logger.warning("a connection to the listener for nodes was refused: %s", why)
-        return why
+    def _admit(self, address: Address) -> PeerSocket | None:
+        """A connection that was accepted; None: there is no place for it."""
+        source = source_of(address[0])
+        one = _Guest(self).socket
+        decision = self.strangers.enter(one, source)
+        if decision.evicted is not None:
+            self._evict(decision.evicted)
+        if decision.evicted is not None or not decision.admitted:
+            suppressed = self._refusals.may_log(source, _loop_time())
+            if suppressed is not None:
+                self.logger.warning(
+                    "the listener for nodes is crowded by %s: %d connections have not proven yet that they are nodes, %d from "
+                    "there; the oldest give way (%d more like this were not logged)",
+                    source, len(self.strangers), self.strangers.count(source), suppressed,
+                )  # fmt: skip
+        return one if decision.admitted else None
+
+    def _evict(self, one: PeerSocket) -> None:
+        one.abort()
+        if self._listener is not None:
+            self._listener.abandon(one)
+
+    def _make_room(self) -> None:
+        """There are no descriptors left."""
+        one = self.strangers.evict()
+        if one is not None:
+            self._evict(one)
 
     def _handshake_failed(self, address: str, error: OSError) -> None:
         """Another node with a certificate that is not believed comes again and again; so does who knocks at every port."""
         host = address.rpartition(":")[0]
-        unsaid = self._refused_handshakes.may_say(host, asyncio.get_running_loop().time())
-        if unsaid is not None:
-            again = f" ({unsaid} more from there were not told of)" if unsaid else ""
+        suppressed = self._refused_handshakes.may_log(host, _loop_time())
+        if suppressed is not None:
+            again = f" ({suppressed} more from there were not logged)" if suppressed else ""
             self.logger.warning(
                 "a TLS handshake with %s on the listener for nodes failed: %s%s",
                 address,
@@ -144,9 +164,6 @@ class PeerServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _guest(self) -> PeerSocket:
-        return _Guest(self).socket
 
 
 class _Guest:
@@ -164,13 +181,10 @@ class _Guest:
 
     def _begin(self) -> None:
         server = self._server
-        if self.socket in server.shaking_hands:
-            server.shaking_hands.discard(self.socket)  # it was let in when it was accepted
-        elif server.refusal() is not None:
+        if self.socket not in server.strangers:  # it gave way before its transport was there
             self.socket.abort()
             return
         server.sockets.add(self.socket)
-        server.strangers.add(self.socket)
         self.socket.ended.add_done_callback(lambda _: server.sockets.discard(self.socket))
         late = Unproven(f"it has proven nothing within {HELLO_TIMEOUT_S:g} s")
         self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.socket.abort, late)
@@ -264,7 +278,7 @@ class _Guest:
 
     def _proven(self) -> None:
         """It is no stranger any more, and has all the time that it needs."""
-        self._server.strangers.discard(self.socket)
+        self._server.strangers.leave(self.socket)
         self._stop_timer()
 
     def _stop_timer(self) -> None:
@@ -284,3 +298,7 @@ class _Guest:
 
 def _nothing_more(payload: bytes) -> None:
     """What comes behind a call that has had its answer is not read."""
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

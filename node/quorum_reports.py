@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from logging import Logger
 
-from node.rarely import Rarely
+from broker.log_throttle import LogThrottle
 from quorum.comparison import Odd
 from quorum.queue import QuorumQueue
 
@@ -18,7 +18,7 @@ class QuorumReports:
     def __init__(self, logger: Logger, monotonic: Callable[[], float]) -> None:
         self._logger = logger
         self._monotonic = monotonic
-        self._refusals = Rarely(REFUSALS_TOLD_S)
+        self._refusals = LogThrottle(REFUSALS_TOLD_S)
 
     def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
         name = queue.record.label
@@ -41,7 +41,7 @@ class QuorumReports:
         )  # fmt: skip
 
     def refused(self, queue: QuorumQueue, why: str) -> None:
-        unsaid = self._refusals.may_say(queue.record.label, self._monotonic())
-        if unsaid is not None:
-            again = f" ({unsaid} more times since the last line)" if unsaid else ""
+        suppressed = self._refusals.may_log(queue.record.label, self._monotonic())
+        if suppressed is not None:
+            again = f" ({suppressed} more times since the last line)" if suppressed else ""
             self._logger.error("%s: %s%s", queue.record.label, why, again)

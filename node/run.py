@@ -20,6 +20,7 @@ import uvloop
 
 import native
 from front.grpc.server import CannotListen
+from node import descriptors
 from node.assemble import Node
 from node.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
@@ -52,6 +53,7 @@ logger = logging.getLogger("leveret")
 def run_node(config: Config) -> int:
     """Run one node until it is told to stop or must; returns the exit code."""
     keep_freed_memory()
+    descriptors.raise_limit()
     while True:
         ending = Ending()
         code = run_once(config, ending)
@@ -134,9 +136,16 @@ class Ending:
 
     def stop(self, reason: str) -> None:
         """A promise cannot be kept any more: stop, and let whoever watches the process know."""
+        self._stop_with(EXIT_DISK, reason)
+
+    def fail(self, reason: str) -> None:
+        """A fault of ours, which a new start may mend."""
+        self._stop_with(EXIT_INTERNAL, reason)
+
+    def _stop_with(self, exit_code: int, reason: str) -> None:
         if not self._wanted.is_set():
             logger.error("stopping: %s", reason)
-            self.exit_code = EXIT_DISK
+            self.exit_code = exit_code
             self._wanted.set()
 
     def end(self, reason: str) -> None:
@@ -160,7 +169,7 @@ class Ending:
     def task_ended(self, task: asyncio.Task[None]) -> None:
         """For tasks that are to run as long as the node does."""
         if not task.cancelled():
-            self.stop(f"a task of the node ended: {task.exception()!r}")
+            self.fail(f"a task of the node ended: {task.exception()!r}")
 
     async def wait(self) -> None:
         await self._wanted.wait()

@@ -329,6 +329,11 @@ class Connection:
             self.outside.arm(self.limits.refusal_pause_s)
         self.close_reason = f"login refused: {why}"
 
+    def login_not_checked(self, error: BrokerError) -> None:
+        if self.awaits_login:
+            self._held = None
+            self.fail(reply_to(error))
+
     # ------------------------------------------------------------------------- channels
 
     def _take_for_channel(self, item: Item, number: int, class_id: int, method_id: int) -> None:

@@ -9,16 +9,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.broker import Connection as BrokerConnection
-from broker.errors import AccessRefused
+from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from front.amqp import frame, sasl
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
 from front.amqp.spec import Arguments
-from front.amqp.terms import Credentials
+from front.amqp.terms import PROTOCOL, Credentials
 
 if TYPE_CHECKING:
     from broker.records import UserRecord
     from front.amqp.connection import Connection
 
+LOGIN_TIMEOUT_S = 60.0  # for this node to check a password, when hundreds log in at once
 FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
 
 # The second is what early 0-9-1 clients send; it was never standardised, and RabbitMQ takes it too.
@@ -48,19 +49,21 @@ def start_ok(connection: Connection, arguments: Arguments) -> None:
         raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
     connection.go("connection.start-ok")
     connection.hold_input()
+    connection.outside.arm(LOGIN_TIMEOUT_S)  # it waits for this node now, which may have many to check
     if mechanism == "EXTERNAL":
         assert peer.tls_user is not None, "EXTERNAL was offered without a certificate"
-        pending = connection.broker.authenticate_external(peer.tls_user, peer.loopback)
+        pending = connection.broker.authenticate_external(peer.tls_user, peer.address)
     else:
         try:
             user, password = _credentials(connection, mechanism, arguments["response"])
         except sasl.MalformedResponse as error:
+            connection.broker.audit.login_failed(None, peer.address, str(error))
             connection.refuse_login(mechanism, str(error))
             return
-        pending = connection.broker.authenticate(user, password, peer.loopback)
+        pending = connection.broker.authenticate(user, password, peer.address)
     pending.then(
         lambda user: _logged_in(connection, user),
-        lambda error: connection.refuse_login(mechanism, error.text),
+        lambda error: _not_logged_in(connection, mechanism, error),
     )
 
 
@@ -77,6 +80,7 @@ def _logged_in(connection: Connection, user: UserRecord) -> None:
     if not connection.awaits_login:
         return  # it ended while the password was checked
     connection.go("login accepted")
+    connection.outside.arm(connection.limits.handshake_timeout_s)
     connection.login = user
     connection.send_method(
         "connection.tune",
@@ -85,6 +89,14 @@ def _logged_in(connection: Connection, user: UserRecord) -> None:
         heartbeat=connection.limits.heartbeat_s,
     )
     connection.outside.wake()
+
+
+def _not_logged_in(connection: Connection, mechanism: str, error: BrokerError) -> None:
+    """That a password could not be checked now is no refusal: a client that takes it for one does not try again."""
+    if isinstance(error, ResourceExhausted):
+        connection.login_not_checked(error)
+    else:
+        connection.refuse_login(mechanism, error.text)
 
 
 def refusal(mechanism: str) -> AccessRefused:
@@ -126,7 +138,7 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
         user=connection.user,
         login=connection.login,
         vhost=arguments["virtual_host"],
-        protocol="AMQP 0-9-1",
+        protocol=PROTOCOL,
         client_properties=connection.client_properties,
         connected_at=connection.now,
         close=connection.close_for_broker,

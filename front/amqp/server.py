@@ -14,15 +14,19 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from broker.admission import Admission, Decision
+from broker.client_address import source_of
 from broker.errors import ConnectionForced
+from broker.log_throttle import LogThrottle
 from front.amqp.connection import Connection, State
 from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
-from front.amqp.tls_listener import TlsListener
 from front.amqp.wheel import SLOT_S, TimerWheel
+from front.listener import Address, Listener
 from front.loopback import is_loopback
 from native.content import Buffer
 
@@ -40,6 +44,7 @@ STRANGERS_INPUT_BYTES = 65_536  # before the login
 INPUT_BYTES_MIN = 16_384
 INPUT_BYTES_FIRST = 131_072
 INPUT_S = 0.01
+REFUSALS_LOGGED_S = 10.0  # once in so long for each source
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,6 +53,7 @@ class ServerLimits:
 
     connections: int = 16_000
     unauthenticated_connections: int = 1_000
+    unauthenticated_per_source: int = 500
     tls_handshake_timeout_s: float = 5.0
     write_buffer_low_bytes: int = 1_048_576
     backlog: int = 1024
@@ -76,16 +82,21 @@ class AmqpServer:
         self.logger = logger
         self.tls_username_from = tls_username_from
         self.sockets: set[AmqpSocket] = set()
-        self.shaking_hands: set[AmqpSocket] = set()  # accepted by a TLS listener, and without their transport yet
-        self.unauthenticated_count = 0
+        limits_of_all = self.server_limits
+        self.strangers: Admission[AmqpSocket] = Admission(
+            limits_of_all.unauthenticated_connections, limits_of_all.unauthenticated_per_source, monotonic
+        )  # from the accept to the login
+        self.authenticated_count = 0
         self.opened_total = 0
         self.refused_total = 0
+        self.evicted_total = 0
         self.held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
         self.monotonic = monotonic
         self._ids = itertools.count(1)
-        self._listeners: list[asyncio.Server | TlsListener[AmqpSocket]] = []
+        self._listeners: list[Listener[AmqpSocket]] = []
+        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
         self._listens: list[tuple[str, int, ssl.SSLContext | None, bool]] = []  # how they were begun
         self._woken: list[AmqpSocket] = []
         self._turn_is_near = False  # this turn is not over yet, or one is scheduled
@@ -100,32 +111,25 @@ class AmqpServer:
     ) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
         limits = self.server_limits
-        listener: asyncio.Server | TlsListener[AmqpSocket]
-        if tls is None:
-            listener = await asyncio.get_running_loop().create_server(
-                lambda: cast(asyncio.BaseProtocol, AmqpSocket(self, proxy_protocol)), host, port, backlog=limits.backlog
-            )
-            bound = listener.sockets[0].getsockname()
-        else:
-            listener = TlsListener(
-                host,
-                port,
-                context=tls,
-                handshake_timeout_s=limits.tls_handshake_timeout_s,
-                backlog=limits.backlog,
-                refusal=self.refusal,
-                protocol=lambda: AmqpSocket(self, proxy_protocol),
-                shaking_hands=self.shaking_hands,
-                logger=self.logger,
-            )
-            listener.serve()
-            bound = listener.address
+        listener: Listener[AmqpSocket] = Listener(
+            host,
+            port,
+            backlog=limits.backlog,
+            admit=partial(self._admit, proxy_protocol=proxy_protocol),
+            logger=self.logger,
+            tls=tls,
+            handshake_timeout_s=limits.tls_handshake_timeout_s,
+            on_lost=self.strangers.leave,
+            on_exhausted=self._make_room,
+        )
+        listener.serve()
         self._listeners.append(listener)
-        self._listens.append((host, int(bound[1]), tls, proxy_protocol))
+        port = listener.address[1]
+        self._listens.append((host, port, tls, proxy_protocol))
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SLOT_S, self._sweep_timers)
-        self.logger.info("listening for AMQP on %s%s", _endpoint(bound), " (TLS)" if tls else "")
-        return int(bound[1])
+        self.logger.info("listening for AMQP on %s%s", _endpoint(listener.address), " (TLS)" if tls else "")
+        return port
 
     async def stop(self) -> None:
         """Refuse new connections, tell the others why, and wait a little for them to go."""
@@ -165,10 +169,11 @@ class AmqpServer:
     def statistics(self) -> dict[str, int]:
         return {
             "connections": len(self.sockets),
-            "unauthenticated": self.unauthenticated_count + len(self.shaking_hands),
+            "unauthenticated": len(self.strangers),
             "opened_total": self.opened_total,
             "closed_total": self.opened_total - len(self.sockets),
             "refused_total": self.refused_total,
+            "evicted_total": self.evicted_total,
         }
 
     # ------------------------------------------------------------------------- turns
@@ -219,24 +224,61 @@ class AmqpServer:
     def next_id(self) -> str:
         return f"amqp-{next(self._ids)}"
 
-    def refusal(self) -> str | None:
-        """Why no further connection can be accepted now. It is logged and counted."""
-        why = self._full()
-        if why is not None:
-            self.logger.warning("connection refused: %s", why)
-            self.refused_total += 1
-        return why
-
-    def _full(self) -> str | None:
-        limits, shaking_hands = self.server_limits, len(self.shaking_hands)
-        strangers = self.unauthenticated_count + shaking_hands
+    def _admit(self, address: Address, *, proxy_protocol: bool) -> AmqpSocket | None:
+        """A connection that was accepted; None: there is no place for it. Behind a load balancer its source is unknown yet."""
         if self._stopping:
-            return "the node is stopping"
-        if limits.connections and len(self.sockets) + shaking_hands >= limits.connections:
-            return f"limits.connections ({limits.connections}) is reached"
-        if limits.unauthenticated_connections and strangers >= limits.unauthenticated_connections:
-            return f"limits.unauthenticated_connections ({limits.unauthenticated_connections}) is reached"
-        return None
+            return None
+        source = "" if proxy_protocol else source_of(address[0])
+        one = AmqpSocket(self, proxy_protocol, source)
+        decision = self.strangers.enter(one, source, full=self._full)
+        return one if self._carried_out(decision, source) else None
+
+    @property
+    def _full(self) -> bool:
+        limit = self.server_limits.connections
+        return bool(limit) and self.authenticated_count + len(self.strangers) >= limit
+
+    def proxied(self, one: AmqpSocket, host: str) -> bool:
+        """Its source is known now; False: there is no place for it."""
+        one.source = source_of(host)
+        return self._carried_out(self.strangers.rename(one, one.source), one.source)
+
+    def _carried_out(self, decision: Decision[AmqpSocket], source: str) -> bool:
+        if decision.evicted is not None:
+            self._evict(decision.evicted)
+        elif not decision.admitted:
+            self.refused_total += 1
+            self._log_refusal(source, "a connection from %s was refused")
+        return decision.admitted
+
+    def _evict(self, one: AmqpSocket) -> None:
+        self.evicted_total += 1
+        self._log_refusal(one.source, "a connection from %s gave way to a newer one before it had logged in")
+        one.abort()
+        for listener in self._listeners:
+            listener.abandon(one)
+
+    def _make_room(self) -> None:
+        """There are no descriptors left."""
+        one = self.strangers.evict()
+        if one is not None:
+            self._evict(one)
+
+    def _log_refusal(self, source: str, what: str) -> None:
+        suppressed = self._refusals.may_log(source, self.monotonic())
+        if suppressed is not None:
+            limits = self.server_limits
+            self.logger.warning(
+                what + ": %d connections are open (limits.connections: %d), %d of them without a login "
+                "(limits.unauthenticated_connections: %d, per source: %d); %d like this were not logged",
+                source or "a load balancer",
+                len(self.sockets),
+                limits.connections,
+                len(self.strangers),
+                limits.unauthenticated_connections,
+                limits.unauthenticated_per_source,
+                suppressed,
+            )
 
     def forget(self, one: AmqpSocket) -> None:
         self.sockets.discard(one)
@@ -258,9 +300,11 @@ class AmqpSocket(asyncio.BufferedProtocol):
     __slots__ = (
         "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_pending_proxy", "_reading", "_rests", "_server",
         "_transport", "_woken",
+        "source",
     )  # fmt: skip
 
-    def __init__(self, server: AmqpServer, proxy_protocol: bool) -> None:
+    def __init__(self, server: AmqpServer, proxy_protocol: bool, source: str) -> None:
+        self.source = source  # as limits count it; empty while a PROXY header is awaited
         self._server = server
         self._core: Connection | None = None
         self._transport: asyncio.Transport | None = None
@@ -278,14 +322,11 @@ class AmqpSocket(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         server = self._server
         self._transport = cast(asyncio.Transport, transport)
-        if self in server.shaking_hands:
-            server.shaking_hands.discard(self)  # it was let in when it was accepted
-        elif server.refusal() is not None:
+        if self not in server.strangers:  # it gave way before its transport was there
             self._transport.abort()
             return
         server.opened_total += 1
         server.sockets.add(self)
-        server.unauthenticated_count += 1
         self._transport.set_write_buffer_limits(
             server.limits.write_buffer_high_bytes, server.server_limits.write_buffer_low_bytes
         )
@@ -353,8 +394,9 @@ class AmqpSocket(asyncio.BufferedProtocol):
             return
         server.begin_turn()
         server.forget(self)
-        if not self._logged_in:
-            server.unauthenticated_count -= 1
+        server.strangers.leave(self)
+        if self._logged_in:
+            server.authenticated_count -= 1
         if self._core is not None:
             self._core.connection_lost(server.wall_ms())
             self._log_end()
@@ -470,12 +512,16 @@ class AmqpSocket(asyncio.BufferedProtocol):
         if header is None:
             return b""
         self._pending_proxy = None
+        if header.source is not None and not self._server.proxied(self, header.source[0]):
+            self.abort()
+            return b""
         self._begin(header)
         return bytes(pending[header.size :])
 
     def _log_in(self, core: Connection) -> None:
         self._logged_in = True
-        self._server.unauthenticated_count -= 1
+        self._server.strangers.leave(self)
+        self._server.authenticated_count += 1
         assert core.client is not None or core.state is not State.RUNNING, "running, but unknown to the broker"
         vhost = core.client.vhost if core.client is not None else ""
         self._server.logger.info(

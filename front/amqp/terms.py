@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from broker.client_address import ClientAddress
+
 PRODUCT = "Leveret"
 
+PROTOCOL = "AMQP 0-9-1"
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -81,6 +84,10 @@ class Peer:
     tls: bool = False
     tls_user: str | None = None  # the user a verified client certificate names
     details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> ClientAddress:
+        return ClientAddress(self.host, self.port, self.loopback, PROTOCOL)
 
 
 class Outside(Protocol):

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
+from broker.audit import Actor, acting_for
+from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, BrokerError
 from broker.pending import Pending
 from broker.records import UserRecord
@@ -38,9 +40,9 @@ CREDENTIALS_BYTES_MAX = 4096
 class Users(Protocol):
     """What is asked of the catalog and the broker."""
 
-    def authenticate(self, mechanism_user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]: ...
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
 
-    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]: ...
+    def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]: ...
 
 
 class Authenticate(grpc.aio.ServerInterceptor):
@@ -85,28 +87,29 @@ class Authenticate(grpc.aio.ServerInterceptor):
 
     async def _verify(self, context: call.Context) -> Caller:
         peer = peer_of(context.peer())
-        loopback = is_loopback(peer)
+        client = client_address(peer)
         credentials = _basic(context)
         if credentials is not None:
-            record = await self._check_password(*credentials, loopback)
+            record = await self._check_password(*credentials, client)
         else:
-            record = await self._check_certificate(context, loopback)
+            record = await self._check_certificate(context, client)
+        acting_for(Actor(record.name, client))
         return Caller(record.name, tuple(record.tags), peer, _is_tls(context), record)
 
-    async def _check_password(self, user: str, password: bytes, loopback: bool) -> UserRecord:
+    async def _check_password(self, user: str, password: bytes, client: ClientAddress) -> UserRecord:
         try:
-            return await answered(self._users.authenticate(user, password, loopback))
+            return await answered(self._users.authenticate(user, password, client))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
 
-    async def _check_certificate(self, context: call.Context, loopback: bool) -> UserRecord:
+    async def _check_certificate(self, context: call.Context, client: ClientAddress) -> UserRecord:
         names = context.auth_context().get("x509_common_name", ()) if _certificate_verified(context) else ()
         if not names:
             raise Unauthenticated(
                 "no credentials: send metadata `authorization: Basic <base64 of user:password>` with each call"
             )
         try:
-            return await answered(self._users.authenticate_external(_text(next(iter(names))), loopback))
+            return await answered(self._users.authenticate_external(_text(next(iter(names))), client))
         except AccessRefused as error:
             raise Unauthenticated(error.text) from error
 
@@ -157,6 +160,12 @@ def peer_of(raw: str) -> str:
     if kind in ("ipv4", "ipv6"):
         return address.replace("%5B", "[").replace("%5D", "]")
     return raw
+
+
+def client_address(peer: str) -> ClientAddress:
+    """Of `ip:port`, as `peer_of` gives it."""
+    host, _, port = peer.rpartition(":")
+    return ClientAddress(host.strip("[]"), int(port) if port.isdecimal() else 0, is_loopback(peer), call.PROTOCOL)
 
 
 def is_loopback(peer: str) -> bool:

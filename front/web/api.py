@@ -11,7 +11,9 @@ from typing import Any, Protocol, TypeVar
 
 from broker import catalog_commands as commands
 from broker import names, permissions
+from broker.audit import Actor, acting_for
 from broker.catalog import check_exclusive_access
+from broker.client_address import ClientAddress
 from broker.definitions import PasswordHashes
 from broker.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
@@ -45,6 +47,7 @@ DEFINITIONS_BYTES_MAX = 10_485_760
 ADMINISTRATOR = "administrator"
 MONITORING = "monitoring"
 MANAGEMENT = "management"
+RETRY_SOON = (("Retry-After", "2"),)  # seconds; logins are being checked as fast as may be
 STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
     AccessRefused: (403, "access_refused"),
     NotFound: (404, "not_found"),
@@ -59,7 +62,7 @@ class WebBroker(DefinitionsBroker, DeletingBroker, Protocol):
 
     metadata: Metadata
 
-    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]: ...
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
 
     def queue(self, vhost: str, name: str) -> Queue: ...
 
@@ -152,7 +155,11 @@ class Api:
     async def _log_in(self, request: Request) -> UserRecord:
         name, password = request.credentials()
         try:
-            return await answered(self._broker.authenticate(name, password, request.peer_is_loopback))
+            user = await answered(self._broker.authenticate(name, password, request.client))
+            acting_for(Actor(user.name, request.client))
+            return user
+        except ResourceExhausted as error:
+            raise HttpError(503, "service_unavailable", error.text, RETRY_SOON) from error
         except AccessRefused as error:
             raise HttpError(
                 401, "not_authorised", "user or password is wrong, or not accepted from this address"

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
+from broker.client_address import ClientAddress
 from broker.errors import bounded
 from broker.records import UserRecord
 
@@ -34,7 +35,7 @@ class Request:
     target: str
     headers: dict[bytes, bytes]  # names in lower case
     body: bytes
-    peer_is_loopback: bool
+    client: ClientAddress
     now: int
     user: UserRecord | None = None  # set once the credentials are verified
     parts: tuple[str, ...] = field(init=False)  # the path between its slashes, each part decoded

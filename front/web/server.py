@@ -1,8 +1,8 @@
 """The HTTP driver: sockets, h11, deadlines and limits. What is answered is decided by the handler it is given.
 
-A client may keep still between requests for IDLE_TIMEOUT_S, and has REQUEST_TIMEOUT_S from the first byte of a request to its
-last. Bodies larger than the handler allows are refused before they are read, and connections above CONNECTIONS_MAX when they
-come.
+A client may keep still between requests for IDLE_TIMEOUT_S, or STRANGER_IDLE_TIMEOUT_S before it has logged in, and has
+REQUEST_TIMEOUT_S from the first byte of a request to its last. Bodies larger than the handler allows are refused before they
+are read. Connections are admitted when they are accepted, shared between their sources (broker/admission.py).
 """
 
 from __future__ import annotations
@@ -11,16 +11,24 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 import h11
 
+from broker.admission import Admission
+from broker.client_address import ClientAddress, source_of
+from broker.log_throttle import LogThrottle
+from front.listener import Address, Listener
 from front.loopback import is_loopback
 from front.web.request import HttpError, Request, Response, error_response
 
 REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0
-# Of all listeners together. A connection costs little, but strangers may come in any number and keep still.
-CONNECTIONS_MAX = 1_000
+STRANGER_IDLE_TIMEOUT_S = 10.0
+TLS_HANDSHAKE_TIMEOUT_S = 5.0
+REFUSALS_LOGGED_S = 10.0
 BACKLOG = 1_024  # connections the kernel keeps waiting; of a burst beyond it, the rest tries again a second later
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
@@ -32,52 +40,145 @@ Allowance = Callable[[Request], Awaitable[int]]
 logger = logging.getLogger("leveret.web")
 
 
+@dataclass(slots=True, frozen=True)
+class WebLimits:
+    """Of all listeners together; 0 is no limit. A connection costs little, but strangers may open any number of them."""
+
+    connections: int = 1_000
+    unauthenticated_per_source: int = 500
+
+
+class WebSocket(asyncio.StreamReaderProtocol):
+    """One accepted connection."""
+
+    def __init__(self, server: WebServer, source: str) -> None:
+        super().__init__(asyncio.StreamReader(limit=READ_BYTES), partial(server.serve_connection, self))
+        self.source = source
+        self._server = server
+        self._accepted: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._accepted = cast(asyncio.Transport, transport)
+        if self in self._server.strangers:
+            super().connection_made(transport)
+        else:
+            self.abort()  # it gave way before its transport was there
+
+    def abort(self) -> None:
+        if self._accepted is not None:
+            self._accepted.abort()
+
+
 class WebServer:
     """One or more HTTP listeners that share a handler."""
 
-    def __init__(self, answer: Answer, body_bytes_max: Allowance, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, answer: Answer, body_bytes_max: Allowance, wall_ms: Callable[[], int], limits: WebLimits | None = None
+    ) -> None:
         self._answer = answer
         self._body_bytes_max = body_bytes_max
         self._wall_ms = wall_ms
-        self._servers: list[asyncio.Server] = []
+        self.limits = limits or WebLimits()
+        self.strangers: Admission[WebSocket] = Admission(
+            self.limits.connections, self.limits.unauthenticated_per_source, _loop_time
+        )
+        self._known: set[WebSocket] = set()  # that have logged in
+        self._listeners: list[Listener[WebSocket]] = []
         self._connections: set[asyncio.Task[None]] = set()
+        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
-        server = await asyncio.start_server(self._serve, host, port, ssl=tls, limit=READ_BYTES, backlog=BACKLOG)
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
+        listener: Listener[WebSocket] = Listener(
+            host,
+            port,
+            backlog=BACKLOG,
+            admit=self._admit,
+            logger=logger,
+            tls=tls,
+            handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
+            on_lost=self.strangers.leave,
+            on_exhausted=self._make_room,
+        )
+        listener.serve()
+        self._listeners.append(listener)
+        return listener.address[1]
 
     async def stop(self) -> None:
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            listener.close()
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    # ------------------------------------------------------------------------- admission
+
+    def _admit(self, address: Address) -> WebSocket | None:
+        source = source_of(address[0])
+        one = WebSocket(self, source)
+        full = 0 < self.limits.connections <= len(self.strangers) + len(self._known)
+        decision = self.strangers.enter(one, source, full=full)
+        if decision.evicted is not None:
+            self._evict(decision.evicted)
+        elif not decision.admitted:
+            self._log_refusal(source, "a connection from %s was refused")
+        return one if decision.admitted else None
+
+    def _evict(self, one: WebSocket) -> None:
+        self._log_refusal(one.source, "a connection from %s gave way to a newer one before it had logged in")
+        one.abort()
+        for listener in self._listeners:
+            listener.abandon(one)
+
+    def _make_room(self) -> None:
+        """There are no descriptors left."""
+        one = self.strangers.evict()
+        if one is not None:
+            self._evict(one)
+
+    def _log_refusal(self, source: str, what: str) -> None:
+        suppressed = self._refusals.may_log(source, _loop_time())
+        if suppressed is not None:
+            logger.warning(
+                what + ": %d connections are open (limits.http_connections: %d), %d of them without a login (per source: %d); "
+                "%d like this were not logged",
+                source, len(self.strangers) + len(self._known), self.limits.connections, len(self.strangers),
+                self.limits.unauthenticated_per_source, suppressed,
+            )  # fmt: skip
+
+    def _logged_in(self, socket: WebSocket) -> None:
+        if socket in self.strangers:
+            self.strangers.leave(socket)
+            self._known.add(socket)
+
+    # ------------------------------------------------------------------------- requests
+
+    async def serve_connection(
+        self, socket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None, "a connection is served by a task"
-        if len(self._connections) >= CONNECTIONS_MAX:
-            logger.warning("connection refused: %d connections are open, as many as may be", CONNECTIONS_MAX)
-            writer.transport.abort()
-            return
         self._connections.add(task)
         try:
-            await self._serve_requests(reader, writer)
+            await self._serve_requests(socket, reader, writer)
         except (TimeoutError, ConnectionError, ssl.SSLError):
             pass  # the client went away or kept still for too long: nobody is left to be told
         finally:
             self._connections.discard(task)
+            self.strangers.leave(socket)
+            self._known.discard(socket)
             writer.close()
 
-    async def _serve_requests(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = writer.get_extra_info("peername")
-        loopback = bool(peer) and is_loopback(peer[0])
+    async def _serve_requests(
+        self, socket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        peer = writer.get_extra_info("peername") or ("", 0)
+        client = ClientAddress(str(peer[0]), int(peer[1]), is_loopback(str(peer[0])), "HTTP")
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
         while True:
             try:
-                request = await self._read_request(connection, reader, writer, loopback)
+                idle_s = STRANGER_IDLE_TIMEOUT_S if socket in self.strangers else IDLE_TIMEOUT_S
+                request = await self._read_request(connection, reader, writer, client, idle_s)
             except h11.RemoteProtocolError as error:
                 request = None
                 status = error.error_status_hint
@@ -89,6 +190,8 @@ class WebServer:
                 if request is None:
                     return
                 response = await self._answer_safely(request)
+                if request.user is not None:
+                    self._logged_in(socket)
             await self._send(connection, writer, response, head=request is not None and request.method == "HEAD")
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
@@ -104,7 +207,12 @@ class WebServer:
             return error_response(HttpError(500, "internal_error", "a fault of this node: its log says more"))
 
     async def _read_request(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loopback: bool
+        self,
+        connection: h11.Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client: ClientAddress,
+        idle_s: float,
     ) -> Request | None:
         """The next request, or None when the client is done. Raises HttpError, h11.RemoteProtocolError, TimeoutError."""
         request: Request | None = None
@@ -112,7 +220,7 @@ class WebServer:
         allowed = 0
         clock = asyncio.get_running_loop().time
         begun = bool(connection.trailing_data[0])
-        deadline = clock() + (REQUEST_TIMEOUT_S if begun else IDLE_TIMEOUT_S)
+        deadline = clock() + (REQUEST_TIMEOUT_S if begun else idle_s)
         while True:
             event = connection.next_event()
             if event is h11.NEED_DATA:
@@ -129,7 +237,7 @@ class WebServer:
                     target=event.target.decode("latin-1"),
                     headers=dict(event.headers),
                     body=b"",
-                    peer_is_loopback=loopback,
+                    client=client,
                     now=self._wall_ms(),
                 )
                 async with asyncio.timeout_at(deadline):
@@ -170,3 +278,7 @@ class WebServer:
 def refuse_large_body(size: int, allowed: int) -> None:
     if size > allowed:
         raise HttpError(413, "body_too_large", f"the body has {size} bytes or more, at most {allowed} are taken")
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()

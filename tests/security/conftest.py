@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.running_node import RunningNode, running_node
-from tests.security.guarded_node import CANARY, HANDSHAKE_TIMEOUT_MS, REFUSAL_PAUSE_MS, STRANGERS_MAX, Http
+from tests.security.guarded_node import (
+    CANARY,
+    HANDSHAKE_TIMEOUT_MS,
+    HTTP_CONNECTIONS,
+    REFUSAL_PAUSE_MS,
+    STRANGERS_MAX,
+    Http,
+)
 
 CONFIG = f"""
 [listen]
@@ -23,6 +30,9 @@ handshake_timeout_ms = {HANDSHAKE_TIMEOUT_MS}
 authentication_failure_delay_ms = {REFUSAL_PAUSE_MS}
 
 [limits]
+connections = 2000
+grpc_connections = 200
+http_connections = {HTTP_CONNECTIONS}
 unauthenticated_connections = {STRANGERS_MAX}
 
 [logging]

@@ -223,5 +223,5 @@ def test_input_behind_an_unanswered_login_is_bounded(world: World) -> None:
 class Undecided:
     """Never answers."""
 
-    def verify(self, user: object, password: bytes) -> Pending[bool]:
+    def verify(self, user: object, password: bytes, name: str, source: str) -> Pending[bool]:
         return Pending()

@@ -27,7 +27,7 @@ IDENTITY = Identity(cluster_name="world", version="0", platform="test")
 class Believer:
     """Takes `right:<hash>` for the password of whoever has that hash."""
 
-    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]:
+    def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
         return Pending.of(user is not None and password == f"right:{user.password_hash}".encode())
 
 
@@ -88,6 +88,9 @@ class Line:
 
     def arm(self, seconds: float) -> None:
         pass
+
+    def monotonic(self) -> float:
+        return NOW / 1000
 
     def give(self, *data: bytes) -> list[Said]:
         """Bytes to the server; everything it says to that."""

@@ -34,6 +34,9 @@ class Stopped:
     def stop(self, reason: str) -> None:
         raise AssertionError(f"the node stopped: {reason}")
 
+    def fail(self, reason: str) -> None:
+        self.stop(reason)
+
 
 class Client:
     """Just enough AMQP to publish with confirms and to consume."""

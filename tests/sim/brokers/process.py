@@ -153,7 +153,7 @@ class SimMetadata(ClusterMetadata):
 class NoPasswords:
     """Nobody logs in by a password here. Fulfils broker.broker.Authenticator."""
 
-    def verify(self, user: Any, password: bytes) -> Pending[bool]:
+    def verify(self, user: Any, password: bytes, name: str, source: str) -> Pending[bool]:
         return Pending.of(True)
 
 

@@ -44,7 +44,7 @@ def publish_method(exchange: str, routing_key: str, mandatory: bool = False, imm
 class Passwords:
     """Fulfils Authenticator: every user's password is SECRET."""
 
-    def verify(self, user: UserRecord | None, password: bytes) -> Pending[bool]:
+    def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
         return Pending.of(user is not None and password == SECRET)
 
 

@@ -21,6 +21,7 @@ from broker.catalog_commands import (
     SetUserLimits,
     SetVhostLimits,
 )
+from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound, ResourceExhausted
 from broker.limits import Limits
 from broker.records import (
@@ -34,6 +35,9 @@ from broker.records import (
 )
 from tests.unit.broker.broker_world import SECRET, Client, World, refused
 
+HERE = ClientAddress("127.0.0.1", 40_000, True, "AMQP 0-9-1")
+ELSEWHERE = ClientAddress("192.0.2.1", 40_000, False, "AMQP 0-9-1")
+
 
 @pytest.fixture
 def world() -> World:
@@ -45,27 +49,27 @@ def world() -> World:
 
 def test_the_right_password_answers_the_users_record(world: World) -> None:
     world.add_user("app")
-    assert world.answer(world.broker.authenticate("app", SECRET, False)) == world.catalog.users["app"]
+    assert world.answer(world.broker.authenticate("app", SECRET, ELSEWHERE)) == world.catalog.users["app"]
 
 
 @pytest.mark.parametrize(("user", "password"), [("app", b"wrong"), ("app", b""), ("nobody", SECRET)])
 def test_a_refusal_does_not_say_what_was_wrong(world: World, user: str, password: bytes) -> None:
     world.add_user("app")
-    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate(user, password, True)))
+    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate(user, password, HERE)))
 
 
 def test_guest_comes_from_this_machine_only(world: World) -> None:
     broker = world.broker
-    assert world.answer(broker.authenticate("guest", SECRET, True)).name == "guest"
-    assert world.answer(broker.authenticate_external("guest", True)).name == "guest"
-    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(broker.authenticate("guest", SECRET, False)))
-    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(broker.authenticate_external("guest", False)))
+    assert world.answer(broker.authenticate("guest", SECRET, HERE)).name == "guest"
+    assert world.answer(broker.authenticate_external("guest", HERE)).name == "guest"
+    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(broker.authenticate("guest", SECRET, ELSEWHERE)))
+    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(broker.authenticate_external("guest", ELSEWHERE)))
 
 
 def test_whom_a_certificate_names_must_exist(world: World) -> None:
     world.add_user("app")
-    assert world.answer(world.broker.authenticate_external("app", False)).name == "app"
-    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate_external("nobody", True)))
+    assert world.answer(world.broker.authenticate_external("app", ELSEWHERE)).name == "app"
+    refused(AccessRefused, LOGIN_REFUSED, lambda: world.answer(world.broker.authenticate_external("nobody", HERE)))
 
 
 # ------------------------------------------------------------------------- connecting

@@ -1,5 +1,10 @@
 """node/alarms.py: when publishers are held, and how early queues are told to page out."""
 
+import asyncio
+import errno
+import os
+from dataclasses import replace
+
 import pytest
 
 from node.alarms import (
@@ -124,3 +129,44 @@ def test_publishers_are_held_while_the_log_cannot_reserve_its_next_file() -> Non
 
 def test_resident_memory_is_measured() -> None:
     assert resident_bytes() > 1_000_000
+
+
+def test_a_measurement_that_fails_ends_nothing_and_alarms_stay_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    """/proc is read through descriptors, which strangers can take: the node exited with 74 then."""
+    ports = Ports()
+    measured = 0
+
+    def used_bytes() -> int:
+        nonlocal measured
+        measured += 1
+        if 2 < measured < 6:  # the first check measures twice
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return 1_001 if measured < 3 else 999
+
+    async def scenario() -> None:
+        raised, cleared = asyncio.Event(), asyncio.Event()
+
+        def clear_alarm(kind: str) -> None:
+            if kind == "memory" and raised.is_set():
+                cleared.set()
+
+        watch = Watcher(
+            MemorySection(high_watermark_bytes=1000, check_interval_ms=1),
+            DiskSection(),
+            500,
+            replace(
+                ports.as_ports(),
+                used_bytes=used_bytes,
+                free_bytes=lambda: 10**12,
+                raise_alarm=lambda kind, reason: raised.set(),
+                clear_alarm=clear_alarm,
+            ),
+        )
+        watching = asyncio.create_task(watch.run())
+        async with asyncio.timeout(10):
+            await cleared.wait()
+        assert measured > 5, "not before it can be measured again"
+        watching.cancel()
+
+    asyncio.run(scenario())
+    assert caplog.text.count("memory cannot be measured: [Errno 24] Too many open files") == 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
+from broker.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.auth import PASSWORD_BYTES_MAX, HashCost, Hashes, Verifier, VerifierLimits, imported_from_rabbitmq
@@ -45,9 +46,33 @@ class Counting(Verifier):
         return super()._argon2_matches(kept, password)
 
 
-def verifier(background: Any = None, limits: VerifierLimits | None = None) -> tuple[Counting, list[float]]:
-    clock = [0.0]
-    return Counting(background or Inline(), lambda: clock[0], CHEAP, limits), clock
+class Later:
+    """Calls that are due later, at a time of the test's own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._due: list[tuple[float, Callable[[], None]]] = []
+
+    def __call__(self, seconds: float, call: Callable[[], None]) -> None:
+        self._due.append((self.now + seconds, call))
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._due and min(at for at, _ in self._due) <= end:
+            self._due.sort(key=lambda one: one[0])
+            at, call = self._due.pop(0)
+            self.now = max(self.now, at)
+            call()
+        self.now = end
+
+
+def verifier(background: Any = None, limits: VerifierLimits | None = None) -> tuple[Counting, Later]:
+    later = Later()
+    return Counting(background or Inline(), lambda: later.now, later, CHEAP, limits), later
+
+
+def verify(auth: Verifier, user: UserRecord | None, password: bytes, source: str = "192.0.2.1") -> Pending[bool]:
+    return auth.verify(user, password, user.name if user is not None else "nobody", source)
 
 
 def answer(pending: Pending[bool]) -> bool | BrokerError:
@@ -62,9 +87,9 @@ def test_a_password_and_its_hash() -> None:
     kept = auth.hash("geheim")
     assert kept.startswith("$argon2id$") and "geheim" not in kept and kept != auth.hash("geheim")
     user = UserRecord("u", kept)
-    assert answer(auth.verify(user, b"geheim")) is True
+    assert answer(verify(auth, user, b"geheim")) is True
     for wrong in (b"Geheim", b"", b"geheim\0", b"x" * PASSWORD_BYTES_MAX):
-        assert answer(auth.verify(user, wrong)) is False
+        assert answer(verify(auth, user, wrong)) is False
 
 
 def test_every_refusal_costs_one_verification() -> None:
@@ -73,7 +98,7 @@ def test_every_refusal_costs_one_verification() -> None:
     imported = UserRecord("i", imported_from_rabbitmq(rabbitmq_hash("right")))
     for who in (user, imported, None, UserRecord("nobody", None), UserRecord("broken", "$argon2id$nonsense")):
         auth.argon2_hashes.clear()
-        assert answer(auth.verify(who, b"wrong")) is False
+        assert answer(verify(auth, who, b"wrong")) is False
         assert len(auth.argon2_hashes) == 1
 
 
@@ -86,44 +111,44 @@ def test_hashes_of_rabbitmq() -> None:
     auth, _ = verifier()
     # As a genuine RabbitMQ 4.3.6 gave it for the password "b".
     user = UserRecord("obsu", imported_from_rabbitmq("tQX2XmxlCDVTxICCUhYvSpl/scEKidmUfx2tbljNbNlxlyAC"))
-    assert answer(auth.verify(user, b"b")) is True
-    assert answer(auth.verify(user, b"a")) is False
+    assert answer(verify(auth, user, b"b")) is True
+    assert answer(verify(auth, user, b"a")) is False
     for wrong in ("no base64!", base64.b64encode(b"short").decode()):
         with pytest.raises(PreconditionFailed):
             imported_from_rabbitmq(wrong)
-    assert answer(auth.verify(UserRecord("u", "$rabbit-sha256$damaged"), b"b")) is False
+    assert answer(verify(auth, UserRecord("u", "$rabbit-sha256$damaged"), b"b")) is False
 
 
 def test_a_right_password_is_remembered_for_a_while_and_a_wrong_one_is_not() -> None:
     auth, clock = verifier(limits=VerifierLimits(remembered_s=10))
     user = UserRecord("u", auth.hash("right"))
-    for seconds, verifications in ((0, 1), (9.9, 1), (10, 2), (15, 2)):
-        clock[0] = seconds
-        assert answer(auth.verify(user, b"right")) is True
+    for seconds, verifications in ((0, 1), (9.9, 1), (19.8, 1), (29.8, 2)):  # each use counts anew
+        clock.now = seconds
+        assert answer(verify(auth, user, b"right")) is True
         assert len(auth.argon2_hashes) == verifications
     for _ in range(2):
-        answer(auth.verify(user, b"wrong"))
+        answer(verify(auth, user, b"wrong"))
     assert len(auth.argon2_hashes) == 4
     assert not any(secret in repr(auth.__dict__) for secret in ("b'right", "'right"))
 
 
 def test_a_changed_password_holds_at_once() -> None:
     auth, _ = verifier()
-    assert answer(auth.verify(UserRecord("u", auth.hash("old")), b"old")) is True
+    assert answer(verify(auth, UserRecord("u", auth.hash("old")), b"old")) is True
     changed = UserRecord("u", auth.hash("new"))
-    assert answer(auth.verify(changed, b"old")) is False
-    assert answer(auth.verify(changed, b"new")) is True
+    assert answer(verify(auth, changed, b"old")) is False
+    assert answer(verify(auth, changed, b"new")) is True
 
 
 def test_what_is_remembered_is_bounded() -> None:
     auth, _ = verifier(limits=VerifierLimits(remembered=3))
     users = [UserRecord(f"u{number}", auth.hash("right")) for number in range(5)]
     for user in users:
-        answer(auth.verify(user, b"right"))
+        answer(verify(auth, user, b"right"))
     assert len(auth._remembered) == 3
-    answer(auth.verify(users[-1], b"right"))
+    answer(verify(auth, users[-1], b"right"))
     assert len(auth.argon2_hashes) == 5
-    answer(auth.verify(users[0], b"right"))
+    answer(verify(auth, users[0], b"right"))
     assert len(auth.argon2_hashes) == 6
 
 
@@ -131,28 +156,63 @@ def test_log_ins_with_the_same_credentials_share_one_verification() -> None:
     held = Held()
     auth, _ = verifier(held)
     user = UserRecord("u", auth.hash("right"))
-    pendings = [auth.verify(user, b"right") for _ in range(50)]
+    pendings = [verify(auth, user, b"right") for _ in range(50)]
     assert len(held.waiting) == 1
     held.release()
     assert [answer(pending) for pending in pendings] == [True] * 50
     assert len(auth.argon2_hashes) == 1
 
 
-def test_a_flood_of_log_ins_is_turned_away() -> None:
+BUSY = "the password was not checked, too many logins are waiting"
+
+
+def test_a_flood_is_told_that_the_node_is_busy_and_not_at_once() -> None:
     held = Held()
-    auth, _ = verifier(held, VerifierLimits(waiting=2))
-    for number in range(2):
-        auth.verify(None, b"%d" % number)
-    refusal = answer(auth.verify(None, b"2"))
-    assert isinstance(refusal, ResourceExhausted) and refusal.text == "2 log-ins are being checked: try again later"
+    auth, later = verifier(held, VerifierLimits(busy_pause_s=1.0, queue=LoginLimits(waiting_per_user=2)))
+    for number in range(3):  # one is checked, two wait
+        verify(auth, None, b"%d" % number)
+    refused = verify(auth, None, b"3")
+    assert len(held.waiting) == 1 and auth.busy_total == 1
+    later.advance(0.9)
+    assert not refused.answered, "who is told at once comes back at once"
+    later.advance(0.1)
+    refusal = answer(refused)
+    assert isinstance(refusal, ResourceExhausted) and refusal.text.startswith(BUSY)
+
+
+def test_a_flood_does_not_keep_out_a_right_password_that_is_known_or_one_of_another_source() -> None:
+    held = Held()
+    auth, later = verifier(held, VerifierLimits(queue=LoginLimits(waiting=3)))
+    known, other = UserRecord("known", auth.hash("right")), UserRecord("other", auth.hash("right"))
+    verify(auth, known, b"right")
     held.release()
-    auth.verify(None, b"2")
-    assert len(held.waiting) == 2
+    flood = [verify(auth, None, b"%d" % number, "192.0.2.66") for number in range(10)]
+    assert answer(verify(auth, known, b"right", "192.0.2.66")) is True, "known: even from where the flood comes from"
+    from_elsewhere = verify(auth, other, b"right", "192.0.2.2")
+    held.release()  # the one of the flood that was under way
+    later.advance(1.0)
+    for _ in range(2):
+        if not from_elsewhere.answered:
+            held.release()
+            later.advance(1.0)
+    assert answer(from_elsewhere) is True
+    assert sum(one.answered for one in flood) >= 7, "the rest was told that the node is busy"
+
+
+def test_256_users_who_log_in_at_once_all_get_in() -> None:
+    held = Held()
+    auth, _ = verifier(held)
+    kept = auth.hash("right")
+    pendings = [verify(auth, UserRecord(f"u{number}", kept), b"right") for number in range(256)]
+    for _ in range(256):
+        assert len(held.waiting) == 1, "one at a time"
+        held.release()
+    assert [answer(one) for one in pendings] == [True] * 256
 
 
 def test_passwords_have_a_length() -> None:
     auth, _ = verifier()
-    assert answer(auth.verify(None, b"x" * (PASSWORD_BYTES_MAX + 1))) is False
+    assert answer(verify(auth, None, b"x" * (PASSWORD_BYTES_MAX + 1))) is False
     assert auth.argon2_hashes == []
     with pytest.raises(PreconditionFailed, match="a password of 1025 bytes is longer than 1024"):
         auth.hash("x" * (PASSWORD_BYTES_MAX + 1))
@@ -162,7 +222,7 @@ def test_passwords_have_a_length() -> None:
 
 def test_an_empty_password_is_never_right() -> None:
     auth, _ = verifier()
-    assert answer(auth.verify(UserRecord("i", imported_from_rabbitmq(rabbitmq_hash(""))), b"")) is False
+    assert answer(verify(auth, UserRecord("i", imported_from_rabbitmq(rabbitmq_hash(""))), b"")) is False
 
 
 def test_a_verification_that_breaks_is_an_answer_without_secrets() -> None:
@@ -170,8 +230,8 @@ def test_a_verification_that_breaks_is_an_answer_without_secrets() -> None:
         def _matches(self, kept: str | None, password: bytes) -> bool:
             raise MemoryError(password)
 
-    auth = Breaking(Inline(), lambda: 0.0, CHEAP)
-    refusal = answer(auth.verify(None, b"secret"))
+    auth = Breaking(Inline(), lambda: 0.0, Later(), CHEAP)
+    refusal = answer(verify(auth, None, b"secret"))
     assert isinstance(refusal, ResourceExhausted) and "secret" not in refusal.text
 
 

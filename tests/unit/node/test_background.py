@@ -1,6 +1,7 @@
 """Work beside the loop: it does not hold the loop up, and its end is told on the loop."""
 
 import asyncio
+import os
 import threading
 from typing import Any
 
@@ -51,3 +52,21 @@ def test_inline() -> None:
     Inline().run(lambda: 7, lambda result, error: told.append((result, error)))
     Inline().run(lambda: 1 // 0, lambda result, error: told.append((result, type(error))))
     assert told == [(7, None), (None, ZeroDivisionError)]
+
+
+def test_nice_threads_leave_the_priority_of_the_loop_alone() -> None:
+    def niceness() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    async def scenario() -> int:
+        background = Threads(asyncio.get_running_loop(), 1, "test", 15)
+        measured: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        background.run(niceness, lambda result, error: measured.set_result(result or 0))
+        try:
+            return await asyncio.wait_for(measured, 10)
+        finally:
+            background.close()
+
+    here = niceness()
+    assert asyncio.run(scenario()) == 15
+    assert niceness() == here

@@ -97,6 +97,9 @@ class FakeProcess:
     def stop(self, reason: str) -> None:
         self.said.append(f"stop: {reason}")
 
+    def fail(self, reason: str) -> None:
+        self.said.append(f"fail: {reason}")
+
     def end(self, reason: str) -> None:
         self.said.append(f"end: {reason}")
 

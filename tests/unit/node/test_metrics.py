@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.audit import Audit
 from broker.broker import Totals
+from broker.catalog_commands import DeleteUser
+from broker.client_address import ClientAddress
 from broker.counters import Counters
+from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from node.config import Config, MetricsSection, NodeSection
 from node.metrics import PROTOCOLS, Metrics
@@ -30,6 +34,7 @@ class FakeBroker:
         self.totals = Totals(connections_opened=5, connections_closed=3, queues_deleted=1)
         self.raised: list[Any] = []
         self.counted: dict[str, Counters] = {}
+        self.audit = Audit(note=lambda line: None, warn=lambda line: None)
         self.alarms = SimpleNamespace(raised=lambda: self.raised)
         amqp = SimpleNamespace(protocol="AMQP 0-9-1", publishes=True)
         grpc = SimpleNamespace(protocol="gRPC", publishes=False)
@@ -182,3 +187,18 @@ def test_clients_are_served_while_many_queues_are_counted(monkeypatch: pytest.Mo
     asyncio.run(run())
     assert len(served) >= 9
     assert max(after - before for before, after in pairwise(served)) <= 11
+
+
+def test_logins_and_changes_are_counted() -> None:
+    broker = FakeBroker()
+    client = ClientAddress("192.0.2.7", 4_000, False, "HTTP")
+    broker.audit.logged_in(client)
+    for _ in range(2):
+        broker.audit.login_failed(None, client, "wrong user or password")
+    broker.audit.watched(DeleteUser("u"), Pending.of(None))
+    found = samples(broker)
+    assert found["rabbitmq_auth_attempts_total", ("http",)] == 3
+    assert found["rabbitmq_auth_attempts_succeeded_total", ("http",)] == 1
+    assert found["rabbitmq_auth_attempts_failed_total", ("http",)] == 2
+    assert found["rabbitmq_auth_attempts_failed_total", ("amqp091",)] == 0
+    assert found["leveret_audited_changes_total", ("DeleteUser", "done")] == 1

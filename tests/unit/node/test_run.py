@@ -98,7 +98,7 @@ def test_a_task_that_ends_stops_the_node_and_a_cancelled_one_does_not() -> None:
         other.task_ended(cancelled)
         return ending.exit_code, other.exit_code
 
-    assert asyncio.run(work()) == (74, 0)
+    assert asyncio.run(work()) == (70, 0), "a fault of ours, which a new start may mend"
 
 
 def test_a_node_that_is_to_join_another_cluster_leaves_its_directory_aside_and_begins_again(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from broker.audit import Audit
+from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
@@ -38,6 +40,8 @@ class FakeBroker:
         self.refuse: dict[str, BrokerError] = {}
         self.answers_later = False
         self.pending: list[tuple[Pending[Any], Any]] = []
+        self.audited: list[str] = []
+        self.audit = Audit(note=self.audited.append, warn=self.audited.append)
 
     def answer(self, value: Any) -> Pending[Any]:
         if not self.answers_later:
@@ -51,12 +55,12 @@ class FakeBroker:
         for pending, value in waiting:
             pending.resolve(value)
 
-    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[Any]:
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[Any]:
         if password != SECRET:
             return Pending.failed(AccessRefused(f"invalid credentials of user '{user}'"))
         return self.answer(SimpleNamespace(name=user))
 
-    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[Any]:
+    def authenticate_external(self, user: str, client: ClientAddress) -> Pending[Any]:
         return self.answer(SimpleNamespace(name=user))
 
     def open_connection(self, connection: Any, now: int) -> None:

@@ -299,6 +299,7 @@ def test_a_client_that_vanishes_leaves_nothing(start: Callable[..., Running]) ->
     assert (running.broker.connections, running.broker.sessions) == ([], [])
     assert running.run(running.server.statistics) == {
         "connections": 0, "unauthenticated": 0, "opened_total": 1, "closed_total": 1, "refused_total": 0,
+        "evicted_total": 0,
     }  # fmt: skip
 
 
@@ -358,7 +359,7 @@ def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
 
 def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
     server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)))
-    one = AmqpSocket(server, proxy_protocol=False)
+    one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
     assert len(one.get_buffer(-1)) == STRANGERS_INPUT_BYTES
     one._logged_in = True
     for _ in range(10):

@@ -19,6 +19,7 @@ from broker import catalog_commands as commands
 from broker.broker import Connection
 from broker.browsed import Browsed
 from broker.catalog import Catalog, default_commands
+from broker.client_address import ClientAddress
 from broker.definitions import PasswordHashes
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed
 from broker.message import Run
@@ -71,14 +72,14 @@ class FakeBroker:
     def check_kind(self, record: QueueRecord) -> None:
         assert record.kind == "classic", f"a {record.kind} queue"
 
-    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         self.authentications += 1
         record = self.catalog.users.get(user)
         if record is None or record.password_hash != f"hash of {password.decode()}":
             return Pending.failed(AccessRefused(f"user '{user}' refused: invalid credentials"))
         return Pending.of(record)
 
-    def authenticate_external(self, user: str, peer_is_loopback: bool) -> Pending[UserRecord]:
+    def authenticate_external(self, user: str, client: ClientAddress) -> Pending[UserRecord]:
         record = self.catalog.users.get(user)
         return Pending.failed(AccessRefused(f"no user '{user}'")) if record is None else Pending.of(record)
 

@@ -14,6 +14,7 @@ import pytest
 
 from broker import catalog_commands as commands
 from broker.catalog import Catalog, default_commands
+from broker.client_address import ClientAddress
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
@@ -90,6 +91,9 @@ class Applied:
         """Nobody asks to be told here."""
 
 
+LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
+
+
 class FakeBroker:
     """The catalog's users with the password `pw`; queues with three messages, one of them out."""
 
@@ -100,8 +104,8 @@ class FakeBroker:
         self.loopback_seen: list[bool] = []
         self.at_home = {"ready_count": 2, "consumer_count": 1}
 
-    def authenticate(self, user: str, password: bytes, peer_is_loopback: bool) -> Pending[UserRecord]:
-        self.loopback_seen.append(peer_is_loopback)
+    def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
+        self.loopback_seen.append(client.loopback)
         record = self.catalog.users.get(user)
         if record is None or password != b"pw":
             return Pending.failed(AccessRefused("Login was refused"))
@@ -182,7 +186,7 @@ class World:
         if user is not None:
             sent[b"authorization"] = b"Basic " + base64.b64encode(f"{user}:pw".encode())
         data = json.dumps(body).encode() if body is not None else raw
-        request = Request(method, path, sent, data, peer_is_loopback=True, now=NOW)
+        request = Request(method, path, sent, data, client=LOCAL, now=NOW)
 
         async def answer() -> Response:
             return await self.api.answer(request)
@@ -563,7 +567,7 @@ def test_definitions_that_are_refused_say_where(world: World) -> None:
 def test_only_an_administrator_may_send_a_large_body(world: World) -> None:
     def allowed(method: str, path: str, user: str | None) -> int:
         headers = {} if user is None else {b"authorization": b"Basic " + base64.b64encode(f"{user}:pw".encode())}
-        request = Request(method, path, headers, b"", peer_is_loopback=True, now=NOW)
+        request = Request(method, path, headers, b"", client=LOCAL, now=NOW)
         return asyncio.run(world.api.body_bytes_max(request))
 
     assert allowed("POST", "/api/definitions", "root") == 10_485_760

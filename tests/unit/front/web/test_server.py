@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from broker.client_address import ClientAddress
 from front.web import server as web_server
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
@@ -16,6 +17,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 BODY_BYTES_MAX = 1_000
+LOCAL = ClientAddress("127.0.0.1", 40_000, True, "HTTP")
 
 
 async def allowance(request: Request) -> int:
@@ -102,7 +104,7 @@ def test_a_client_that_keeps_still_within_a_request_is_dropped(monkeypatch: pyte
 
 def request(target: str = "/", body: bytes = b"", **headers: str) -> Request:
     encoded = {name.encode(): value.encode() for name, value in headers.items()}
-    return Request("GET", target, encoded, body, peer_is_loopback=True, now=1)
+    return Request("GET", target, encoded, body, client=LOCAL, now=1)
 
 
 def test_basic_credentials_are_read() -> None:
@@ -131,7 +133,7 @@ def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
     route, named = router.find(request("/api/vhosts/%2F"))
     assert (route.method, named) == ("GET", {"name": "/"})
     with pytest.raises(HttpError, match="POST is not possible here, GET, PUT is") as caught:
-        router.find(Request("POST", "/api/vhosts/a", {}, b"", peer_is_loopback=True, now=1))
+        router.find(Request("POST", "/api/vhosts/a", {}, b"", client=LOCAL, now=1))
     assert caught.value.status == 405
     with pytest.raises(HttpError) as missing:
         router.find(request("/api/nothing"))
