@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +17,7 @@ import kombu
 import pika
 import pytest
 
+from tests.e2e.test_cluster import process_of
 from tests.e2e.test_far_queues import channel_to, refused
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters, published
 from tests.running_cluster import ROOT, RunningCluster, running_cluster
@@ -209,3 +212,24 @@ def test_a_consumer_that_does_not_settle_in_time_is_cancelled(cluster: RunningCl
         assert len(cancelled) == 1
         _, properties, body = channel.basic_get("slow")
         assert (body, properties.headers) == (b"0", {"x-acquired-count": 1})
+
+
+def test_leveretctl_publish_gives_up_where_no_majority_is_and_says_what_it_waited_for(cluster: RunningCluster) -> None:
+    def ctl(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "leveret.ctl", "--node", cluster.grpc(1), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+
+    assert ctl("queue", "declare", "ctl.lonely", "--type", "quorum").returncode == 0
+    assert ctl("publish", "x", "--key", "ctl.lonely").returncode == 0
+    others = [process_of(cluster, number) for number in (2, 3)]
+    for process in others:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        gave_up = ctl("publish", "y", "--key", "ctl.lonely", "--timeout", "3")
+    finally:
+        for process in others:
+            os.kill(process, signal.SIGCONT)
+    assert gave_up.returncode == 75, gave_up
+    waiting, why, *_ = gave_up.stderr.splitlines()
+    assert waiting == "leveretctl: waiting for 1 of 1 confirms of queue 'ctl.lonely'"
+    assert why.startswith("leveretctl: waited 3 s for 1 of 1 confirms of queue 'ctl.lonely'; they may still be stored.")
