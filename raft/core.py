@@ -347,9 +347,12 @@ class Core:
             return
         self._persisted = number
         s.log.persisted(number)
+        facts_are_new = not s.facts_durable and not s.facts_changed and number >= s.facts_number
+        if facts_are_new:
+            s.vote_is_durable(now)
         if s.leadership is not None:
             leader.count(s, s.leadership, now)
-        elif s.role is Role.CANDIDATE and not s.facts_changed and number >= s.facts_number:
+        elif facts_are_new and s.role is Role.CANDIDATE:
             election.own_vote_is_durable(s, now)
 
     def applied(self, index: int) -> None:

@@ -3,6 +3,9 @@
 A member first asks whether it would win (pre-vote), which changes nobody's term, so one that cannot win disturbs nobody. Voters
 refuse while they know a leader whose node they trust. A real candidate votes for itself like for anyone else: the vote counts,
 and others are asked, once it is fsynced together with the log that the request tells of.
+
+Disks may be slower than elections. Nobody stands while its own vote is on its way to the disk (State.arm), and a candidate that
+asks again, as no votes came in time, still counts those of its term: they may be on their way to other disks.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ from raft.state import State
 
 
 class Campaign:
-    """Votes of one attempt, pre-vote or real. Only members that may vote are counted."""
+    """Votes of one attempt, pre-vote or real. Only members that may vote are counted. `earlier`, of a pre-vote: the real
+    attempt in the present term, whose votes may still come."""
 
-    __slots__ = ("granted", "refused")
+    __slots__ = ("earlier", "granted", "refused")
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Campaign | None = None) -> None:
+        self.earlier = earlier
         self.granted: set[MemberId] = set()
         self.refused: set[MemberId] = set()
 
@@ -41,8 +46,9 @@ def stand(s: State, now: float) -> None:
     assert s.may_campaign(), f"member {s.me} must not campaign in {s.membership}, trusting {sorted(s.trusted)}"
     s.leader = 0
     s.attempts += 1
+    earlier = s.campaign if s.campaign is None or s.role is Role.CANDIDATE else s.campaign.earlier
     s.role = Role.PRE_CANDIDATE
-    s.campaign = Campaign()
+    s.campaign = Campaign(earlier)
     s.campaign.count(s.me, granted=True)
     s.arm(now)
     s.messages += _requests(s, s.term + 1, pre=True, transfer=False)
@@ -84,12 +90,24 @@ def step_reply(s: State, reply: VoteReply, now: float) -> None:
     """Of this term, or of the next one if a pre-vote was granted."""
     if not reply.granted and reply.sender == s.leader:
         forget_leader(s, now)  # leaders never say this
-    if s.campaign is None or reply.pre != (s.role is Role.PRE_CANDIDATE):
+    if s.campaign is None:
+        return
+    if reply.pre != (s.role is Role.PRE_CANDIDATE):
+        if not reply.pre and s.campaign.earlier is not None:
+            _count_late(s, s.campaign.earlier, reply, now)
         return
     if reply.granted and reply.term != s.term + reply.pre:
         return
     s.campaign.count(reply.sender, reply.granted)
     _decide(s, now)
+
+
+def _count_late(s: State, campaign: Campaign, reply: VoteReply, now: float) -> None:
+    """A vote of this term, which was asked for before this member asked again whether it would win."""
+    if reply.granted and reply.term == s.term:
+        campaign.count(reply.sender, granted=True)
+        if campaign.outcome(s.membership.voters) is Outcome.WON:
+            become_leader(s, now)
 
 
 def _decide(s: State, now: float) -> None:

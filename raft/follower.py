@@ -42,7 +42,8 @@ def step_append(s: State, message: Append, now: float) -> None:
     _follow(s, message.sender, now)
     if s.installing is not None:
         # What lies in the log is about to be replaced, or was replaced already and is not durable yet. Ask it nothing: what is
-        # committed is in the leader's log, whatever its term.
+        # committed is in the leader's log, whatever its term. Once the leader asks there, it sees that the logs agree and that
+        # nothing is taken, and tries again after a while.
         _refuse(s, message, s.commit, s.term)
         return
     entries, prev_index, prev_term = message.entries, message.prev_index, message.prev_term

@@ -171,8 +171,8 @@ class Progress:
         if self.sending is Sending.STREAM:
             self.probe()
             return True
-        if prev_index != self.next - 1:
-            return False
+        if prev_index != self.next - 1 or agrees >= prev_index:
+            return False  # the latter: its log agrees there, and it takes nothing now, while it installs a snapshot
         self.next = max(self.match + 1, min(prev_index, agrees + 1))
         self.probed = False
         return True

@@ -29,9 +29,10 @@ class State:
     """One member of one group."""
 
     __slots__ = (
-        "applied", "applying", "attempts", "campaign", "chunks", "commit", "election_at", "facts_changed", "facts_number",
-        "halted", "install", "installing", "intake", "leader", "leadership", "log", "lost_reads", "me", "members", "messages",
-        "messages_after", "random", "reads", "role", "settings", "shown", "store", "term", "trusted", "vote",
+        "applied", "applying", "attempts", "campaign", "chunks", "commit", "delayed_s", "election_at", "facts_changed",
+        "facts_durable", "facts_number", "halted", "install", "installing", "intake", "leader", "leadership", "log",
+        "lost_reads", "me", "members", "messages", "messages_after", "random", "reads", "role", "settings", "shown",
+        "store", "term", "trusted", "vote",
     )  # fmt: skip
 
     term: int
@@ -60,6 +61,7 @@ class State:
         assert self.commit <= self.log.last, f"machine stands on {applied}, its log ends at {self.log.last}"
         self.trusted: set[NodeId] = {node_of(me)}
         self.election_at = None
+        self.delayed_s: float | None = None  # how long to wait before standing, once the vote is fsynced
         self.attempts = 0
         self.campaign: Campaign | None = None  # while PRE_CANDIDATE or CANDIDATE
         self.leadership: Leadership | None = None  # while LEADER
@@ -72,6 +74,7 @@ class State:
 
         self.facts_changed = False
         self.facts_number = 0  # of the Ready that carried the newest facts
+        self.facts_durable = True  # the newest facts are fsynced here
         self.messages: list[Message] = []
         self.messages_after: list[Message] = []
         self.chunks: list[SnapshotChunk] = []
@@ -113,19 +116,31 @@ class State:
         if (term, vote) != (self.term, self.vote):
             self.term, self.vote = term, vote
             self.facts_changed = True
+            self.facts_durable = False
 
     def facts(self) -> Facts:
         return Facts(self.term, self.vote)
 
     def arm(self, now: float) -> None:
         """Stand for election after a while, unless there is a leader to trust. A member that could not win (no voter, or
-        too few voters trusted) does not try: suspicion and trust wake it, so that waiting costs nothing."""
+        too few voters trusted) does not try: suspicion and trust wake it, so that waiting costs nothing. One whose vote is on
+        its way to the disk waits for that first (Core.persisted): where an fsync takes longer than an election's time, it would
+        stand again and again, each time with another vote to wait for."""
+        self.election_at = None
         if self.role is Role.LEADER or self.trusts_leader() or not self.may_campaign():
-            self.election_at = None
-        elif self.membership.voters == (self.me,):
-            self.election_at = now
+            return
+        delay = 0.0 if self.membership.voters == (self.me,) else self._election_delay()
+        if self.facts_durable:
+            self.election_at = now + delay
         else:
-            self.election_at = now + self._election_delay()
+            self.delayed_s = delay
+
+    def vote_is_durable(self, now: float) -> None:
+        """What waited for that begins to wait for a leader."""
+        self.facts_durable = True
+        delay, self.delayed_s = self.delayed_s, None
+        if delay is not None and self.role is not Role.LEADER and not self.trusts_leader() and self.may_campaign():
+            self.election_at = now + delay
 
     def may_campaign(self) -> bool:
         return self.installing is None and self.may_lead() and self.trusts_majority()

@@ -47,7 +47,8 @@ KILLERS = (
     Killer(
         "core",
         tuple(
-            f"tests/unit/raft/test_{name}.py" for name in ("log", "core", "progress", "membership", "reads", "replicas")
+            f"tests/unit/raft/test_{name}.py"
+            for name in ("log", "core", "progress", "membership", "reads", "replicas", "appends_while_installing")
         ),
         blind_to=(*NODE, *STORE, *BROKERS),
     ),
