@@ -19,9 +19,9 @@ STORE = (
     "raft/node_log.py", "raft/packs.py", "raft/segments.py", "raft/snapshots.py", "raft/wal_log_store.py",
 )  # fmt: skip
 
-BROKERS = ("broker/", "node/", "quorum/")
+BROKERS = ("broker/", "classic/", "node/", "quorum/")
 ENGINE = ("raft/", "storage/")
-ALL_BUT_QUEUES = (*ENGINE, "broker/", "node/")
+ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", "node/")  # quorum queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,16 @@ KILLERS = (
         "log",
         tuple(
             f"tests/unit/storage/test_{name}.py"
-            for name in ("wal_writer", "snapshot_file", "segment", "disk", "log_users", "group_commit", "wal_replay")
+            for name in (
+                "wal_writer",
+                "wal_shortages",
+                "snapshot_file",
+                "segment",
+                "disk",
+                "log_users",
+                "group_commit",
+                "wal_replay",
+            )
         ),
         blind_to=("raft/", *BROKERS),
     ),
@@ -74,6 +83,12 @@ KILLERS = (
     Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
     Killer("every bit", ("tests/unit/raft/test_store_damage.py",), only="flipped", blind_to=(*NODE, *BROKERS)),
     Killer("random lives", ("tests/unit/raft/test_log_replay.py",), blind_to=(*NODE, *BROKERS), at_random=True),
+    Killer(
+        "classic queues",
+        tuple(f"tests/unit/classic/test_{name}.py" for name in ("compaction", "damage", "disk_failures", "disk_calls")),
+        only="not whatever_call",  # which draws what it does
+        blind_to=(*ENGINE, "broker/", "node/", "quorum/"),
+    ),
     Killer("queue scenarios", ("tests/scenarios/quorum",), blind_to=ALL_BUT_QUEUES),
     Killer(
         "queues",
@@ -114,13 +129,13 @@ KILLERS = (
                 "node/test_catalog_store",
             )
         ),
-        blind_to=(*ENGINE, "quorum/"),
+        blind_to=(*ENGINE, "classic/", "quorum/"),
     ),
     Killer(
         "catalog on several nodes",
         tuple(f"tests/unit/node/test_{name}.py" for name in ("catalog_followers", "cluster_metadata", "cluster")),
         only="not whatever_is_killed",  # which draws what it does
-        blind_to=(*ENGINE, "quorum/"),
+        blind_to=(*ENGINE, "classic/", "quorum/"),
     ),
     Killer(
         "links",
