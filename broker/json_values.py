@@ -51,6 +51,8 @@ def to_json(value: Any) -> Any:
 
 def readable(text: str) -> str:
     """A text that any encoder takes; bytes that were no UTF-8 are in it as tables.py left them, and are said in base64."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -23,6 +23,10 @@ REPEAT_S = 10.0
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(0x80, 0xA0)]}
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+# What turns the direction of the text that follows, and bytes of a name that were no UTF-8, which no file would take.
+_ESCAPES |= {
+    code: f"\\u{code:04x}" for code in [*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)]
+}
 
 
 def escaped(text: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from broker.client_address import ClientAddress
 from broker.errors import bounded
+from broker.json_values import readable
 from broker.records import UserRecord
 
 
@@ -100,5 +101,5 @@ def error_response(error: HttpError) -> Response:
     headers = error.headers
     if error.status == 401:
         headers += (("WWW-Authenticate", 'Basic realm="Leveret"'),)
-    body = msgspec.json.encode({"error": error.error, "reason": error.reason})
+    body = msgspec.json.encode({"error": error.error, "reason": readable(error.reason)})
     return Response(error.status, body, headers=headers)

@@ -4,6 +4,8 @@ import json
 import logging
 from pathlib import Path
 
+import pytest
+
 from node.config import LoggingSection
 from node.logs import REPEAT_S, LibraryThrottle, escaped, set_up
 
@@ -20,6 +22,18 @@ def test_a_client_cannot_forge_a_line(tmp_path: Path) -> None:
     text = logged(tmp_path, as_json=False)
     assert text.count("\n") == 1
     assert text.endswith("info leveret.test: queue a\\r\\nforged line\\x1b[31m\n")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_name_that_is_no_utf8_or_turns_the_text_around_is_written_all_the_same(tmp_path: Path, as_json: bool) -> None:
+    file = tmp_path / "node.log"
+    set_up(LoggingSection(file=str(file), json=as_json))
+    logging.getLogger("leveret.test").info("queue %s", b"\xff \xe2\x80\xae reversed".decode("utf-8", "surrogateescape"))
+    set_up(LoggingSection())
+    line = file.read_text().rstrip()
+    assert "\u202e" not in line
+    shown = json.loads(line)["message"] if as_json else line
+    assert shown.endswith(r"queue \udcff \u202e reversed")
 
 
 def test_json_lines_hold_the_same_text(tmp_path: Path) -> None:

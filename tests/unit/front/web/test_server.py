@@ -145,3 +145,12 @@ def test_a_target_that_is_no_url_is_a_bad_request(target: bytes, caplog: pytest.
     reply = exchange(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 400")
     assert not caplog.records
+
+
+def test_a_reason_that_is_no_utf8_is_answered_all_the_same() -> None:
+    async def refuse(request: Request) -> Response:
+        raise HttpError(400, "bad_request", "no \udcff here")
+
+    reply = exchange(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", refuse)
+    assert reply.startswith(b"HTTP/1.1 400")
+    assert b"Not UTF-8, base64 is: " in reply
