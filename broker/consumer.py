@@ -1,7 +1,8 @@
 """A subscription as its queue sees it: who it is, what it may take now, and where deliveries go.
 
 The queue decides whose turn it is; the consumer says how many messages it has room for and passes what it gets to its
-session. `outstanding <= prefetch` whenever prefetch is set and every message is acknowledged by hand.
+session. `outstanding <= prefetch` whenever prefetch is set and every message is acknowledged by hand. The consumers of a
+channel may have a limit together, beside (broker/shared_limit.py).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from broker.queue_type import Queue, Slice
+from broker.shared_limit import SharedLimit
 
 # A consumer without prefetch still takes its messages in portions, so that one never starves the others.
 UNLIMITED_PORTION = 2048
@@ -32,8 +34,8 @@ class Consumer:
     """One subscription."""
 
     __slots__ = (
-        "active", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "sink", "tag",
-        "timed_out",
+        "active", "arguments", "exclusive", "no_ack", "outstanding", "prefetch", "priority", "queue", "shared", "sink",
+        "tag", "timed_out",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +49,7 @@ class Consumer:
         exclusive: bool = False,
         priority: int = 0,
         arguments: dict[str, Any] | None = None,
+        shared: SharedLimit | None = None,
     ) -> None:
         self.tag = tag
         self.queue = queue
@@ -56,6 +59,7 @@ class Consumer:
         self.exclusive = exclusive
         self.priority = priority
         self.arguments = arguments or {}
+        self.shared = None if no_ack else shared  # with the other consumers of its channel
         self.outstanding = 0  # delivered and not settled yet
         self.active = True  # False while another consumer is the queue's single active one
         self.timed_out = False  # why its queue ended it: it did not settle in time
@@ -65,12 +69,34 @@ class Consumer:
         return self.prefetch_left() if self.active and self.sink.writable else 0
 
     def prefetch_left(self) -> int:
-        """How many more its prefetch allows it to hold."""
-        if self.no_ack or self.prefetch == 0:
+        """How many more its prefetch and its channel's allow it to hold; asked when there are messages for it."""
+        if self.no_ack:
             return UNLIMITED_PORTION
-        return max(0, self.prefetch - self.outstanding)
+        left = max(0, self.prefetch - self.outstanding) if self.prefetch else UNLIMITED_PORTION
+        return min(left, self.shared_left()) if left else 0
+
+    def shared_left(self) -> int:
+        """How many more the limit of its channel allows it to be given."""
+        shared = self.shared
+        return shared.room_for(self) if shared is not None and shared.limit else UNLIMITED_PORTION
+
+    @property
+    def window(self) -> int:
+        """For a queue elsewhere: how many messages may be out to it at most, or on their way. 0 is no limit."""
+        if self.no_ack:
+            return 0
+        limits = (self.prefetch, self.shared.limit if self.shared is not None else 0)
+        return min(limits) if all(limits) else max(limits)
 
     def deliver(self, piece: Slice, content: bytes) -> None:
         if not self.no_ack:
             self.outstanding += piece.count
+            if self.shared is not None:
+                self.shared.delivered(self, piece.count)
         self.sink.deliver(self, piece, content)
+
+    def settled(self, count: int) -> None:
+        """So many of those that it was given have come back."""
+        self.outstanding -= count
+        if self.shared is not None:
+            self.shared.settled(count)

@@ -21,6 +21,7 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, Outcome, Queue, Slice
 from broker.reply_to import is_reply_name
+from broker.shared_limit import SharedLimit
 from broker.topology import Declared, Topology
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class Session(Topology):
         super().__init__(broker, connection, sink)
         self.number = number
         self._prefetch = 0
+        self._shared = SharedLimit()
         self._next_tag = 1
         self._held = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
@@ -74,8 +76,14 @@ class Session(Topology):
     # consuming
 
     def set_prefetch(self, count: int, global_: bool) -> None:
-        """For consumers that come from now on. `global_` changes nothing: every limit is a consumer's own."""
-        self._prefetch = count
+        """For each consumer that comes from now on; with `global_` for all consumers together, also those that are there."""
+        if not global_:
+            self._prefetch = count
+            return
+        self._shared.limit = count
+        self._wake_waiting()
+        for consumer in self._consumers.values():
+            self._broker.wake(consumer.queue)
 
     def consume(
         self,
@@ -105,6 +113,7 @@ class Session(Topology):
             exclusive=exclusive,
             priority=arguments.get("x-priority", 0),
             arguments=arguments,
+            shared=self._shared,
         )
         consuming = found.consume(consumer, now)
         self._consumers[consumer.tag] = consumer
@@ -118,6 +127,7 @@ class Session(Topology):
         def refused(error: BrokerError) -> None:
             if self._consumers.get(consumer.tag) is consumer:
                 del self._consumers[consumer.tag]
+                self._shared.leave(consumer)
                 self._broker.consumer_removed(consumer)
             answer.fail(error)
 
@@ -144,6 +154,7 @@ class Session(Topology):
         consumer = self._consumers.pop(tag, None)
         if consumer is None:
             return
+        self._shared.leave(consumer)
         self._broker.consumer_removed(consumer)
         if consumer.queue is self._reply_queue:
             self._reply_queue = None
@@ -227,6 +238,7 @@ class Session(Topology):
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """What it holds can still be settled, to no effect."""
         if self._consumers.pop(consumer.tag, None) is not None:
+            self._shared.leave(consumer)
             self._broker.consumer_removed(consumer)
             if consumer.timed_out:
                 self._sink.timed_out(consumer.tag)
@@ -289,15 +301,22 @@ class Session(Topology):
     def _give_back(self, taken: list[Held], outcome: Outcome, now: int) -> None:
         count = 0
         for held in taken:
+            count += held.count
+            if held.consumer is not None:
+                held.consumer.settled(held.count)
+        self._wake_waiting()  # before the queues of what was settled, which would take all the room again
+        for held in taken:
             piece = held.slice()
             queue = piece.queue
-            count += piece.count
-            if held.consumer is not None:
-                held.consumer.outstanding -= piece.count
             queue.settle(piece, outcome, now)
             self._broker.wake(queue)
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += count
+
+    def _wake_waiting(self) -> None:
+        """The consumers may have room again that the limit of the whole channel kept waiting."""
+        for queue in self._shared.take_waiting():
+            self._broker.wake(queue)
 
     # transactions
 
@@ -343,6 +362,7 @@ class Session(Topology):
             "vhost": self.vhost,
             "consumers": len(self._consumers),
             "prefetch": self._prefetch,
+            "global_prefetch": self._shared.limit,
             "unacknowledged": self._held.count,
             "unconfirmed": self._confirms.unanswered_count if self._confirms is not None else 0,
             "uncommitted": sum(run.count for run, _ in transaction.publishes) if transaction is not None else 0,

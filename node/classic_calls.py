@@ -55,7 +55,7 @@ from broker import browsed, errors
 from broker.browsed import Browsed
 from broker.message import Run
 from broker.queue_type import Outcome, QueueStatistics
-from native.content import take
+from native.content import skip, take
 from raft.errors import BadBytes
 from storage.disk import Buffer
 
@@ -286,6 +286,15 @@ def decode_deliver(payload: bytes) -> Delivery:
     exchange, routing_key, at = _read_names(payload, _DELIVER.size)
     _check_content(payload, at, count)
     return Delivery(bool(redelivered), number, first, count, exchange, routing_key, payload, at)
+
+
+def divided(delivery: Delivery, count: int) -> tuple[Delivery, Delivery]:
+    """The first `count` messages of more, and the rest."""
+    position = skip(delivery.payload, delivery.position, count)
+    rest = delivery._replace(
+        first=delivery.first + count, message_count=delivery.message_count - count, position=position
+    )
+    return delivery._replace(message_count=count), rest
 
 
 def encode_settle(outcome: int, number: int, first: int, end: int) -> bytes:

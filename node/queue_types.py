@@ -15,6 +15,7 @@ from broker.message import Run
 from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueType
 from broker.records import QueueRecord
+from broker.shared_limit import WakingHost
 from node.classic_calls import FROM_HOME
 from node.home_queues import HomeQueues
 from node.peer_calls import CLASSIC, Answer, Loop, PeerCalls
@@ -23,12 +24,10 @@ from raft.errors import BadBytes
 from raft.messages import NodeId
 
 
-class Host(Protocol):
+class Host(WakingHost, Protocol):
     """What the broker does for these."""
 
     catalog: Catalog
-
-    def wake(self, queue: Queue) -> None: ...
 
     def deliver_from(self, queue: Queue, now: int) -> None: ...
 

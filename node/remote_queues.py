@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from broker.browsed import Browsed
 from broker.confirms import Receipt
@@ -26,8 +26,9 @@ from broker.message import Run
 from broker.names import not_found
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, Queue, QueueStatistics, Slice
+from broker.queue_type import Got, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.shared_limit import HeldBack, WakingHost
 from node import classic_calls as words
 from node.classic_calls import Op
 from node.peer_calls import CLASSIC, PAYLOAD_BYTES_MAX, Payload, PeerCalls
@@ -41,16 +42,10 @@ WINDOW_BYTES_MIN = 64 << 10
 CONTENT_BYTES_MAX = PAYLOAD_BYTES_MAX - (1 << 20)  # what is said about it, too, must fit
 
 
-class RemoteHost(Protocol):
-    """What the broker does."""
-
-    def wake(self, queue: Queue) -> None: ...
-
-
 class RemoteQueues:
     """All of them. `number_of` knows nodes by name; None: there is none of that name."""
 
-    def __init__(self, host: RemoteHost, calls: PeerCalls, number_of: Callable[[str], NodeId | None]) -> None:
+    def __init__(self, host: WakingHost, calls: PeerCalls, number_of: Callable[[str], NodeId | None]) -> None:
         self.host = host
         self.calls = calls
         self._number_of = number_of
@@ -247,7 +242,7 @@ class Home:
     def deliver(self, delivery: words.Delivery) -> None:
         subscription = self._subscriptions.get(delivery.number)
         if subscription is not None:  # else it is cancelled, and its home takes this back when it hears of that
-            subscription.queue.waiting.append((subscription, delivery))
+            subscription.queue.arrived.append((subscription, delivery))
             self._remote.host.wake(subscription.queue)
 
     def give_back(self, delivery: words.Delivery) -> None:
@@ -311,36 +306,71 @@ class Subscription(Source):
     """A consumer of this node's clients. Its home may send what it has credit for. When the client's socket takes no more, what
     has come goes back, for others to take; each time it gets less credit then, and more as long as that does not happen."""
 
-    __slots__ = ("consumer", "next_tag", "passed_bytes", "prefetch", "queue", "stopped", "window")
+    __slots__ = (
+        "consumer",
+        "held_back",
+        "next_tag",
+        "passed_bytes",
+        "prefetch",
+        "queue",
+        "stopped",
+        "waiting",
+        "window",
+    )
 
     def __init__(self, home: Home, number: int, queue: RemoteQueue, consumer: Consumer) -> None:
         super().__init__(home, number)
         self.queue = queue
         self.consumer = consumer
-        self.prefetch = self.wanted_prefetch  # as its home knows it
+        self.prefetch = consumer.window  # as its home knows it
         self.window = WINDOW_BYTES_MAX  # credit of a consumer for which nothing is under way
         self.next_tag = 1  # of the first message that was neither passed on nor given back
         self.passed_bytes = 0  # to the client, since its home was told
         self.stopped = not consumer.sink.writable
+        self.held_back = HeldBack(consumer, queue.host)
+        self.waiting: deque[words.Delivery] = deque()  # has come, and the limit of the channel keeps it here
 
-    @property
-    def wanted_prefetch(self) -> int:
-        """It never limits a consumer that does not acknowledge."""
-        return 0 if self.consumer.no_ack else self.consumer.prefetch
-
-    def look(self) -> None:
+    def look(self, now: int) -> None:
         """What has changed since its home was told: it may go on, or must stop, or has another prefetch."""
-        if self.wanted_prefetch != self.prefetch:
-            self.prefetch = self.wanted_prefetch
+        consumer = self.consumer
+        if consumer.window != self.prefetch:
+            self.prefetch = consumer.window
             self.home.tell(words.encode_prefetch(self.number, self.prefetch))
-        if self.stopped == self.consumer.sink.writable:
-            self.stopped = not self.stopped
-            if self.stopped:
-                self.window = max(self.window // 4, WINDOW_BYTES_MIN)
-                self.home.tell(words.encode_number(Op.STOP, self.number))
-            else:
-                self.passed_bytes = 0
-                self.home.tell(words.encode_credit(self.number, self.window))
+        may_come = consumer.sink.writable and not self.held_back.still(now)
+        if self.stopped != may_come:
+            return
+        self.stopped = not may_come
+        if may_come:
+            self.passed_bytes = 0
+            self.home.tell(words.encode_credit(self.number, self.window))
+            return
+        if not consumer.sink.writable:
+            self.window = max(self.window // 4, WINDOW_BYTES_MIN)
+        self.home.tell(words.encode_number(Op.STOP, self.number))
+
+    def serve(self, now: int) -> None:
+        """Pass on what the client takes and the limit of its channel allows; the rest waits, or goes back."""
+        while self.waiting and not self.stopped:
+            if not self.consumer.sink.writable:
+                self.look(now)
+                break
+            room = self.consumer.shared_left()
+            if not room:
+                if not self.held_back.keep_waiting(now):
+                    self.look(now)
+                break
+            self.held_back.served()
+            delivery = self.waiting.popleft()
+            if delivery.message_count > room:
+                delivery, rest = words.divided(delivery, room)
+                self.waiting.appendleft(rest)
+            self.next_tag = delivery.first + delivery.message_count
+            self.pass_on(delivery)
+        if self.stopped:
+            while self.waiting:
+                delivery = self.waiting.popleft()
+                self.next_tag = delivery.first + delivery.message_count
+                self.home.give_back(delivery)
 
     def pass_on(self, delivery: words.Delivery) -> None:
         """To the client."""
@@ -366,11 +396,15 @@ class RemoteQueue:
         self.record = record
         self.deleted = False
         self.figures = QueueStatistics()
-        self.waiting: deque[tuple[Subscription, words.Delivery]] = (
+        self.arrived: deque[tuple[Subscription, words.Delivery]] = (
             deque()
         )  # for its consumers, in the order of the queue
         self.subscriptions: dict[Consumer, Subscription] = {}
         self._remote = remote
+
+    @property
+    def host(self) -> WakingHost:
+        return self._remote.host
 
     def is_down(self) -> NotFound:
         record = self.record
@@ -405,7 +439,6 @@ class RemoteQueue:
         if subscription is None:
             return
         subscription.home.cancel(subscription)
-        self.waiting = deque([one for one in self.waiting if one[0] is not subscription])
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         home, number = self._home(), self._remote.next_number()
@@ -431,18 +464,14 @@ class RemoteQueue:
 
     def pump(self, now: int) -> None:
         for subscription in list(self.subscriptions.values()):
-            subscription.look()
-        while self.waiting:
-            subscription, delivery = self.waiting.popleft()
-            if self.subscriptions.get(subscription.consumer) is not subscription:
-                continue  # the link broke: its home has requeued this
-            if not subscription.stopped and not subscription.consumer.sink.writable:
-                subscription.look()
-            subscription.next_tag = delivery.first + delivery.message_count
-            if subscription.stopped:
-                subscription.home.give_back(delivery)
-            else:
-                subscription.pass_on(delivery)
+            subscription.look(now)
+            subscription.serve(now)
+        while self.arrived:
+            subscription, delivery = self.arrived.popleft()
+            if self.subscriptions.get(subscription.consumer) is subscription:
+                subscription.waiting.append(delivery)
+                subscription.serve(now)
+            # else the link broke, or it was cancelled: its home has requeued this
 
     def used(self, now: int) -> Pending[None]:
         return self._home().ask(self, words.encode_number(Op.USE, self.record.id), self._used)
@@ -475,5 +504,5 @@ class RemoteQueue:
         for subscription in self.subscriptions.values():
             subscription.home.forget(subscription)
         self.subscriptions.clear()
-        self.waiting.clear()
+        self.arrived.clear()
         return self.figures.ready

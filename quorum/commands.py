@@ -30,6 +30,7 @@ An op is named by its *offset*, where its kind stands in the entry; so who reads
       12  DEAD_SETTLED  ranges
       13  UPGRADE       version u32
       14  PURGE_ONCE    consumer 20: who asks, which never consumes | answered u64
+      15  WINDOW        consumer 20 | window u32: messages that it may hold from now on, 0 none
 
     producer   number u64 | name_len u8 | name: one message that its client has numbered; see quorum/producers.py
     session    node u32 | incarnation u64
@@ -95,6 +96,7 @@ class CommandKind(IntEnum):
     DEAD_SETTLED = 12
     UPGRADE = 13
     PURGE_ONCE = 14
+    WINDOW = 15
 
 
 class Held(IntEnum):
@@ -219,9 +221,14 @@ class PurgeOnce(NamedTuple):
     answered: int
 
 
+class Window(NamedTuple):
+    consumer: ConsumerKey
+    messages: int
+
+
 Op = (
     Enqueue | Settle | Consume | Cancel | Get | Purge | Policy | NodeDown | NodeUp | SessionGone | Tick | DeadSettled
-    | Upgrade | PurgeOnce
+    | Upgrade | PurgeOnce | Window
 )  # fmt: skip
 
 
@@ -271,6 +278,7 @@ _CANCEL = Struct("<IQQB")
 _SESSION = Struct("<IQ")
 _PRODUCER = Struct("<QB")
 _VERSION = Struct("<I")
+_WINDOW = Struct("<IQQI")
 _PURGE_ONCE = Struct("<IQQQ")
 _NO_ACK, _EXCLUSIVE = 1, 2
 
@@ -358,6 +366,8 @@ def encode(op: Op) -> bytes:
             return _op(CommandKind.UPGRADE, _VERSION.pack(version))
         case PurgeOnce(asker, answered):
             return _op(CommandKind.PURGE_ONCE, _PURGE_ONCE.pack(*asker, answered))
+        case Window(consumer, messages):
+            return _op(CommandKind.WINDOW, _WINDOW.pack(*consumer, messages))
         case _:
             raise TypeError(f"{type(op).__name__} is not encoded here: use encode_enqueue")
 
@@ -494,6 +504,9 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
         case CommandKind.PURGE_ONCE:
             node, incarnation, number, answered = _PURGE_ONCE.unpack_from(data, start)
             return PurgeOnce(ConsumerKey(node, incarnation, number), answered)
+        case CommandKind.WINDOW:
+            node, incarnation, number, messages = _WINDOW.unpack_from(data, start)
+            return Window(ConsumerKey(node, incarnation, number), messages)
         case _:
             raise ValueError(f"an op of kind {kind} is unknown here")
 

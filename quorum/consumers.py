@@ -56,6 +56,7 @@ class Consumer:
         self.key = key
         self.tag = tag
         self.prefetch = prefetch
+        # What it may hold: as many as it came with, until it is told otherwise.
         self.window = UNLIMITED_WINDOW if no_ack or not prefetch else prefetch
         self.no_ack = no_ack
         self.exclusive = exclusive
@@ -129,6 +130,11 @@ class Consumers:
             self.all.pop(consumer.key, None)
         if self.single_active and not (consumer is self.active and self.may_receive(consumer)):
             self._elect()  # what the active one settles changes nothing for the others
+        self._line_up(consumer)
+
+    def change_window(self, consumer: Consumer, window: int) -> None:
+        """What it holds beyond it stays with it."""
+        consumer.window = window
         self._line_up(consumer)
 
     def elect_only_one(self, single_active: bool) -> None:

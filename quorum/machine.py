@@ -52,6 +52,7 @@ from quorum.commands import (
     SessionGone,
     SessionKey,
     Upgrade,
+    Window,
     decode,
 )  # fmt: skip
 from quorum.consumers import Consumer, Status
@@ -61,7 +62,14 @@ from quorum.queue_state import QueueState
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import BODIES_COMPARED, OUTCOMES_COUNTED, PURGED_ONCE, REFUSED_AGAIN, must_know
+from quorum.versions import (
+    BODIES_COMPARED,
+    OUTCOMES_COUNTED,
+    PURGED_ONCE,
+    REFUSED_AGAIN,
+    WINDOWS_CHANGE,
+    must_know,
+)
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -350,6 +358,8 @@ class QueueMachine:
                     self.state.dead.take(first, length)
             case Upgrade(version):
                 return self._upgrade(version)
+            case Window(key, messages):
+                return self._change_window(key, messages)
         return None
 
     def _consume(self, op: Consume) -> Result:
@@ -380,6 +390,16 @@ class QueueMachine:
             if held is not Held.STAYS:
                 self._give_back(consumer.holding.take_all(), failed=held is Held.REQUEUED, seen=held is Held.REQUEUED)
             self._remove(consumer)
+        return None
+
+    def _change_window(self, key: ConsumerKey, messages: int) -> Result:
+        s = self.state
+        if s.version < WINDOWS_CHANGE:
+            return Answer.UNKNOWN
+        consumer = s.consumers.all.get(key)
+        if consumer is not None and consumer.status is not Status.GET:
+            s.consumers.change_window(consumer, messages)
+            self._trail += messages
         return None
 
     def _remove(self, consumer: Consumer) -> None:

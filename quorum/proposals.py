@@ -28,6 +28,7 @@ from quorum.commands import (
     Purge,
     PurgeOnce,
     Tick,
+    Window,
     decode,
 )
 from raft.messages import NodeId
@@ -40,6 +41,7 @@ _SESSION_KINDS = frozenset(
         CommandKind.PURGE,
         CommandKind.PURGE_ONCE,
         CommandKind.TICK,
+        CommandKind.WINDOW,
     }
 )
 _LEADER_KINDS = frozenset(CommandKind) - _SESSION_KINDS - {CommandKind.ENQUEUE, CommandKind.SETTLE}
@@ -123,7 +125,7 @@ def _check_other(data: bytes, at: int, node: NodeId) -> None:
             _must_speak_for_itself(consumer.node, node)
             if len(tag.encode("utf-8", "surrogateescape")) > TAG_BYTES_MAX:
                 raise RefusedProposal(f"a CONSUME with a tag of {len(tag)} characters, {TAG_BYTES_MAX} bytes are kept")
-        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer):
+        case Cancel(consumer) | Get(consumer) | PurgeOnce(consumer) | Window(consumer):
             _must_speak_for_itself(consumer.node, node)
         case Purge() | Tick():
             pass  # they say nothing beside themselves

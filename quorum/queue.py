@@ -33,7 +33,7 @@ from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import take
 from quorum.attention import Attention
-from quorum.bodies import Body, count_headers
+from quorum.bodies import Body
 from quorum.browsing import browse
 from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, PurgeOnce, Tick
 from quorum.consumers import Consumer as MachineConsumer
@@ -47,9 +47,10 @@ from quorum.ports import Driver
 from quorum.queue_time import QueueTime
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
-from quorum.subscription import Departed, Subscription, without_first
+from quorum.subscription import Departed, Subscription, slice_of, without_first
 from quorum.subscription import Portion as Delivery
 from quorum.way import Way
+from quorum.windows import Windows
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
 
@@ -86,6 +87,7 @@ class QuorumQueue(Owner):
         self._effects: deque[tuple[int, Effect, Body | None]] = deque()
         self._purges: deque[int] = deque()  # numbers of those that were said and not answered, ascending
         self._purges_once = True  # as far as is known the group does: it is of version 4 or later
+        self._windows = Windows(self)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._time = QueueTime(kind.wall_ms, kind.monotonic)
@@ -138,7 +140,8 @@ class QuorumQueue(Owner):
         """Somebody may be there to talk to."""
         if self.deleted or not self.way.look_for():
             return
-        self._purges_once = True  # it goes to a new version when its nodes do, and they lead no more meanwhile
+        # It goes to a new version when its nodes do, and they lead no more meanwhile.
+        self._purges_once = self._windows.change = True
         if self.attention is not None:
             self.attention.ask()
         if not self.session.open:
@@ -189,12 +192,12 @@ class QuorumQueue(Owner):
         """Answered when the group knows the consumer; it waits for a leader if there is none."""
         self._check_access(consumer)
         number = self.session.new_number()
-        subscription = Subscription(consumer, number)
+        subscription = Subscription(consumer, number, self._host)
         self.subscriptions[number] = self._by_consumer[consumer] = subscription
         consumer.active = not self.rules.single_active
         timeout = consumer.arguments.get("x-consumer-timeout")
         op = Consume(
-            self.session.consumer_key(number), consumer.tag, consumer.prefetch, consumer.no_ack, consumer.exclusive,
+            self.session.consumer_key(number), consumer.tag, consumer.window, consumer.no_ack, consumer.exclusive,
             consumer.priority, timeout,
         )  # fmt: skip
         answer: Pending[None] = Pending()
@@ -240,8 +243,7 @@ class QuorumQueue(Owner):
         self.departed[subscription.number] = Departed(subscription.next_id)
         key = self.session.consumer_key(subscription.number)
         self.session.say(Cancel(key, Held.STAYS), partial(self._cancelled, subscription.number))
-        for delivery in subscription.waiting:  # only now, or it would be given to the same consumer again
-            self._give_back(subscription.number, delivery)
+        self.give_back_waiting(subscription)  # only now, or it would be given to the same consumer again
         self._host.wake(self)
 
     def _cancelled(self, number: int, _: Any) -> None:
@@ -313,7 +315,7 @@ class QuorumQueue(Owner):
         if no_ack:  # held by the group until now: the message was not to be lost on the way
             self.session.settle(number, got.message_id, 1, Outcome.ACKNOWLEDGED)
             self.session.flush()
-        piece = self._slice(number, Delivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body)
+        piece = slice_of(self, number, Delivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body)
         waiting.resolve(Got(piece, body.content, got.remaining))
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -332,8 +334,10 @@ class QuorumQueue(Owner):
             _, effect, body = self._effects.popleft()
             self._perform(effect, body, now)
         for subscription in list(self.subscriptions.values()):
-            if subscription.waiting and subscription.known:
-                self._deliver(subscription)
+            if subscription.known:
+                if subscription.waiting:
+                    self._deliver(subscription, now)
+                self._windows.keep(subscription, now)
         if self.departed:
             self._forget_departed()
         self.session.flush()
@@ -599,6 +603,11 @@ class QuorumQueue(Owner):
         self.session.settle(number, delivery.first_id, delivery.length, Outcome.RETURNED)
         self._host.wake(self)
 
+    def give_back_waiting(self, subscription: Subscription) -> None:
+        for delivery in subscription.waiting:
+            self._give_back(subscription.number, delivery)
+        subscription.waiting.clear()
+
     def _look_up(self) -> None:
         """The machine knows what our consumers have been given, also by entries that this member never saw."""
         self._resync = False
@@ -630,13 +639,14 @@ class QuorumQueue(Owner):
             consumer.timed_out = True
             consumer.sink.consumer_cancelled(consumer)
 
-    def _deliver(self, subscription: Subscription) -> None:
-        """As much as its client can be given now. The group keeps to its prefetch; but what it took away, because this node was
-        not heard of for long, the client may still hold."""
+    def _deliver(self, subscription: Subscription, now: int) -> None:
+        """As much as its client can be given now. The group keeps to its window; but what it took away, because this node was
+        not heard of for long, the client may still hold, and so may other consumers of its channel."""
         consumer = subscription.consumer
         while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
             room = consumer.prefetch_left()
             if not room:
+                self._windows.full(subscription, now)
                 return
             delivery = subscription.waiting[0]
             if self._was_taken_away(subscription, delivery):
@@ -653,7 +663,7 @@ class QuorumQueue(Owner):
             else:
                 subscription.waiting[0] = without_first(delivery, count)
                 delivery = delivery._replace(length=count)
-            piece = self._slice(subscription.number, delivery, body)
+            piece = slice_of(self, subscription.number, delivery, body)
             if piece.redelivered:
                 self._figures.redelivered += count
             if consumer.no_ack:
@@ -661,6 +671,7 @@ class QuorumQueue(Owner):
                 self.session.settle(subscription.number, delivery.first_id, count, Outcome.ACKNOWLEDGED)
             else:
                 self._figures.delivered += count
+            subscription.held_back.served()
             consumer.deliver(piece, body.content)
 
     def _was_taken_away(self, subscription: Subscription, delivery: Delivery) -> bool:
@@ -680,14 +691,6 @@ class QuorumQueue(Owner):
         except Damaged as damage:
             self._kind.groups.damaged(self.group, damage)
             return None
-
-    def _slice(self, number: int, delivery: Delivery, body: Body) -> Slice:
-        headers = count_headers(delivery.delivery_count, delivery.acquired_count)
-        redelivered = bool(delivery.acquired_count) or body.delivered_elsewhere
-        return Slice(
-            self, number, delivery.first_id, delivery.length, body.position, body.exchange, body.routing_key, redelivered,
-            headers,
-        )  # fmt: skip
 
 
 def _delivery(effect: Deliver) -> Delivery:

@@ -19,7 +19,7 @@ session     session 12 | next_sequence u64 | last_number u64 | suspected u8 | re
 life        node u32 | incarnation u64
 consumer    consumer 20 | flags u8: 1 no_ack, 2 exclusive, 4 active, 8 quiescing | status u8 | prefetch u32 | priority i64 |
             timeout_ms u64: 2^64 - 1 the queue's | suspected_at u64: 2^64 - 1 not | next_id u64 | tag_len u16 | tag |
-            overdue set | holding
+            window u32, from version 6 on | overdue set | holding
 in line     place of the consumer in the list above u32; in their order
 returned    message
 delayed     due u64 | message
@@ -51,7 +51,7 @@ from quorum.queue_state import QueueState
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import Session
 from quorum.stored import Stored
-from quorum.versions import PURGED_ONCE, must_know
+from quorum.versions import PURGED_ONCE, WINDOWS_CHANGE, must_know
 from storage.disk import Buffer
 
 MAGIC = b"LQQS"
@@ -100,7 +100,9 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     parts += [_LIFE.pack(*life) for life in sessions.gone.items()]
     parts += [_PRODUCER.pack(number, len(name)) + name for name, number in state.producers.highest.items()]
     for consumer in everybody:
-        parts += _encode_consumer(consumer, consumer is consumers.active, consumer is consumers.quiescing)
+        fixed, *sets = _encode_consumer(consumer, consumer is consumers.active, consumer is consumers.quiescing)
+        window = [_COUNT.pack(consumer.window)] if state.version >= WINDOWS_CHANGE else []
+        parts += [fixed, *window, *sets]
     parts += [_PLACE.pack(places[consumer.key]) for consumer in in_line]
     parts += [_STORED.pack(*stored) for stored in returned]
     parts += [_DUE.pack(due) + _STORED.pack(*stored) for due, stored in delayed]
@@ -202,6 +204,8 @@ class _Decoder:
         )
         consumer.suspected_at = None if suspected_at == _NOT_SET else suspected_at
         consumer.next_id = next_id
+        if state.version >= WINDOWS_CHANGE:
+            (consumer.window,) = self._fields(_COUNT)
         consumer.overdue = self._set()
         self._holding(consumer.holding)
         state.consumers.restore(consumer)
@@ -260,7 +264,7 @@ def _encode_consumer(consumer: Consumer, active: bool, quiescing: bool) -> list[
         _NOT_SET if consumer.suspected_at is None else consumer.suspected_at,
         consumer.next_id, len(tag),
     )  # fmt: skip
-    return [fixed, tag, _encode_set(consumer.overdue), _encode_holding(consumer.holding)]
+    return [fixed + tag, _encode_set(consumer.overdue), _encode_holding(consumer.holding)]
 
 
 def _encode_set(numbers: SequenceSet) -> bytes:

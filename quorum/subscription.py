@@ -10,8 +10,11 @@ from collections import deque
 from typing import NamedTuple
 
 from broker.consumer import Consumer
-from quorum.bodies import Body
+from broker.queue_type import Queue, Slice
+from broker.shared_limit import HeldBack, WakingHost
+from quorum.bodies import Body, count_headers
 from quorum.commands import Piece
+from quorum.consumers import UNLIMITED_WINDOW
 
 FIRST_ID = 1  # of a consumer's deliveries
 
@@ -29,14 +32,24 @@ class Portion(NamedTuple):
 class Subscription:
     """See the module."""
 
-    __slots__ = ("consumer", "known", "next_id", "number", "waiting")
+    __slots__ = ("consumer", "first_window", "held_back", "known", "next_id", "number", "stopped", "waiting", "window")
 
-    def __init__(self, consumer: Consumer, number: int) -> None:
+    def __init__(self, consumer: Consumer, number: int, host: WakingHost) -> None:
         self.consumer = consumer
         self.number = number
+        self.first_window = consumer.window or UNLIMITED_WINDOW  # what the group is told when it begins
+        self.window = self.first_window  # what the group was told last
+        self.held_back = HeldBack(consumer, host)
+        self.stopped = False  # the group has heard that it is held back: what still comes goes back
         self.known = False  # to the group, and so to the client
         self.next_id = FIRST_ID  # of the first message that has not come
         self.waiting: deque[Portion] = deque()  # until the client can be written to
+
+    def wanted_window(self, now: int) -> int:
+        """How many messages the group may have out to it."""
+        if self.consumer.no_ack:
+            return self.first_window
+        return 0 if self.held_back.still(now) else self.consumer.window or UNLIMITED_WINDOW
 
     def skip_to(self, first_id: int) -> None:
         """What was before it is out no more, and will not come."""
@@ -82,3 +95,13 @@ def without_first(portion: Portion, count: int) -> Portion:
     else:
         source = source.after(count)
     return portion._replace(first_id=portion.first_id + count, length=portion.length - count, source=source)
+
+
+def slice_of(queue: Queue, number: int, delivery: Portion, body: Body) -> Slice:
+    """What a session is given of it; `number` is that of the consumer or get."""
+    headers = count_headers(delivery.delivery_count, delivery.acquired_count)
+    redelivered = bool(delivery.acquired_count) or body.delivered_elsewhere
+    return Slice(
+        queue, number, delivery.first_id, delivery.length, body.position, body.exchange, body.routing_key, redelivered,
+        headers,
+    )  # fmt: skip

@@ -12,17 +12,20 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
         that are not there yet. What was purged and may be asked for again is in snapshots
     5   The digest that members compare covers the bytes of every entry, so the bodies too; before, what was handed out,
         settled and counted
+    6   WINDOW, which changes how many messages a consumer may hold. It is in snapshots beside the prefetch that the consumer
+        came with; before, it was that prefetch for as long as the consumer was there
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 5
+VERSION_NEWEST = 6
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
 PURGED_ONCE = 4  # the version with which a purge that is said again is not done again
 BODIES_COMPARED = 5  # the version with which members whose entries differ in a bit have different digests
+WINDOWS_CHANGE = 6  # the version with which a consumer's window is not what it came with
 
 
 def must_know(version: int) -> None:

@@ -34,35 +34,54 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="DIR")
     parser.add_argument("--tasks", type=int, default=TASKS)
     options = parser.parse_args(arguments)
-    python = _interpreter(options.cache)
-    queue = f"celery-check-{os.getpid()}"
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "COMPAT_AMQP_URL": options.amqp, "COMPAT_QUEUE": queue}
-    log = options.cache / "worker.txt"
-    with log.open("w") as output:
-        worker = subprocess.Popen(
-            [str(python), "-m", "celery", "-A", "celery_tasks", "worker", "--concurrency=2", "--loglevel=INFO"],
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            if not _wait_ready(worker, log):
-                print(f"the worker did not become ready, see {log}", file=sys.stderr)
-                return 2
-            client = subprocess.run(
-                [str(python), "-m", "celery_client", str(options.tasks)],
+    check = Check(_interpreter(options.cache), options.amqp, options.cache / "worker.txt")
+    codes = [check.run(str(options.tasks), concurrency=2)]
+    for kind in ("classic", "quorum"):
+        print(f"tasks with a countdown before one without, in a {kind} queue:")
+        codes.append(check.run("countdowns", concurrency=1, COMPAT_PREFETCH="1", COMPAT_QUEUE_TYPE=kind))
+    return max(codes)
+
+
+class Check:
+    """Runs the client beside a worker of its own."""
+
+    def __init__(self, python: Path, amqp: str, log: Path) -> None:
+        self._python = python
+        self._amqp = amqp
+        self._log = log
+        self._runs = 0
+
+    def run(self, what: str, concurrency: int, **environment: str) -> int:
+        self._runs += 1
+        queue = f"celery-check-{os.getpid()}-{self._runs}"
+        own = {"PYTHONPATH": str(HERE), "COMPAT_AMQP_URL": self._amqp, "COMPAT_QUEUE": queue}
+        environment = {**os.environ, **own, **environment}
+        with self._log.open("w") as output:
+            worker = subprocess.Popen(
+                [str(self._python), "-m", "celery", "-A", "celery_tasks", "worker", f"--concurrency={concurrency}",
+                 "--loglevel=INFO"],
                 env=environment,
-                timeout=CLIENT_SECONDS_MAX,
-                check=False,
-            )
-            return int(client.returncode != 0)
-        except subprocess.TimeoutExpired:
-            print(json.dumps({"ok": False, "error": f"no end after {CLIENT_SECONDS_MAX} s, see {log}"}))
-            return 1
-        finally:
-            _stop(worker)
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                if not _wait_ready(worker, self._log):
+                    print(f"the worker did not become ready, see {self._log}", file=sys.stderr)
+                    return 2
+                client = subprocess.run(
+                    [str(self._python), "-m", "celery_client", what],
+                    env=environment,
+                    timeout=CLIENT_SECONDS_MAX,
+                    check=False,
+                )
+                return int(client.returncode != 0)
+            except subprocess.TimeoutExpired:
+                print(json.dumps({"ok": False, "error": f"no end after {CLIENT_SECONDS_MAX} s, see {self._log}"}))
+                return 1
+            finally:
+                _stop(worker)
 
 
 def _interpreter(cache: Path) -> Path:

@@ -15,6 +15,8 @@ from celery import chord, group
 from celery_tasks import add, app, fail, succeed_at
 
 RESULT_SECONDS_MAX = 30
+COUNTDOWN_TASKS = 50
+COUNTDOWN_SECONDS = 60
 
 
 def check_results(tasks: int) -> dict[str, Any]:
@@ -65,6 +67,17 @@ def check_chord_refused_by_celery(tasks: int) -> dict[str, Any]:
     return {"ok": False, "refusal": None}
 
 
+def check_countdowns_before_others(tasks: int) -> dict[str, Any]:
+    """A worker that may hold one message, and tasks that it is to hold for a minute: for each it may hold one more, so that one
+    which comes behind them is run at once."""
+    for number in range(COUNTDOWN_TASKS):
+        add.apply_async((number, 1), countdown=COUNTDOWN_SECONDS)
+    began = time.monotonic()
+    value = add.delay(2, 3).get(timeout=COUNTDOWN_SECONDS / 2)
+    seconds = time.monotonic() - began
+    return {"ok": value == 5, "seconds": round(seconds, 2)}
+
+
 CHECKS: tuple[Callable[[int], dict[str, Any]], ...] = (
     check_results,
     check_retries,
@@ -78,9 +91,11 @@ CHECKS: tuple[Callable[[int], dict[str, Any]], ...] = (
 
 
 def main() -> int:
-    tasks = int(sys.argv[1])
+    """`celery_client TASKS`, or `celery_client countdowns` with a worker that holds one message."""
+    countdowns = sys.argv[1] == "countdowns"
+    tasks = 0 if countdowns else int(sys.argv[1])
     report: dict[str, Any] = {}
-    for check in CHECKS:
+    for check in (check_countdowns_before_others,) if countdowns else CHECKS:
         name = check.__name__.removeprefix("check_")
         began = time.monotonic()
         try:

@@ -14,10 +14,17 @@ from kombu import Queue
 app = Celery("compat", broker=os.environ["COMPAT_AMQP_URL"], backend="rpc://")
 app.conf.update(
     # It goes by itself when nobody uses it: deleted by hand, it would end the worker's consumer in the midst of things.
-    task_queues=[Queue(os.environ["COMPAT_QUEUE"], queue_arguments={"x-expires": 60_000})],
+    task_queues=[
+        Queue(
+            os.environ["COMPAT_QUEUE"],
+            queue_arguments={"x-expires": 60_000, "x-queue-type": os.environ.get("COMPAT_QUEUE_TYPE", "classic")},
+        )
+    ],
+    # Otherwise it asks for no limit of the channel where there is a quorum queue, for RabbitMQ's have none.
+    worker_detect_quorum_queues=False,
     task_default_queue=os.environ["COMPAT_QUEUE"],
     task_acks_late=True,
-    worker_prefetch_multiplier=4,
+    worker_prefetch_multiplier=int(os.environ.get("COMPAT_PREFETCH", "4")),
     broker_connection_retry_on_startup=True,
     broker_transport_options={"confirm_publish": True},
 )

@@ -157,7 +157,9 @@ class World:
 
     def settle(self, consumer: Consumer | None, piece: Slice, outcome: Outcome) -> None:
         if consumer is not None:
-            consumer.outstanding -= piece.count
+            consumer.settled(piece.count)
+            for queue in consumer.shared.take_waiting() if consumer.shared is not None else ():
+                self.wake(queue)
         piece.queue.settle(piece, outcome, self.now)
         self.wake(piece.queue)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 
 import aio_pika
 import amqpstorm
@@ -134,3 +135,35 @@ def test_another_protocol_is_told_which_one_is_spoken(node: RunningNode) -> None
         client.sendall(b"AMQP\x00\x00\x08\x00")
         assert client.recv(100) == b"AMQP\x00\x00\x09\x01"
         assert client.recv(100) == b""
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_pika_shares_a_limit_among_the_consumers_of_its_channel_and_raises_it(node: RunningNode, kind: str) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    names = [f"e2e.shared.{kind}.{number}" for number in range(2)]
+    got: list[tuple[int, bytes]] = []
+    channel.basic_qos(prefetch_count=3, global_qos=True)
+    for name in names:
+        channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
+        for number in range(10):
+            channel.basic_publish("", name, b"%d" % number)
+        channel.basic_consume(name, lambda _, method, props, body: got.append((method.delivery_tag, body)))
+
+    def receive(count: int) -> None:
+        deadline = time.monotonic() + 30
+        while len(got) < count and time.monotonic() < deadline:
+            connection.process_data_events(0.1)
+        connection.process_data_events(0.3)  # what comes beside would come now
+        assert len(got) == count
+
+    receive(3)
+    channel.basic_qos(prefetch_count=5, global_qos=True)
+    receive(5)
+    channel.basic_ack(5, multiple=True)
+    receive(10)
+    channel.basic_qos(prefetch_count=0, global_qos=True)
+    receive(20)
+    assert sorted(body for _, body in got) == sorted(2 * [b"%d" % number for number in range(10)])
+    connection.close()

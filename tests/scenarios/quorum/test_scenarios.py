@@ -54,6 +54,7 @@ from quorum.commands import (
     Settle,
     Tick,
     Upgrade,
+    Window,
     encode_enqueue,
 )
 from quorum.effects import ActiveChanged, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
@@ -157,6 +158,9 @@ class Player:
 
     def do_cancel(self, name: str, held: str = "stays") -> None:
         self.tell(Cancel(self.keys[name], Held[held.upper()]))
+
+    def do_window(self, name: str, messages: str) -> None:
+        self.tell(Window(self.keys[name], int(messages)))
 
     def do_get(self, name: str, *flags: str, on: str = "1") -> None:
         if name not in self.keys:

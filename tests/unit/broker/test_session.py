@@ -119,12 +119,80 @@ def test_prefetch_holds_for_consumers_that_come_later(client: Client) -> None:
     assert client.consumer_tags == ["after"] * 2 + ["before"] * 4
 
 
-def test_a_global_prefetch_counts_for_each_consumer_by_itself(client: Client) -> None:
-    client.session.set_prefetch(1, True)
+def test_a_global_prefetch_is_shared_by_the_consumers_of_the_channel(client: Client) -> None:
+    """basic.qos: `global` set, "shared across all consumers on the channel", as RabbitMQ had it up to 4.2."""
+    client.session.set_prefetch(3, True)
     client.consume("q", "a")
     client.consume("q", "b")
-    fill(client)
-    assert sorted(client.consumer_tags) == ["a", "b"]
+    bodies = fill(client, 6)
+    assert client.bodies == bodies[:3]
+    client.ack(1)
+    assert client.bodies == bodies[:4]
+    client.ack(0, multiple=True)
+    assert client.bodies == bodies
+
+
+def test_a_global_prefetch_holds_for_consumers_that_are_there_and_may_be_raised_and_lowered(client: Client) -> None:
+    client.consume("q", prefetch=0)
+    client.session.set_prefetch(1, True)
+    bodies = fill(client, 6)
+    assert client.bodies == bodies[:1]
+    with client.world.one_turn():
+        client.session.set_prefetch(3, True)
+    assert client.bodies == bodies[:3]
+    with client.world.one_turn():
+        client.session.set_prefetch(2, True)
+    client.ack(1)
+    assert client.bodies == bodies[:3], "two are out, as many as may be"
+    client.ack(2)
+    assert client.bodies == bodies[:4]
+    with client.world.one_turn():
+        client.session.set_prefetch(0, True)
+    assert client.bodies == bodies, "0 is no limit"
+
+
+def test_both_kinds_of_prefetch_hold_at_once(client: Client) -> None:
+    client.session.set_prefetch(4, True)
+    client.consume("q", "a", prefetch=1)
+    client.consume("q", "b", prefetch=2)
+    client.consume("q", "c", prefetch=3)
+    fill(client, 10)
+    assert sorted(client.consumer_tags) == ["a", "b", "b", "c"]
+    client.ack(client.consumer_tags.index("c") + 1)
+    assert sorted(client.consumer_tags) == ["a", "b", "b", "c", "c"]
+
+
+def test_automatic_acknowledgement_and_gets_do_not_count_for_a_global_prefetch(client: Client) -> None:
+    client.session.set_prefetch(1, True)
+    fill(client, 3)
+    assert client.get("q") is not None
+    client.consume("q", "counts")
+    assert client.consumer_tags == ["counts"]
+    client.consume("q", "does not", no_ack=True)
+    assert client.consumer_tags == ["counts", "does not"]
+
+
+def test_what_a_consumer_held_that_was_cancelled_counts_until_it_is_settled(client: Client) -> None:
+    client.session.set_prefetch(2, True)
+    client.consume("q", "a")
+    bodies = fill(client, 4)
+    with client.world.one_turn():
+        client.session.cancel("a", client.world.now)
+    client.consume("q", "b")
+    assert client.bodies == bodies[:2]
+    client.ack(2, multiple=True)
+    assert client.bodies == bodies
+
+
+def test_what_is_rejected_or_recovered_makes_room_in_a_global_prefetch(client: Client) -> None:
+    client.session.set_prefetch(1, True)
+    client.consume("q")
+    bodies = fill(client, 2)
+    client.reject(1)
+    assert client.bodies == bodies
+    with client.world.one_turn():
+        client.session.recover(True, client.world.now)
+    assert client.bodies == [*bodies, bodies[1]]
 
 
 def test_acknowledging_makes_room(client: Client) -> None:

@@ -34,6 +34,7 @@ from quorum.commands import (
     SessionKey,
     Settle,
     Upgrade,
+    Window,
     decode_entry,
 )  # fmt: skip
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
@@ -75,9 +76,12 @@ class Client:
     overdue: set[int] = field(default_factory=set)
     status: str = "up"
     suspected_at: int | None = None
+    told_window: int | None = None  # instead of what it came with
 
     @property
     def window(self) -> int:
+        if self.told_window is not None:
+            return self.told_window
         return 2000 if self.op.no_ack or not self.op.prefetch else self.op.prefetch
 
 
@@ -161,6 +165,11 @@ class DumbQueue:
                         self.dead.pop(dead_id, None)
             case Upgrade(version):
                 self.version = max(self.version, version)
+            case Window(key, messages):
+                if self.version < 6:
+                    return Answer.UNKNOWN
+                if key in self.clients and self.clients[key].status != "get":
+                    self.clients[key].told_window = messages
         return None
 
     def enqueue(self, index: int, offset: int, op: Enqueue) -> Result:

@@ -31,6 +31,7 @@ from quorum.commands import (
     Settle,
     Tick,
     Upgrade,
+    Window,
     decode,
     decode_entry,
     decode_results,
@@ -53,6 +54,7 @@ OPS: list[Op] = [
     Get(CONSUMER, True),
     Purge(),
     PurgeOnce(ConsumerKey(3, 1 << 60, 17), 16),
+    Window(CONSUMER, 0),
     Policy(
         Rules(
             10, 1000, 60_000, 5000, None, 7000, 100, Retry.FAILED, 10, 100, DeadLetters.AT_LEAST_ONCE, True, True, True

@@ -30,6 +30,7 @@ from quorum.commands import (
     SessionKey,
     Tick,
     Upgrade,
+    Window,
     encode_enqueue,
     encode_settle,
 )
@@ -63,6 +64,7 @@ SAID = (
     commands.encode(Get(KEY)),
     commands.encode(Purge()),
     commands.encode(PurgeOnce(KEY, 1)),
+    commands.encode(Window(KEY, 0)),
     commands.encode(Tick()),
 )
 
@@ -100,6 +102,7 @@ def test_what_only_the_leader_says_is_refused(op: Op) -> None:
         (enqueue(SessionKey(3, 5)), "node 2 speaks for a session of node 3"),
         (encode_settle(ConsumerKey(1, 5, 1), Outcome.ACKNOWLEDGED, []), "node 2 speaks for a session of node 1"),
         (encode_settle(KEY, Outcome.ACKNOWLEDGED, [(ID_END, 1)]), "a SETTLE of 1 messages from"),
+        (commands.encode(Window(ConsumerKey(3, 5, 1), 5)), "node 2 speaks for a session of node 3"),
         (commands.encode(Get(ConsumerKey(3, 5, 1))), "node 2 speaks for a session of node 3"),
         (commands.encode(Consume(KEY, "t" * (TAG_BYTES_MAX + 1))), "a CONSUME with a tag of 65536 characters"),
         (bytes(LIMIT), "and an entry has at most 33554432"),

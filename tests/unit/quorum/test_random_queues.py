@@ -27,6 +27,7 @@ from quorum.commands import (
     Settle,
     Tick,
     Upgrade,
+    Window,
     encode,
     encode_enqueue,
     entry_head,
@@ -73,6 +74,7 @@ SETTLES = st.tuples(st.just("settle"), SESSIONS, SMALL, st.sampled_from(Outcome)
 OTHERS = st.one_of(
     st.tuples(st.just("cancel"), SESSIONS, SMALL, st.sampled_from(Held)),
     st.tuples(st.just("get"), SESSIONS, st.booleans(), st.integers(0, 2)),
+    st.tuples(st.just("window"), SESSIONS, SMALL, st.integers(0, 6)),
     st.tuples(st.just("node down"), SESSIONS),
     st.tuples(st.just("node up"), SESSIONS),
     st.tuples(st.just("session gone"), SESSIONS),
@@ -130,6 +132,8 @@ class Speaker:
                 return Cancel(self.some(session, back), held)
             case ("get", session, no_ack, back):
                 return Get(ConsumerKey(session.node, session.incarnation, self.number(session, back)), no_ack)
+            case ("window", session, back, messages):
+                return Window(self.some(session, back), messages)
             case ("node down", session):
                 return NodeDown(session)
             case ("node up", session):

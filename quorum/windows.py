@@ -1,0 +1,53 @@
+"""How many messages the group may have out to each consumer of this node: as many as its prefetch and the limit of its channel
+allow, which may change while it consumes.
+
+What the limit of the channel keeps waiting here for too long goes back (broker/shared_limit.py). First the group is told to
+give the consumer nothing more, or it would give it the same again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quorum.commands import Answer, Result, Window
+from quorum.subscription import Subscription
+
+if TYPE_CHECKING:
+    from quorum.queue import QuorumQueue
+
+
+class Windows:
+    """Of one queue."""
+
+    def __init__(self, queue: QuorumQueue) -> None:
+        self.change = True  # as far as is known, the group is of version 6 or later
+        self._queue = queue
+
+    def keep(self, subscription: Subscription, now: int) -> None:
+        """Tell the group when it is to be another one."""
+        wanted = subscription.wanted_window(now)
+        if wanted == subscription.window or not self.change or subscription.number not in self._queue.subscriptions:
+            return
+        subscription.window = wanted
+        subscription.stopped = False
+        session = self._queue.session
+        session.say(Window(session.consumer_key(subscription.number), wanted), partial(self._kept, subscription))
+
+    def _kept(self, subscription: Subscription, result: Result) -> None:
+        if result is Answer.UNKNOWN:  # a machine of an earlier version: it has done nothing
+            self.change = False
+            subscription.window = subscription.first_window
+        elif subscription.held_back.yes:
+            subscription.stopped = True
+            self._queue.give_back_waiting(subscription)
+
+    def full(self, subscription: Subscription, now: int) -> None:
+        """Something waits that the consumer has no room for. It waits for its own settlements as long as it takes, and for
+        those of its channel not for long."""
+        if subscription.consumer.shared_left() or not self.change:
+            return
+        if subscription.stopped:
+            self._queue.give_back_waiting(subscription)
+        elif not subscription.held_back.yes:
+            subscription.held_back.keep_waiting(now)
