@@ -672,6 +672,7 @@ _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.SetQueueMembers: Catalog._set_queue_members,
     commands.SetClusterId: Catalog.set_cluster_id,
     commands.AddNode: Catalog.add_node,
+    commands.JoinNode: Catalog.join_node,
     commands.PutNode: Catalog.put_node,
     commands.RemoveNode: Catalog.remove_node,
     commands.NodeStarted: Catalog.node_started,

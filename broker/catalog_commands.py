@@ -208,10 +208,22 @@ class SetClusterId:
 
 @dataclass(slots=True, frozen=True)
 class AddNode:
-    """Answers the record with its number. A node that is known and comes with another disk has lost what it had: it keeps its
-    number. Who submits this makes sure that it is no second node of the same name."""
+    """Of earlier builds, whose nodes numbered their own disks; see JoinNode. Answers the record with its number. A node that is
+    known and comes with another disk has lost what it had: it keeps its number."""
 
     record: NodeRecord
+
+
+@dataclass(slots=True, frozen=True)
+class JoinNode:
+    """A node with a data directory that has no life yet: it is new, or has lost the one before. Grants it a life of its own
+    (broker/disk_lives.py), and answers its record. A node that is known keeps its number. `joiner` is drawn by the process
+    that asks: asking again is answered again, and grants nothing. A process that a later one has followed is refused, however
+    late its request is carried out. Whoever submits this makes sure that no other node has the name."""
+
+    record: NodeRecord  # its number and disk_id are the catalog's to say
+    joiner: str
+    incarnation: int  # of the process that asks
 
 
 @dataclass(slots=True, frozen=True)
@@ -252,7 +264,7 @@ Command = (
     PutVhost | DeleteVhost | PutUser | DeleteUser | PutPermission | DeletePermission | PutTopicPermission
     | DeleteTopicPermission | DeclareExchange | DeleteExchange | DeclareQueue | DeleteQueue | Bind | Unbind | PutPolicy
     | DeletePolicy | SetParameter | ClearParameter | SetVhostLimits | SetUserLimits | SetQueueMembers | SetClusterId
-    | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost
+    | AddNode | PutNode | RemoveNode | NodeStarted | NodeLost | JoinNode
 )  # fmt: skip
 
 # Numbers are for ever: a command that is no longer made keeps its number.
@@ -284,6 +296,7 @@ NUMBERS: dict[int, type[Any]] = {
     25: RemoveNode,
     26: NodeStarted,
     27: NodeLost,
+    28: JoinNode,
 }
 _NUMBER_OF = {kind: number for number, kind in NUMBERS.items()}
 

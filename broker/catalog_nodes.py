@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from broker import catalog_commands as commands
 from broker.catalog_commands import Record
+from broker.disk_lives import FIRST_LIFE, life_behind
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import check_name
 from broker.records import NODE_KINDS, NodeRecord, QueueRecord
@@ -70,6 +71,28 @@ class CatalogNodes:
         self.next_node_number += 1
         return record
 
+    def join_node(self, command: commands.JoinNode) -> NodeRecord:
+        wish = command.record
+        check_name("node", wish.name)
+        _check_kind_of_node(wish)
+        if not command.joiner:
+            raise PreconditionFailed(f"node '{wish.name}' does not say which process of it asks to join")
+        current = self.nodes.get(wish.name)
+        if current is None:
+            number, disk_id, incarnation = self.next_node_number, FIRST_LIFE, 0
+            self.next_node_number += 1
+        elif current.joiner == command.joiner:
+            return current
+        elif command.incarnation <= last_incarnation(current):
+            raise PreconditionFailed(
+                f"a later process of node '{wish.name}' was started than the one that wants to join"
+            )
+        else:
+            self._check_disk_is_left(wish)
+            number, disk_id, incarnation = current.number, life_behind(current.disk_id), current.incarnation
+        granted = replace(wish, number=number, disk_id=disk_id, incarnation=incarnation)
+        return self._keep_node(replace(granted, joiner=command.joiner, joined=command.incarnation))
+
     def put_node(self, command: commands.PutNode) -> NodeRecord:
         wish = command.record
         current = self._existing_node(wish.name)
@@ -90,6 +113,10 @@ class CatalogNodes:
         record = self._existing_node(command.name)
         if command.incarnation <= record.incarnation:
             return []  # of a process that is over, or said twice
+        if command.disk_id < record.disk_id:
+            raise PreconditionFailed(
+                f"node '{command.name}' started on an old data directory: it was started with a later one since"
+            )
         self._keep_node(replace(record, disk_id=command.disk_id, incarnation=command.incarnation))
         self._agree_on_limits(command.limits)
         gone = self._remove_left_behind(command.name)
@@ -122,6 +149,11 @@ class CatalogNodes:
     def _remove_left_behind(self, node: str) -> list[QueueRecord]:
         """What no client can reach any more, or was promised to last only as long as the process of that node."""
         return self._remove_queues(lambda queue: queue.home == node and (queue.exclusive or not queue.durable))
+
+
+def last_incarnation(record: NodeRecord) -> int:
+    """Of the processes of a node that the catalog knows."""
+    return max(record.incarnation, record.joined)
 
 
 def _check_kind_of_node(record: NodeRecord) -> None:

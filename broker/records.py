@@ -21,12 +21,14 @@ class NodeRecord:
 
     name: str
     number: int  # given when it joins, from 1; never used again on this cluster
-    disk_id: int  # of the disk that it was started with last: the replica number of members that it founds
+    disk_id: int  # of the disk that it was started with last: the replica number of members that it founds, in the disk's life
     address: str  # of its listener for other nodes, HOST:PORT
     kind: str = "disk"
     zone: str = ""  # what is likely to fail together; copies are spread over zones
     incarnation: int = 0  # of the process that was started last; grows with every start
     draining: bool = False  # for maintenance: it should lead nothing and take no clients
+    joiner: str = ""  # drawn by the process that was granted the life of that disk
+    joined: int = 0  # incarnation of that process
 
 
 @dataclass(slots=True, frozen=True)

@@ -20,8 +20,8 @@ from typing import Any
 from broker.background_work import BackgroundWork
 from broker.broker import Broker
 from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode, Command, NodeStarted, SetClusterId
-from broker.errors import NotFound, ResourceExhausted
+from broker.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
+from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import NodeRecord, QueueRecord
 from classic.driver import ClassicQueues
 from front.amqp.server import AmqpServer
@@ -51,7 +51,7 @@ from node.config_limits import (
 )
 from node.descriptors import ceilings, descriptor_limit, log_ceilings
 from node.first_boot import NoPlace, removed_text, take_place
-from node.identity import DISK, RAM, NodeIdentity, Place
+from node.identity import DISK, RAM, NodeIdentity, Place, new_replica_or_stop
 from node.listening import addresses, endpoint
 from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
@@ -133,7 +133,7 @@ class Node:
         metadata = await self._open_catalog(disk, loop, identity.place, peers, calls)
         classic = self._open_log(disk, loop, metadata.catalog, identity)
         self.place = place = identity.place
-        self.member = member = MetadataMember(place, self.raft, metadata.machine)
+        self.member = member = MetadataMember(place, self.raft, metadata.machine, self._new_replica)
         self.groups = groups = self._join_groups(place, peers, loop)
         group = MetadataGroup(groups, lambda: disk_nodes(metadata.catalog))
         metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
@@ -229,7 +229,7 @@ class Node:
         await take_place(config, identity, peers, random_bytes)
         identity.take_part()
         if identity.kind == RAM:
-            identity.renew_disk(self._clock.wall_ms())  # what its members promise is forgotten with each process
+            identity.renew_disk()  # what its members promise is forgotten with each process
         return identity, peers
 
     async def _open_catalog(
@@ -258,6 +258,7 @@ class Node:
     ) -> ClassicQueues:
         """Read the node's log, for all who keep something in it, and go on in it. Returns the classic queues, unattached."""
         config = self._config
+        self._new_replica = partial(new_replica_or_stop, identity, self._process.stop)
         facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
         raft_thread = Threads(loop, 1, "leveret-raft")
         self.raft = raft = RaftStore(disk, StoreLimits(), raft_thread, self._new_replica, found=logger.error)
@@ -268,7 +269,7 @@ class Node:
         repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
         self._notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
         if recovered.lost:
-            identity.renew_disk(self._clock.wall_ms())
+            identity.renew_disk()
         core = LogCore(facts.log_id, recovered.end, config.log.file_bytes_max)
         self.log = LogWriter(
             core,
@@ -350,7 +351,8 @@ class Node:
         if self.member.alone and not catalog.cluster_id:
             commands = default_commands(verifier.hash("guest")) if not catalog.vhosts else []
             record = NodeRecord(place.name, 0, place.disk_id, address, place.kind, self._config.zone)
-            commands += [AddNode(record), SetClusterId(place.cluster_id)]
+            # A founder that is killed in the midst of this has the same life again.
+            commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]
             entered += [answered(metadata.insist(command)) for command in commands]
         limits = asdict(catalog_limits(self._config))
         started = NodeStarted(place.name, place.disk_id, place.incarnation, limits)
@@ -362,7 +364,7 @@ class Node:
         try:
             for future in done:
                 future.result()
-        except NotFound as error:
+        except (NotFound, PreconditionFailed) as error:
             raise NoPlace(removed_text(place.name, error.text)) from error
         except ResourceExhausted:
             if metadata.halted is None:
@@ -409,7 +411,7 @@ class Node:
         )
 
         def applied(command: Command, result: Any) -> None:
-            if isinstance(command, AddNode):
+            if isinstance(command, AddNode | JoinNode):
                 reconciler.node_joined(self._clock.wall_ms())
 
         self.metadata.subscribe(applied)
@@ -470,9 +472,6 @@ class Node:
     def _fraction(self) -> float:
         """By chance, from 0 to 1."""
         return int.from_bytes(self._random.random_bytes(6)) / (1 << 48)
-
-    def _new_replica(self, above: int) -> int:
-        return self.identity.new_replica(above, self._clock.wall_ms(), self._fraction())
 
     def _alarm_ports(self, broker: Broker, classic: ClassicQueues, disk: OsDisk) -> AlarmPorts:
         return AlarmPorts(

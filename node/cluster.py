@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from broker import catalog_commands as commands
 from broker.catalog import Catalog
+from broker.catalog_nodes import last_incarnation
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.metadata import OnApplied
 from broker.pending import Pending
@@ -52,6 +53,8 @@ HANDED_OVER_S_MAX = 3.0
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 
 logger = logging.getLogger("leveret")
+
+_OF_NODES = commands.AddNode | commands.JoinNode | commands.PutNode | commands.RemoveNode | commands.NodeStarted
 
 
 class ClusterMetadata(Protocol):
@@ -172,9 +175,14 @@ class Cluster:
         if refusal:
             logger.warning("node '%s' at %s is not taken in: %s", request.name, request.address, refusal)
             return peer_pb2.JoinResponse(refusal=refusal)
-        wish = NodeRecord(request.name, 0, request.disk_id, request.address, request.kind, request.zone or request.name)
+        if known is not None and known.joiner != request.joiner and request.incarnation <= last_incarnation(known):
+            earlier = last_incarnation(known)
+            return peer_pb2.JoinResponse(refusal="its clock is behind", later=True, incarnation=earlier)
+        wish = NodeRecord(request.name, 0, 0, request.address, request.kind, request.zone or request.name)
         try:
-            record: NodeRecord = await answered(self._metadata.submit(commands.AddNode(wish)))
+            record: NodeRecord = await answered(
+                self._metadata.submit(commands.JoinNode(wish, request.joiner, request.incarnation))
+            )
             if (record.address, record.kind, record.zone) != (wish.address, wish.kind, wish.zone):
                 record = await answered(self._metadata.submit(commands.PutNode(wish)))
         except ResourceExhausted as error:
@@ -189,23 +197,24 @@ class Cluster:
                 record.name,
             )
         nodes = map(_told, self._catalog.nodes.values())
-        return peer_pb2.JoinResponse(number=record.number, cluster_id=self._identity.cluster_id, nodes=nodes)
+        return peer_pb2.JoinResponse(
+            number=record.number,
+            cluster_id=self._identity.cluster_id,
+            nodes=nodes,
+            disk_id=record.disk_id,
+        )
 
     def _objection(self, request: peer_pb2.JoinRequest) -> str:
         if request.cluster_id != self._identity.cluster_id:
             return f"this is cluster {self._identity.cluster_id}, and it wants to join {request.cluster_id}"
         if request.kind not in KINDS:
             return f"its kind is '{request.kind}': there are {' and '.join(KINDS)}"
-        if too_old(request.version):
+        if not request.joiner or too_old(request.version):
             return f"it runs version {request.version}, and this cluster needs {OLDEST_PEER} or later: update it"
         current = self._catalog.nodes.get(request.name)
         if current is None:
             return ""
-        same_process = (current.disk_id, current.incarnation) in (
-            (request.disk_id, 0),
-            (request.disk_id, request.incarnation),
-        )
-        if not same_process and self._neighbours.reached(current.number):
+        if current.joiner != request.joiner and self._neighbours.reached(current.number):
             return (
                 f"the name '{request.name}' is in use by a node that is up, at {current.address}: stop that one, or give "
                 f"this one another name"
@@ -338,9 +347,7 @@ class Cluster:
             await answered(self._metadata.submit(commands.PutNode(_with(record, kind=RAM))))
             await self._until_others_know("has no vote any more")
         driver = self._metadata_driver()
-        self._identity.change_kind(
-            kind, self._clock.wall_ms(), above=replica_of(driver.me) if driver is not None else 0
-        )
+        self._identity.change_kind(kind, above=replica_of(driver.me) if driver is not None else 0)
         self._process.restart(f"as a {kind} node")
 
     async def drain(self) -> None:
@@ -433,7 +440,7 @@ class Cluster:
             return None
 
     def _applied(self, command: commands.Command, result: Any) -> None:
-        if isinstance(command, commands.AddNode | commands.PutNode | commands.RemoveNode | commands.NodeStarted):
+        if isinstance(command, _OF_NODES):
             self._follow()
 
     def _follow(self) -> None:

@@ -27,6 +27,7 @@ REFUSED_S_MAX = (
     15.0  # as long a refusal to be taken in may be about something that is just ending, such as an earlier process
 )
 REMIND_S = 30.0
+JOINER_BYTES = 16
 
 logger = logging.getLogger("leveret")
 
@@ -96,6 +97,7 @@ class FirstBoot:
         self._refused_since: float | None = None
         self._told, self._told_at = "", 0.0
         self._look_up_at = 0.0
+        self._joiner = random_bytes(JOINER_BYTES).hex()
         self._discovery = Discovery(
             identity.instance,
             identity.name,
@@ -200,16 +202,25 @@ class FirstBoot:
         refusal = ""
         for address in decision.addresses:
             try:
-                response = await self._stranger.join(address, join_request(decision.cluster_id, self._config, self))
+                response = await self._stranger.join(address, self._join_request(decision.cluster_id))
             except NoAnswer as error:
                 self._tell(f"the node at {address} to take this one in: {error}", now)
                 continue
+            if response.number and not response.disk_id:
+                raise NoPlace(f"the node at {address} runs an earlier version: update the nodes of the cluster first")
             if response.number:
-                self._identity.join(response.cluster_id, response.number, map(known_node, response.nodes))
+                self._identity.join(
+                    response.cluster_id,
+                    response.number,
+                    response.disk_id,
+                    map(known_node, response.nodes),
+                )
                 logger.info(
                     "node %s is node %d of cluster %s", self._identity.name, response.number, response.cluster_id
                 )
                 return
+            if response.incarnation:
+                self._identity.outlive(response.incarnation)
             if response.later:
                 self._tell(f"the node at {address} to take this one in: {response.refusal}", now)
             else:
@@ -222,32 +233,22 @@ class FirstBoot:
         if now - self._refused_since > REFUSED_S_MAX:
             raise NoPlace(f"the cluster does not take this node in: {refusal}")
 
-    @property
-    def identity(self) -> NodeIdentity:
-        return self._identity
-
-    @property
-    def address(self) -> Address:
-        return self._peers.address
+    def _join_request(self, cluster_id: str) -> peer_pb2.JoinRequest:
+        return peer_pb2.JoinRequest(
+            cluster_id=cluster_id,
+            name=self._identity.name,
+            address=self._peers.address,
+            kind=self._identity.kind,
+            zone=self._config.zone,
+            version=VERSION,
+            incarnation=self._identity.incarnation,
+            joiner=self._joiner,
+        )
 
     def _tell(self, waiting_for: str, now: float) -> None:
         if waiting_for and (waiting_for != self._told or now > self._told_at + REMIND_S):
             self._told, self._told_at = waiting_for, now
             logger.info("node %s waits for %s", self._identity.name, waiting_for)
-
-
-def join_request(cluster_id: str, config: Config, boot: FirstBoot) -> peer_pb2.JoinRequest:
-    identity = boot.identity
-    return peer_pb2.JoinRequest(
-        cluster_id=cluster_id,
-        name=identity.name,
-        address=boot.address,
-        kind=identity.kind,
-        zone=config.zone,
-        version=VERSION,
-        disk_id=identity.disk_id,
-        incarnation=identity.incarnation,
-    )
 
 
 def greeting_of(identity: NodeIdentity, address: Address) -> peer_pb2.Greeting:

@@ -1,7 +1,10 @@
 """Who this node is, kept in the file of facts: its disk, its process, and its place in a cluster.
 
     instance      16 random bytes in hexadecimal, drawn when the data directory is new: no two directories have the same
-    disk_id       the replica number of members that begin on this disk; drawn anew whenever the disk lost something
+    life          the first number that the catalog has granted to members on this disk (broker/disk_lives.py); 0: the node is
+                  blank, or an earlier build wrote this
+    reserved      up to here numbers may be in use: whatever a process may give is reserved before (raft/replicas.py)
+    disk_id       the replica number of members that this disk founds; another one whenever the disk lost something
     incarnation   of this process; above that of every earlier one, also when the clock was set back
     cluster_id    empty: the node is blank, it belongs to no cluster yet
     number        of this node in its cluster
@@ -11,6 +14,9 @@
     bound         what a blank node has promised to belong to; see node/discovery.py
 
 Whatever is said to another node about these rests on the disk already.
+
+Facts of an earlier build have numbers by the clock. They are read as they are: its members keep them, and the numbers that come
+begin where none by a clock can be.
 """
 
 from __future__ import annotations
@@ -21,11 +27,13 @@ from typing import Any
 
 import msgspec
 
+from broker.disk_lives import FIRST_LIFE, end_of_life
+from raft.errors import NumbersUsedUp
 from raft.messages import NodeId
-from raft.replicas import replica_after, replica_at
+from raft.replicas import ReplicaNumbers, reserved_from
 from storage import fact_file, names
 from storage.disk import Disk
-from storage.errors import Corrupt
+from storage.errors import Corrupt, DiskFailed
 
 DISK = "disk"
 RAM = "ram"
@@ -87,6 +95,8 @@ class _Facts:
     bound: Bound | None = None
     survives: bool = False
     lived: int = 0  # incarnation of the last process that took its place in the cluster; of older directories: 0
+    life: int = 0
+    reserved: int = 0
 
 
 class NodeIdentity:
@@ -101,6 +111,7 @@ class NodeIdentity:
         self._kind = kind
         self._disk = disk
         self._facts = facts
+        self._numbers: ReplicaNumbers | None = None  # a blank node has none
 
     @classmethod
     def begin(
@@ -109,7 +120,7 @@ class NodeIdentity:
         """A process begins: it gets an incarnation of its own. Raises Corrupt and StorageError."""
         stored = fact_file.load(disk, names.NODE_FACTS)
         if stored is None:
-            facts = _Facts(random_bytes(INSTANCE_BYTES).hex(), max(1, replica_at(wall_ms)), wall_ms)
+            facts = _Facts(random_bytes(INSTANCE_BYTES).hex(), 0, wall_ms)
         else:
             try:
                 facts = msgspec.convert(stored, _Facts)
@@ -118,7 +129,10 @@ class NodeIdentity:
             facts = replace(facts, incarnation=max(facts.incarnation + 1, wall_ms))
         inherits = not facts.cluster_id and fact_file.load(disk, names.LOG_FACTS) is not None
         identity = cls(disk, facts, name, kind, inherits=inherits, belonged=bool(facts.cluster_id))
-        identity._save(facts)
+        if facts.cluster_id:
+            identity._begin_numbers(facts if facts.life else _granted_life(facts))
+        else:
+            identity._save(replace(facts, disk_id=0))  # an earlier build had one before it joined
         return identity
 
     @property
@@ -180,20 +194,21 @@ class NodeIdentity:
         self._save(replace(self._facts, bound=bound))
 
     def found(self, cluster_id: str) -> None:
-        """This blank node begins a cluster, as node 1 and a disk node."""
+        """This blank node begins a cluster, as node 1 and a disk node, with the life that the catalog will grant it."""
         assert self.blank, f"node {self.number} of cluster {self.cluster_id} founds another one, {cluster_id}"
-        self._save(
-            replace(
-                self._facts, cluster_id=cluster_id, number=1, kind=DISK, founder_disk=self._facts.disk_id, bound=None
-            )
-        )
+        facts = replace(self._facts, cluster_id=cluster_id, number=1, kind=DISK, founder_disk=FIRST_LIFE, bound=None)
+        self._begin_numbers(_with_life(facts, FIRST_LIFE))
 
-    def join(self, cluster_id: str, number: NodeId, nodes: Iterable[KnownNode]) -> None:
-        """This blank node was taken into a cluster."""
+    def outlive(self, incarnation: int) -> None:
+        """An earlier process of this node, with another disk, is known by this one: the clock is behind."""
+        self._save(replace(self._facts, incarnation=max(self._facts.incarnation, incarnation + 1)))
+
+    def join(self, cluster_id: str, number: NodeId, disk_id: int, nodes: Iterable[KnownNode]) -> None:
+        """This blank node was taken into a cluster. `disk_id`: the first number of the life that it was granted."""
         assert self.blank, f"node {self.number} of cluster {self.cluster_id} joins another one, {cluster_id}"
         others = tuple(node for node in nodes if node.number != number)
         facts = replace(self._facts, cluster_id=cluster_id, number=number, kind=self.kind, nodes=others, bound=None)
-        self._save(facts)
+        self._begin_numbers(_with_life(facts, disk_id))
 
     def take_part(self) -> None:
         """This process has its place: from now on a copy of the directory that was made before is an old one."""
@@ -205,23 +220,31 @@ class NodeIdentity:
         if others != self._facts.nodes:
             self._save(replace(self._facts, nodes=others))
 
-    def change_kind(self, kind: str, wall_ms: int, above: int) -> None:
+    def change_kind(self, kind: str, above: int) -> None:
         """From its next start on the node is of this kind, and its members there are new ones: later than this one."""
         assert kind in KINDS, f"a node of kind {kind}"
-        self._save(replace(self._facts, kind=kind, disk_id=self._later_disk_id(wall_ms, above)))
+        disk_id = self.new_replica(max(above, self._facts.disk_id))
+        self._save(replace(self._facts, kind=kind, disk_id=disk_id))
 
-    def renew_disk(self, wall_ms: int) -> None:
-        """The disk lost something that it had promised to keep: what begins on it from now on is of a later life."""
-        self._save(replace(self._facts, disk_id=self._later_disk_id(wall_ms)))
+    def renew_disk(self) -> None:
+        """The disk lost something that it had promised to keep: what begins on it from now on is another one."""
+        disk_id = self.new_replica(self._facts.disk_id)
+        self._save(replace(self._facts, disk_id=disk_id))
 
-    def _later_disk_id(self, wall_ms: int, above: int = 0) -> int:
-        return max(self._facts.disk_id + 1, above + 1, replica_at(wall_ms))
+    def new_replica(self, above: int) -> int:
+        """Of a member that begins now: see raft/replicas.py. Raises NumbersUsedUp and StorageError."""
+        assert self._numbers is not None, f"node '{self.name}' begins a member and belongs to no cluster: {self._facts}"
+        return self._numbers(above)
 
-    def new_replica(self, above: int, wall_ms: int, chance: float) -> int:
-        """Of a member that begins now: see raft/replicas.py. A clock that has not passed the number of the disk, which founders
-        have, or stands before the beginning of this process, is no help: members of earlier lives are numbered up to there."""
-        began = replica_at(self._facts.incarnation)
-        return replica_after(max(above, self._facts.disk_id, began - 1), replica_at(wall_ms), chance)
+    def _begin_numbers(self, facts: _Facts) -> None:
+        """This process gives those that nobody has reserved before."""
+        given, end = facts.reserved, end_of_life(facts.life)
+        reserved = reserved_from(given + 1, end)
+        self._save(replace(facts, reserved=reserved))
+        self._numbers = ReplicaNumbers(given, reserved, end, self._reserve)
+
+    def _reserve(self, reserved: int) -> None:
+        self._save(replace(self._facts, reserved=reserved))
 
     def survive(self, survives: bool) -> None:
         """The next start begins the metadata group anew, with this node alone; or that is done."""
@@ -232,3 +255,26 @@ class NodeIdentity:
         plain: dict[str, Any] = asdict(facts)
         fact_file.save(self._disk, names.NODE_FACTS, plain)
         self._facts = facts
+
+
+def new_replica_or_stop(identity: NodeIdentity, stop: Callable[[str], None], above: int) -> int:
+    """As NodeIdentity.new_replica. `stop` ends the process, with a reason, where it raises: there can be no more members."""
+    try:
+        return identity.new_replica(above)
+    except (NumbersUsedUp, DiskFailed) as error:
+        stop(f"node '{identity.name}' begins no member any more: {error}")
+        raise
+
+
+def _with_life(facts: _Facts, disk_id: int) -> _Facts:
+    return replace(facts, disk_id=disk_id, life=disk_id, reserved=disk_id)
+
+
+def _granted_life(facts: _Facts) -> _Facts:
+    """The life of a directory that numbered its members by the clock. Such a number is no lower than its process's begin."""
+    by_clock = max(facts.disk_id, facts.incarnation // 1000)
+    if by_clock >= FIRST_LIFE:
+        return _with_life(
+            facts, end_of_life(by_clock)
+        )  # the catalog hears of that when the node says that it has started
+    return replace(facts, life=FIRST_LIFE, reserved=FIRST_LIFE - 1)

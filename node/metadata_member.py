@@ -1,6 +1,6 @@
 """This node's member of the metadata group: how it begins, and what becomes of it when it has lost something.
 
-Usually the store has it. Otherwise a node begins as a learner that nobody knows, under a number that was never heard of; the
+Usually the store has it. Otherwise a node begins as a learner that nobody knows, under the number of its disk; the
 leader takes it in. Only the founder of a cluster begins with a vote.
 
 A RAM node's member is in memory, and another one with each process.
@@ -30,7 +30,7 @@ from raft.memory_log_store import MemoryLogStore
 from raft.messages import MemberId, Membership, SnapshotMeta, member_id, shown
 from raft.node_log import RaftStore
 from raft.ready import Facts
-from raft.replicas import successor
+from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 
 EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagerness
@@ -53,10 +53,11 @@ def keeps_catalog_alone(place: Place, catalog: Catalog) -> bool:
 class MetadataMember:
     """`begin` once, then `take_part` when the groups are there."""
 
-    def __init__(self, place: Place, raft: RaftStore, machine: CatalogMachine) -> None:
+    def __init__(self, place: Place, raft: RaftStore, machine: CatalogMachine, new_replica: NewReplica) -> None:
         self._place = place
         self._raft = raft
         self._machine = machine
+        self._new_replica = new_replica
         self._groups: Groups
         self.on_halted: Callable[[str], None] = lambda why: None
 
@@ -85,7 +86,7 @@ class MetadataMember:
             else:
                 self._create(me, Membership((me,)) if self.alone else Membership(()))
         elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
-            self._found_on_catalog(self._later(store.member), store.facts().term + 1)
+            self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
 
     def take_part(self, groups: Groups) -> None:
         self._groups = groups
@@ -96,11 +97,11 @@ class MetadataMember:
         logger.error("the metadata group takes no part on this node for now: %s", damage)
         if self._place.kind != DISK:
             assert isinstance(damage, Superseded), f"nothing that is stored can be damaged in memory: {damage}"
-            self._add_in_memory(self._later(damage.later))
+            self._add_in_memory(successor(damage.later, self._new_replica))
             return
         store = self._raft.group(METADATA_GROUP)
         if self.alone:
-            self._found_on_catalog(self._later(store.member), store.facts().term + 1)
+            self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
             self._add()
         else:
             self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
@@ -115,10 +116,6 @@ class MetadataMember:
 
     def repaired(self, driver: Driver) -> None:
         logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
-
-    def _later(self, member: MemberId) -> MemberId:
-        """Where nobody counts on what this node's members had promised: it votes alone, or not at all."""
-        return successor(member, lambda above: max(self._place.disk_id, above + 1))
 
     def _add(self) -> None:
         if self._place.kind != DISK:

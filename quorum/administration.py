@@ -26,7 +26,8 @@ from quorum.roll_call import RollCall
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.majority import majority_of
 from raft.membership import AddLearner, Change, RemoveMember, members_of
-from raft.messages import MemberId, NodeId, member_id, node_of, shown
+from raft.messages import MemberId, NodeId, node_of, shown
+from storage.errors import Exhausted
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -43,6 +44,7 @@ class What(IntEnum):
     TRANSFER = 3
     FIGURES = 4  # of any member's node; node 0
     REMOVE_ANYWAY = 5  # also where it leaves no majority that can be reached
+    PROMISE = 6  # of the node that is to have a member: which one it will be; node 0
 
 
 class Administration:
@@ -174,6 +176,13 @@ class Administration:
             raise BadLetter(f"an ADMIN that asks for {what}") from error
         if asked is What.FIGURES:
             answer(letters.admin_answer(Status.DONE, queue.way.leader(), _told(self.status(queue))))
+        elif asked is What.PROMISE:
+            try:
+                promised = str(self._kind.promise_member(queue))
+            except Exhausted as error:
+                answer(letters.admin_answer(Status.AGAIN, 0, f"no number for another member can be kept: {error}"))
+            else:
+                answer(letters.admin_answer(Status.DONE, queue.way.leader(), promised))
         elif not queue.way.leads:
             answer(letters.admin_answer(Status.NOT_LEADER, queue.way.leader()))
         else:
@@ -192,11 +201,42 @@ class Administration:
         elif what is What.TRANSFER:
             self._transfer(queue, there[0], told)
         elif what is What.ADD:
-            self._change(queue, AddLearner(member_id(node, self._kind.new_replica(0))), told)
+            if there:
+                self._change(queue, AddLearner(there[0]), told)  # which is refused, as it has to be
+            else:
+                self._add(queue, node, told)
         elif what is What.REMOVE:
             self._remove(queue, driver, there[0], told)
         else:
             self._change(queue, RemoveMember(there[0]), told)
+
+    def _add(self, queue: QuorumQueue, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
+        """Under a number that the node gives: nobody else knows which ones its lost members had."""
+        if node == self._kind.key.node:
+            self._change(queue, AddLearner(self._kind.promise_member(queue)), told)
+            return
+
+        def promised(data: bytes | None) -> None:
+            try:
+                status, _, text = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+                member = int(text) if status is Status.DONE else 0
+            except ValueError:  # of a version that says it otherwise
+                member = 0
+            if queue.deleted:
+                told(NotFound(f"no {queue.record.label}"))
+            elif not queue.way.leads:
+                told(_refused(NotLeader(0)))
+            elif node_of(member) != node:
+                name = self._kind.name_of(node)
+                told(
+                    ResourceExhausted(
+                        f"node '{name}' does not say which member of {queue.record.label} it will have: try again"
+                    )
+                )
+            else:
+                self._change(queue, AddLearner(member), told)
+
+        self._kind.calls.ask(node, QUORUM_TOPIC, letters.admin(queue.group, What.PROMISE, 0), promised)
 
     def _remove(
         self, queue: QuorumQueue, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]

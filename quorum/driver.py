@@ -107,7 +107,7 @@ class QuorumQueues:
         self._store = store
         self.loop = loop
         self.new_replica = new_replica
-        self._earlier: dict[int, MemberId] = {}  # by group: the last member that was begun or removed here
+        self._promised: dict[int, MemberId] = {}  # by group: the member that its leader was told to add here
         self._node_name = node_name
         self._settings = settings or Settings()
         self._snapshot_rules = rules or SnapshotRules()
@@ -167,7 +167,7 @@ class QuorumQueues:
         for some in (self._leading, self._looking, self._asking, self._attending):
             some.pop(queue, None)
         self.departures.forget(queue)
-        self._earlier.pop(queue.group, None)
+        self._promised.pop(queue.group, None)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
@@ -206,10 +206,14 @@ class QuorumQueues:
         label = f"{queue.record.vhost}/{queue.record.name}"
         if not queue.record.formed and named == member_id(self.key.node, self._disk_id):
             return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
-        # Above any that lived here, however soon after: whoever heard of that one believes that what it had is here.
-        mine = successor(named, self.new_replica, self._earlier.get(queue.group, 0))
-        self._earlier[queue.group] = mine
+        # What the leader was promised to, no member has been yet. Any other one that is named may be lost with all it promised.
+        mine = named if self._promised.pop(queue.group, 0) == named else successor(named, self.new_replica)
         return Identity(queue.group, mine, label, KIND, Membership(()))
+
+    def promise_member(self, queue: QuorumQueue) -> MemberId:
+        """The member that begins here once the queue's record names it: whoever leads the group is about to add it."""
+        mine = self._promised[queue.group] = member_id(self.key.node, self.new_replica(0))
+        return mine
 
     def _begin(self, queue: QuorumQueue) -> None:
         store = self._store.group(queue.group)
@@ -260,13 +264,8 @@ class QuorumQueues:
             queue.quarantined = None
             self._leading.pop(queue, None)
             self.groups.remove(queue.group)
-        self._remove_group(queue.group)
-
-    def _remove_group(self, group: int) -> None:
-        store = self._store.stores.get(group)
-        if store is not None:
-            self._earlier[group] = max(self._earlier.get(group, 0), store.member)
-            self._store.remove_group(group)
+        if self.has_log(queue):
+            self._store.remove_group(queue.group)
 
     def members_changed(self, record: QueueRecord) -> None:
         """The catalog's record of a queue names other members now (SetQueueMembers was applied)."""

@@ -67,6 +67,10 @@ class Superseded(Damaged):
         self.later = later
 
 
+class NumbersUsedUp(RaftError):
+    """Returned when a member is to begin, and none of the numbers is left that the disk was granted."""
+
+
 class Unknown(RaftError):
     """Told to who waits for a proposal whose fate this node cannot know any more: it may be applied or not."""
 

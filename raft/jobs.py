@@ -28,7 +28,7 @@ class Job(Protocol):
         """What blocks."""
 
     def end(self) -> None:
-        """It worked."""
+        """It worked. Raises Exhausted, having done nothing: then `full` is called, too."""
 
     def full(self) -> bool:
         """There was no room, or it failed, or no job is done any more. Returns whether to try again later, from the plan on,
@@ -110,7 +110,12 @@ class Jobs:
         job = self._waiting.popleft()
         self._busy, self._ticket = False, None
         if error is None:
-            job.end()
+            try:
+                job.end()
+            except Exhausted as lacking:
+                error = lacking
+        if error is None:
+            pass
         elif isinstance(error, Exhausted):
             if job.full():
                 self._without_room.append(job)

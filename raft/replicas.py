@@ -1,34 +1,68 @@
-"""Which number a member gets when it begins: always one above every earlier member's of its node (docs/decisions/0003).
+"""Which number a member gets when it begins: above every number that its node ever gave (docs/decisions/0003).
 
-A member that is new on its node is numbered by the node itself, with the seconds since 1970 by its clock. The founders of a
-group are the exception: all know their numbers without asking, which are 0, or those of their nodes' disks where a catalog
-names them. Whatever the clock says, a member that follows another one is numbered above it, and above a later one that the
-others speak of: a node whose clock or disk is set back hears from them which number it had.
+A node numbers its own members, upward, whatever their groups. Members of different groups never need different numbers, but one
+counter for all of them is above each of them, also of groups that were removed here and came again.
 
-How far above, where the clock is no help, is left to chance. A life of the node that gave such a number may have been
-forgotten, with all that its member promised, and the next one stands where it stood: the first number above would be the same.
+Numbers are durable before they are used: `reserve` has the disk say that all up to some number may be in use, and a later
+process begins behind that. What a lost disk has used nobody knows. So a node with an empty disk is granted numbers above by
+whoever looks after all nodes: in a cluster the catalog (broker/disk_lives.py).
+
+The founders of a group are the exception: all know their numbers without asking, which are 0, or those of their nodes' disks
+where a catalog names them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from raft.errors import NumbersUsedUp
 from raft.messages import MemberId, member_id, node_of, replica_of
 
 FOUNDER = 0
-AHEAD_MAX = 1024  # how far above the last known number one is drawn, without
+RESERVED = 256  # at once: fsyncs for a log whose damage touches many groups, against numbers that a restart skips
 
 NewReplica = Callable[[int], int]
-"""The replica number of a member that begins now, and follows one with this number, or none with 0: see `replica_after`."""
+"""The replica number of a member that begins now: above all that were given here, and above this one. Blocks."""
 
 
-def replica_at(wall_ms: int) -> int:
-    return wall_ms // 1000
+class ReplicaNumbers:
+    """Those of one process. Fulfils NewReplica."""
+
+    def __init__(self, given: int, reserved: int, end: int, reserve: Callable[[int], None]) -> None:
+        """`given`: earlier processes may have used all up to here. `reserved`: this one may use those up to here, and the disk
+        says so. `end`: the first number that is not this disk's. `reserve` returns when the disk says another `reserved`."""
+        assert given <= reserved < end, (
+            f"numbers up to {given} are given and up to {reserved} reserved, of those below {end}"
+        )
+        self._last = given
+        self._reserved = reserved
+        self._end = end
+        self._reserve = reserve
+
+    def __call__(self, above: int) -> int:
+        """Raises NumbersUsedUp, and what `reserve` raises: then no number was given."""
+        number = max(self._last, above) + 1
+        if number >= self._end:
+            raise NumbersUsedUp(self._text(above))
+        if number > self._reserved:
+            reserved = reserved_from(number, self._end)
+            self._reserve(reserved)
+            self._reserved = reserved
+        self._last = number
+        return number
+
+    def _text(self, above: int) -> str:
+        if above >= self._end:
+            return (
+                f"a member of this node has the number {above}, and its disk was granted numbers up to {self._end - 1}: this "
+                f"is an old data directory, and the node was started with another one since"
+            )
+        return f"all numbers up to {self._end - 1} that this disk was granted are used up: start the node with an empty one"
 
 
-def replica_after(known: int, by_clock: int, chance: float) -> int:
-    """`chance`: from 0 to 1."""
-    return by_clock if by_clock > known else known + 1 + int(chance * (AHEAD_MAX - 1))
+def reserved_from(first: int, end: int) -> int:
+    """The last number that is reserved together with this one."""
+    return min(first + RESERVED, end) - 1
 
 
 def successor(old: MemberId, new_replica: NewReplica, heard: MemberId = 0) -> MemberId:

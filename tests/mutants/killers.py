@@ -123,6 +123,7 @@ KILLERS = (
             f"tests/unit/{name}.py"
             for name in (
                 "broker/test_catalog",
+                "broker/test_catalog_nodes",
                 "broker/test_topology",
                 "broker/test_route",
                 "node/test_metadata_machine",
@@ -133,7 +134,10 @@ KILLERS = (
     ),
     Killer(
         "catalog on several nodes",
-        tuple(f"tests/unit/node/test_{name}.py" for name in ("catalog_followers", "cluster_metadata", "cluster")),
+        tuple(
+            f"tests/unit/node/test_{name}.py"
+            for name in ("catalog_followers", "cluster_metadata", "cluster", "identity")
+        ),
         only="not whatever_is_killed",  # which draws what it does
         blind_to=(*ENGINE, "classic/", "quorum/"),
     ),

@@ -31,6 +31,7 @@ def options() -> tuple[Options, str]:
     parser.add_argument("--service", required=True, help="for clients of the register machine")
     parser.add_argument("--peers", default="", help="NUMBER=HOST:PORT, with commas between them")
     parser.add_argument("--groups", type=int, default=1)
+    parser.add_argument("--life", type=int, default=1, help="of an empty disk: above those of this node's disks before")
     parser.add_argument("--form", action="store_true", help="an empty disk begins new groups with the peers")
     parser.add_argument(
         "--keep-leaders", action="store_true", help="do not hand leaderships to the nodes that should have them"
@@ -46,6 +47,7 @@ def options() -> tuple[Options, str]:
         listen=given.listen,
         peers={int(number): address for number, address in pairs(given.peers)},
         groups=given.groups,
+        life=given.life,
         form=given.form,
         keep_leaders=given.keep_leaders,
         secret=os.environ["RAFT_NODE_SECRET"],

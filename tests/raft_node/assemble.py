@@ -23,15 +23,16 @@ from raft.groups import Groups, preferred_node
 from raft.messages import Membership, NodeId, member_id, shown
 from raft.node_log import RaftStore, StoreLimits
 from raft.register import Register
-from raft.replicas import FOUNDER, replica_after, replica_at
+from raft.replicas import FOUNDER
 from raft.settings import Settings
-from storage import fact_file, names
+from storage import names
 from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
 from storage.wal import LOG_ID_BYTES, LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
+from tests.disk_numbers import begin_process
 from tests.raft_node.slow_disk import SlowDisk
 
 TICK_S = 0.1
@@ -56,6 +57,7 @@ class Options:
     form: bool  # an empty disk begins new groups together with the peers, instead of asking to be taken in
     keep_leaders: bool  # wherever they are
     secret: str
+    life: int = 1  # that the disk is granted if it is empty: above those of the node's disks before
     snapshot_entries: int = 50_000
     log_file_bytes: int = 64 << 20
     fsync_s: float = 0.0  # longer than the disk takes, each time
@@ -79,7 +81,8 @@ class RaftNode:
         disk = SlowDisk(options.data_dir, options.fsync_s) if options.fsync_s else OsDisk(options.data_dir)
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
-        me = Identity(options.number, self._next_incarnation(disk))
+        incarnation, self._new_replica = begin_process(disk, options.life, self._clock.wall_ms())
+        me = Identity(options.number, incarnation)
 
         self._open_log(disk, loop)
         links = PeerLinks(LinkLimits(), logger)
@@ -123,13 +126,6 @@ class RaftNode:
         await self._undo.aclose()
 
     # parts
-
-    def _next_incarnation(self, disk: OsDisk) -> int:
-        """Above that of every earlier process, also when the clock was set back, or the disk is another one."""
-        stored = fact_file.load(disk, names.NODE_FACTS) or {"incarnation": 0}
-        incarnation: int = max(stored["incarnation"] + 1, self._clock.wall_ms())
-        fact_file.save(disk, names.NODE_FACTS, {"incarnation": incarnation})
-        return incarnation
 
     def _open_log(self, disk: OsDisk, loop: asyncio.AbstractEventLoop) -> None:
         thread = Threads(loop, 1, "leveret-raft")
@@ -186,9 +182,6 @@ class RaftNode:
 
     def _repaired(self, driver: Driver) -> None:
         logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
-
-    def _new_replica(self, above: int) -> int:
-        return replica_after(above, replica_at(self._clock.wall_ms()), random.random())
 
     def _run(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]

@@ -50,6 +50,7 @@ class Process:
         self.secret = "a secret of these tests alone"
         self._peers = ",".join(f"{other}={place.listen}" for other, place in places.items() if other != number)
         self._options = options
+        self.lives = 1  # that its disks were granted
         self._process: subprocess.Popen[str] | None = None
         self._channel: grpc.Channel | None = None
 
@@ -57,7 +58,7 @@ class Process:
         command = [
             *self.place.enter, sys.executable, "-m", "tests.raft_node", "--number", str(self.number),
             "--data-dir", str(self.data_dir), "--listen", self.place.listen, "--service", self.service,
-            "--peers", self._peers, *self._options, *more,
+            "--peers", self._peers, "--life", str(self.lives), *self._options, *more,
         ]  # fmt: skip
         with self.log.open("a") as errors:
             self._process = subprocess.Popen(
@@ -111,6 +112,7 @@ class Process:
     def wipe(self) -> None:
         assert not self.alive, f"node {self.number} still uses its disk"
         shutil.rmtree(self.data_dir)
+        self.lives += 1
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()

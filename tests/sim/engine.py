@@ -11,6 +11,8 @@ from raft.group_records import Identity
 from raft.messages import Entry, Membership, member_id
 from raft.register import Register
 from raft.wal_log_store import WalLogStore
+from storage import names
+from tests.disk_numbers import begin_process
 from tests.sim.clients import Client
 from tests.sim.engine_faults import ENGINE_HAPPENINGS
 from tests.sim.invariants import Violation
@@ -37,6 +39,12 @@ class WatchedRegister(Register):
 
 class EngineProcess(Process):
     """Takes part in groups of registers."""
+
+    def prepare(self) -> None:
+        site = self.site
+        life = site.lives_granted + (not site.disk.exists(names.NODE_FACTS))
+        _, self.numbers = begin_process(site.disk, life, 0)
+        site.lives_granted = life
 
     def begin(self) -> None:
         for group in sorted(self.store.stores):
@@ -78,6 +86,9 @@ class EngineSite(Site):
     """Where processes with registers run."""
 
     process: EngineProcess | None
+    lives_granted = (
+        0  # to its disks, as a catalog would; a disk that lost power before it was told is granted another one
+    )
 
     def new_process(self) -> EngineProcess:
         return EngineProcess(self)
@@ -129,7 +140,7 @@ class EngineWorld(World):
         for group in site.groups:
             if group not in process.store.stores:
                 self.watch.count("empty member begins")
-                process.create(group, site.new_replica(0), Membership(()))
+                process.create(group, process.new_replica(0), Membership(()))
 
     def process_ended(self, site: Site, process: Process, *, power: bool) -> None:
         super().process_ended(site, process, power=power)

@@ -18,16 +18,17 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from raft.driver import Driver
-from raft.errors import Damaged
+from raft.errors import Damaged, NumbersUsedUp
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, Message, SnapshotMeta, node_of
 from raft.node_log import RaftStore
 from raft.ready import Facts
-from raft.replicas import replica_after, replica_at
+from raft.replicas import NewReplica
 from raft.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
+from storage.errors import DiskFailed
 from storage.log_users import LogUsers
 from storage.wal import Commit, LogCore
 from storage.wal_facts import load_or_create
@@ -202,6 +203,7 @@ class Process:
     It is made in two steps: the first reads the disk, and `begin` takes part in what was found there."""
 
     groups_type: type[WatchedGroups] = WatchedGroups
+    numbers: NewReplica
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -248,11 +250,20 @@ class Process:
     # What stands on the groups
 
     def prepare(self) -> None:
-        """Before the log is read."""
+        """Before the log is read. From then on `numbers` has those of members."""
+        raise NotImplementedError
 
     def new_store(self, work: SlowWork) -> RaftStore:
         site = self.site
-        return RaftStore(site.disk, site.world.shape.store_limits(), work, site.new_replica, self.found.append)
+        return RaftStore(site.disk, site.world.shape.store_limits(), work, self.new_replica, self.found.append)
+
+    def new_replica(self, above: int) -> int:
+        """As node/assemble.py has it."""
+        try:
+            return self.numbers(above)
+        except (NumbersUsedUp, DiskFailed) as error:
+            self._fail(f"no member begins any more: {error}")
+            raise
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         """Read the log to its end."""
@@ -356,8 +367,6 @@ class Site:
         self.damaged = False  # something at rest may be not what was written, and was not found yet
         self.rolled_back = False  # the disk is an old one, which nobody tells the next process
         self.was_rolled_back = False  # ... nor an earlier one; others may tell it later
-        self._seconds: set[int] = set()  # that members here were numbered by
-        self.chance = Random(f"{world.plan.seed} node {number} replicas")
         self.equip()
 
     def new_process(self) -> Process:
@@ -383,18 +392,6 @@ class Site:
         return None
 
     # What the process asks for
-
-    def new_replica(self, above: int) -> int:
-        """As a real node's."""
-        return replica_after(above, replica_at(self.next_second_ms()), self.chance.random())
-
-    def next_second_ms(self) -> int:
-        """By its clock, but never the same one twice: on a real node it takes longer until it has lost its disk again."""
-        wall_ms = self.clock.wall_ms()
-        while wall_ms // 1000 in self._seconds:
-            wall_ms += 1000
-        self._seconds.add(wall_ms // 1000)
-        return wall_ms
 
     def slow_down(self, slow_s: float, on_effect: Callable[[], None]) -> None:
         """An fsync takes up to so much longer from now on."""

@@ -83,35 +83,39 @@ class Greeted(_message.Message):
     def __init__(self, instance: _Optional[str] = ..., name: _Optional[str] = ..., version: _Optional[str] = ..., cluster_id: _Optional[str] = ..., may_found: _Optional[bool] = ..., founding: _Optional[str] = ..., bound: _Optional[_Union[Bound, _Mapping]] = ..., knows: _Optional[_Iterable[str]] = ..., promised: _Optional[bool] = ..., refusal: _Optional[str] = ..., removed: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[KnownNode, _Mapping]]] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("cluster_id", "name", "address", "kind", "zone", "version", "disk_id", "incarnation")
+    __slots__ = ("cluster_id", "name", "address", "kind", "zone", "version", "incarnation", "joiner")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    DISK_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    JOINER_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     name: str
     address: str
     kind: str
     zone: str
     version: str
-    disk_id: int
     incarnation: int
-    def __init__(self, cluster_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., kind: _Optional[str] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., disk_id: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    joiner: str
+    def __init__(self, cluster_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., kind: _Optional[str] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., incarnation: _Optional[int] = ..., joiner: _Optional[str] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
-    __slots__ = ("number", "cluster_id", "nodes", "refusal", "later")
+    __slots__ = ("number", "cluster_id", "nodes", "refusal", "later", "disk_id", "incarnation")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     LATER_FIELD_NUMBER: _ClassVar[int]
+    DISK_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     number: int
     cluster_id: str
     nodes: _containers.RepeatedCompositeFieldContainer[KnownNode]
     refusal: str
     later: bool
-    def __init__(self, number: _Optional[int] = ..., cluster_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[KnownNode, _Mapping]]] = ..., refusal: _Optional[str] = ..., later: _Optional[bool] = ...) -> None: ...
+    disk_id: int
+    incarnation: int
+    def __init__(self, number: _Optional[int] = ..., cluster_id: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[KnownNode, _Mapping]]] = ..., refusal: _Optional[str] = ..., later: _Optional[bool] = ..., disk_id: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...

@@ -18,12 +18,14 @@ from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import (
     AddNode,
     Command,
+    JoinNode,
     NodeStarted,
     PutNode,
     PutUser,
     RemoveNode,
     SetClusterId,
 )
+from broker.errors import BrokerError, PreconditionFailed
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from classic.shelf import ClassicLimits
@@ -172,6 +174,7 @@ class BrokerProcess(Process):
         if self.identity.blank:
             raise Corrupt(names.NODE_FACTS, 0, 0, "this node has forgotten which cluster it belongs to")
         self.place = self.identity.place
+        self.numbers = self.identity.new_replica
         self._work = SlowWork(self.loop, site.job_delay_s)
         try:
             self.metadata = SimMetadata(Catalog(), CatalogFile(site.disk), self._work)  # type: ignore[arg-type]
@@ -181,12 +184,9 @@ class BrokerProcess(Process):
 
     def new_store(self, work: SlowWork) -> RaftStore:
         site = self.site
-        store = BrokerStore(site.disk, site.world.shape.store_limits(), work, self._new_replica, self.found.append)
+        store = BrokerStore(site.disk, site.world.shape.store_limits(), work, self.new_replica, self.found.append)
         store.process = self
         return store
-
-    def _new_replica(self, above: int) -> int:
-        return self.identity.new_replica(above, self.site.next_second_ms(), self.site.chance.random())
 
     def recover(self, chunks: Iterable[Chunk]) -> None:
         shape = self.site.world.shape
@@ -206,7 +206,7 @@ class BrokerProcess(Process):
 
     def recovered(self, replay: Replay) -> None:
         if replay.damage or self.store.renumbered:
-            self.identity.renew_disk(self.site.rising_wall_ms())
+            self.identity.renew_disk()
         self.place = self.identity.place
 
     def join_log(self) -> None:
@@ -228,7 +228,7 @@ class BrokerProcess(Process):
         now = self._wall_ms()
         self.wire = Wire(self)
         self.calls = PeerCalls(self.wire, self.loop, LOGGER)
-        self.member = MetadataMember(place, self.store, self.metadata.machine)
+        self.member = MetadataMember(place, self.store, self.metadata.machine, self.new_replica)
         group = MetadataGroup(self.groups, self._disk_nodes)
         self.metadata.attach(place.number, place.incarnation, group, self.calls, site.clock.monotonic)
         self.member.begin()
@@ -284,7 +284,7 @@ class BrokerProcess(Process):
             loop=self.loop,
             wall_ms=self._wall_ms,
             monotonic=self.site.clock.monotonic,
-            new_replica=self._new_replica,
+            new_replica=self.new_replica,
             set_members=records.set_members,
             incarnation_of=records.incarnation_of,
             node_name=self.place.name,
@@ -302,12 +302,25 @@ class BrokerProcess(Process):
         catalog = metadata.catalog
         if self.member.alone and not catalog.cluster_id:
             record = NodeRecord(place.name, 0, place.disk_id, self.site.address, DISK, place.name)
-            for command in (*default_commands("hash"), AddNode(record), SetClusterId(place.cluster_id)):
+            for command in (
+                *default_commands("hash"),
+                JoinNode(record, place.cluster_id, place.incarnation),
+                SetClusterId(place.cluster_id),
+            ):
                 metadata.insist(command).then(ignore, ignore)
-        metadata.insist(NodeStarted(place.name, place.disk_id, place.incarnation, {})).then(self._entered, ignore)
+        metadata.insist(NodeStarted(place.name, place.disk_id, place.incarnation, {})).then(
+            self._entered, self._not_entered
+        )
 
     def _entered(self, _: Any) -> None:
         self._has_entered = True
+
+    def _not_entered(self, error: BrokerError) -> None:
+        """A real node stops with the reason. One that stands on an old disk is given another one."""
+        if isinstance(error, PreconditionFailed):
+            assert self.site.damaged or self.site.was_rolled_back, f"its disk is no old one: {error}"
+            self.site.rolled_back = True
+            raise Corrupt(names.NODE_FACTS, 0, 0, error.text)
 
     @property
     def serves_clients(self) -> bool:
@@ -404,9 +417,9 @@ class BrokerProcess(Process):
     # The cluster
 
     def _applied(self, command: Command, result: Any) -> None:
-        if isinstance(command, AddNode):
+        if isinstance(command, AddNode | JoinNode):
             self.reconciler.node_joined(self._wall_ms())
-        if isinstance(command, AddNode | PutNode | RemoveNode | NodeStarted | PutUser):
+        if isinstance(command, AddNode | JoinNode | PutNode | RemoveNode | NodeStarted | PutUser):
             self._follow()
 
     def _follow(self) -> None:
@@ -496,6 +509,7 @@ class BrokerSite(Site):
     def __init__(self, world: BrokerWorld, number: int) -> None:
         super().__init__(world, number)
         self.name = f"n{number}"
+        self._wish: JoinNode | None = None
         self.address = f"n{number}:5681"
         self.removed = False  # the catalog does not know it any more
         self.is_joining = False
@@ -514,16 +528,20 @@ class BrokerSite(Site):
         identity = self._blank_identity()
         identity.found(cluster_id)
 
-    def wish(self) -> NodeRecord:
-        """What a blank node asks others for, when it wants to belong to them."""
-        return NodeRecord(self.name, 0, self._blank_identity().disk_id, self.address, DISK, self.name)
+    def wish(self) -> JoinNode:
+        """What a blank node asks others for, when it wants to belong to them: one process, until it is taken in."""
+        if self._wish is None:
+            incarnation = self._blank_identity().incarnation
+            record = NodeRecord(self.name, 0, 0, self.address, DISK, self.name)
+            self._wish = JoinNode(record, self.random.randbytes(8).hex(), incarnation)
+        return self._wish
 
     def join_cluster(self, cluster_id: str, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
         assert record.number == self.number, (
             f"{self.name} is node {record.number} in the catalog, and {self.number} here"
         )
         known = [KnownNode(one.number, one.name, one.address, one.kind) for one in nodes]
-        self._blank_identity().join(cluster_id, record.number, known)
+        self._blank_identity().join(cluster_id, record.number, record.disk_id, known)
 
     def _blank_identity(self) -> NodeIdentity:
         return NodeIdentity.begin(self.disk, self.name, DISK, self.rising_wall_ms(), self.random.randbytes)
@@ -537,6 +555,10 @@ class BrokerSite(Site):
     def replace_disk(self, disk: SimDisk) -> None:
         self.disk = disk
         self.equip()
+
+    def equip(self) -> None:
+        super().equip()
+        self._wish = None
 
     @property
     def serves_clients(self) -> bool:

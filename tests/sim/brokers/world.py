@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker import catalog_commands as commands
 from broker.broker import ignore
-from broker.catalog_commands import AddNode
+from broker.catalog_commands import JoinNode
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.queue_type import Slice
@@ -231,7 +231,7 @@ class BrokerWorld(World):
         site.is_joining = False
         self.start(site)
 
-    def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: NodeRecord) -> None:
+    def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: JoinNode) -> None:
         """Node `door` is asked to let a node in, as node/cluster.py does."""
         process = door.process
         assert process is not None, f"node {door.number} is down"
@@ -240,7 +240,7 @@ class BrokerWorld(World):
             nodes = list(process.metadata.catalog.nodes.values())
             self.loop.call_later(WAY_S, self._joined, site, disk, record, nodes)
 
-        process.metadata.submit(AddNode(wish)).then(joined, ignore)
+        process.metadata.submit(wish).then(joined, ignore)
 
     def _joined(self, site: BrokerSite, disk: SimDisk, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
         if site.disk is disk and site.process is None:

@@ -18,6 +18,7 @@ from broker.catalog_commands import (
     DeclareQueue,
     DeleteQueue,
     DeleteTopicPermission,
+    JoinNode,
     NodeLost,
     NodeStarted,
     PutNode,
@@ -69,6 +70,7 @@ COMMANDS: list[Command] = [
     RemoveNode("n"),
     NodeStarted("n", 5, 2**41, {"queues": 5}),
     NodeLost("n", 2**41),
+    JoinNode(NodeRecord("n", 0, 0, "127.0.0.1:5681", joiner="ab"), "cd", 2**41),
 ]
 
 
@@ -98,7 +100,7 @@ def test_numbers_of_commands_never_change() -> None:
         11: "DeclareQueue", 12: "DeleteQueue", 13: "Bind", 14: "Unbind", 15: "PutPolicy", 16: "DeletePolicy",
         17: "SetParameter", 18: "ClearParameter", 19: "SetVhostLimits", 20: "SetUserLimits",
         21: "SetQueueMembers", 22: "SetClusterId", 23: "AddNode", 24: "PutNode", 25: "RemoveNode", 26: "NodeStarted",
-        27: "NodeLost",
+        27: "NodeLost", 28: "JoinNode",
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from broker.catalog_commands import (
     DeclareExchange,
     DeclareQueue,
     DeleteQueue,
+    JoinNode,
     NodeLost,
     NodeStarted,
     PutNode,
@@ -19,6 +20,7 @@ from broker.catalog_commands import (
     SetClusterId,
     SetQueueMembers,
 )
+from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS, LIVES_MAX
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.records import BindingRecord, CatalogHead, ExchangeRecord, NodeRecord, QueueRecord
 
@@ -86,10 +88,94 @@ def test_a_node_does_not_come_back_on_a_disk_from_before() -> None:
     assert catalog.nodes["b"].disk_id == 11
 
 
+def join(catalog: Catalog, name: str, joiner: str) -> NodeRecord:
+    """`joiner` is a number, and the incarnation, too."""
+    record: NodeRecord = catalog.apply(JoinNode(node(name, disk_id=77), joiner, int(joiner)))
+    return record
+
+
+def test_each_life_of_a_disk_has_numbers_above_all_earlier_ones() -> None:
+    catalog = cluster()
+    first = join(catalog, "a", "1")
+    assert (first.number, first.disk_id) == (1, FIRST_LIFE)
+    lives = [join(catalog, "a", str(process)) for process in range(2, 6)]
+    assert [one.number for one in lives] == [1] * 4
+    assert [one.disk_id for one in lives] == [FIRST_LIFE + life * LIFE_NUMBERS for life in range(1, 5)]
+    assert join(catalog, "b", "1").disk_id == FIRST_LIFE, "numbers of another node are others"
+
+
+def test_who_asks_to_join_again_is_answered_again() -> None:
+    catalog = cluster()
+    join(catalog, "a", "1")
+    first = join(catalog, "b", "1")
+    version = catalog.version
+    assert join(catalog, "b", "1") == first
+    assert catalog.version == version
+
+
+def test_a_life_begins_above_what_the_disk_before_has_renumbered_itself_to() -> None:
+    catalog = cluster()
+    join(catalog, "a", "1")
+    catalog.apply(NodeStarted("a", FIRST_LIFE + LIFE_NUMBERS - 1, 1_000))
+    again = join(catalog, "a", "1001")
+    assert (again.disk_id, again.incarnation) == (FIRST_LIFE + LIFE_NUMBERS, 1_000)
+
+
+def test_a_node_whose_disk_was_numbered_by_the_clock_comes_back_above_the_life_that_it_may_have_had_since() -> None:
+    """An update takes it to the first life, of which the catalog does not hear."""
+    catalog = cluster("a", "b")
+    assert join(catalog, "b", "1").disk_id == FIRST_LIFE + LIFE_NUMBERS
+
+
+def test_a_node_that_joins_anew_after_it_was_removed_is_another_one() -> None:
+    catalog = cluster("a")
+    join(catalog, "b", "1")
+    catalog.apply(RemoveNode("b"))
+    again = join(catalog, "b", "1")
+    assert (again.number, again.disk_id) == (3, FIRST_LIFE)
+
+
+def test_a_node_that_has_used_up_its_lives_is_told_what_to_do() -> None:
+    catalog = cluster("a")
+    for process in range(1, LIVES_MAX + 1):
+        last = join(catalog, "b", str(process))
+    assert last.disk_id + LIFE_NUMBERS == 1 << 32
+    with pytest.raises(PreconditionFailed, match="forget the node, and it joins as a new one"):
+        join(catalog, "b", str(LIVES_MAX + 1))
+    assert catalog.nodes["b"] == last
+
+
+def test_who_does_not_say_which_process_asks_to_join_is_refused() -> None:
+    text = "node 'b' does not say which process of it asks to join"
+    refused(cluster("a"), JoinNode(node("b"), "", 1), PreconditionFailed, text)
+
+
+def test_a_process_on_an_old_data_directory_does_not_take_the_nodes_record_back() -> None:
+    catalog = cluster("a")
+    join(catalog, "b", "1")
+    later = join(catalog, "b", "2").disk_id
+    catalog.apply(NodeStarted("b", later, 4_000))
+    text = "node 'b' started on an old data directory: it was started with a later one since"
+    refused(catalog, NodeStarted("b", FIRST_LIFE, 5_000), PreconditionFailed, text)
+    assert catalog.nodes["b"].disk_id == later
+
+
+def test_a_request_of_a_process_that_a_later_one_has_followed_grants_nothing() -> None:
+    """It was killed, and what it had submitted is carried out late: the later one would be taken for one on an old disk."""
+    catalog = cluster("a")
+    join(catalog, "b", "1")
+    text = "a later process of node 'b' was started than the one that wants to join"
+    used = join(catalog, "b", "3").disk_id
+    refused(catalog, JoinNode(node("b"), "2", 2), PreconditionFailed, text)
+    catalog.apply(NodeStarted("b", used, 4))
+    refused(catalog, JoinNode(node("b"), "4", 4), PreconditionFailed, text)
+    assert (catalog.nodes["b"].disk_id, catalog.nodes["b"].incarnation) == (used, 4)
+
+
 def test_a_cluster_keeps_a_disk_node() -> None:
     catalog = cluster("a")
     catalog.apply(AddNode(node("r", kind="ram")))
-    for command in (RemoveNode("a"), PutNode(node("a", kind="ram")), AddNode(node("a", disk_id=11, kind="ram"))):
+    for command in (RemoveNode("a"), PutNode(node("a", kind="ram")), JoinNode(node("a", kind="ram"), "1", 1)):
         refused(catalog, command, PreconditionFailed, "node 'a' is the last disk node of this cluster")
     catalog.apply(PutNode(node("r", kind="disk")))
     catalog.apply(RemoveNode("a"))

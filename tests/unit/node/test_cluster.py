@@ -13,6 +13,7 @@ import pytest
 
 from broker.catalog import Catalog
 from broker.catalog_commands import AddNode, Command, NodeLost, NodeStarted, PutNode, RemoveNode, SetClusterId
+from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -132,7 +133,7 @@ class World:
     def join(self, **changes: Any) -> peer_pb2.JoinResponse:
         request: dict[str, Any] = {
             "cluster_id": "c1", "name": "n3", "address": "n3:1", "kind": "disk", "zone": "z3", "version": "0.1.0",
-            "disk_id": DISK_ID, "incarnation": NOW,
+            "joiner": "a process", "incarnation": NOW,
         }  # fmt: skip
         return asyncio.run(self.cluster.join(peer_pb2.JoinRequest(**(request | changes))))
 
@@ -148,22 +149,33 @@ def test_a_new_node_gets_the_next_number_and_everybody_s_address() -> None:
 
 def test_asking_again_after_a_lost_answer_gives_the_same_number_and_takes_the_new_address() -> None:
     world = World()
-    first, again = world.join(), world.join(address="n3:2", incarnation=NOW + 5)
+    first, again = world.join(), world.join(address="n3:2")
     assert (first.number, again.number) == (3, 3)
     assert world.metadata.catalog.nodes["n3"].address == "n3:2"
+    assert (first.disk_id, again.disk_id) == (FIRST_LIFE, FIRST_LIFE)
     assert world.join(name="n4").number == 4
+
+
+def test_a_later_process_on_an_empty_disk_has_another_life_whatever_its_clock_says() -> None:
+    world = World()
+    world.join()
+    world.metadata.catalog.apply(NodeStarted("n3", FIRST_LIFE, NOW + 9))
+    behind = world.join(joiner="the next process")
+    assert (behind.number, behind.later, behind.incarnation) == (0, True, NOW + 9)
+    again = world.join(joiner="the next process", incarnation=NOW + 10)
+    assert (again.number, again.disk_id, again.incarnation) == (3, FIRST_LIFE + LIFE_NUMBERS, 0)
 
 
 def test_a_name_is_refused_while_its_node_is_up_and_taken_over_when_it_is_down() -> None:
     world = World()
     world.groups.trusted = {2}
-    refusal = world.join(name="n2", disk_id=DISK_ID + 5)
+    refusal = world.join(name="n2")
     assert (refusal.number, refusal.later) == (0, False)
     assert refusal.refusal.startswith("the name 'n2' is in use by a node that is up, at n2:1")
     world.groups.trusted = set()
-    assert world.join(name="n2", disk_id=DISK_ID + 5).number == 2
-    assert world.metadata.catalog.nodes["n2"].disk_id == DISK_ID + 5
-    assert "in use" in world.join(name="n1", disk_id=DISK_ID + 5).refusal
+    assert world.join(name="n2").number == 2
+    assert world.metadata.catalog.nodes["n2"].disk_id == FIRST_LIFE + LIFE_NUMBERS
+    assert "in use" in world.join(name="n1").refusal
 
 
 @pytest.mark.parametrize(
@@ -172,6 +184,7 @@ def test_a_name_is_refused_while_its_node_is_up_and_taken_over_when_it_is_down()
         ({"cluster_id": "c2"}, "this is cluster c1, and it wants to join c2"),
         ({"version": "0.0.9"}, "needs 0.1.0 or later: update it"),
         ({"version": "a tale"}, "update it"),
+        ({"joiner": ""}, "update it"),
         ({"kind": "tape"}, "there are disk and ram"),
         ({"name": ""}, "name"),
     ],
@@ -198,7 +211,7 @@ def test_a_node_that_was_removed_or_whose_disk_is_an_old_one_is_told_so() -> Non
     asyncio.run(world.cluster.forget("n2"))
     assert world.greet(number=2, **me).removed == "node 2 was removed from cluster c1"
     assert world.greet(number=3, **me).removed == ""  # this node may not have heard of it yet
-    world.join(name="n4", disk_id=DISK_ID + 9)
+    world.join(name="n4")
     assert "an old one" in world.greet(number=3, **me).removed
     stranger = world.greet(cluster_id="c2", number=2)
     assert (stranger.cluster_id, stranger.removed, len(stranger.nodes)) == ("c1", "", 0)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from broker.disk_lives import FIRST_LIFE
 from leveret.v1 import peer_pb2
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.first_boot import Member, NoPlace, take_place
@@ -61,7 +62,9 @@ class Welcoming(Member):
             return peer_pb2.JoinResponse(refusal=self._refusal)
         self._last += 1
         founder = peer_pb2.KnownNode(number=1, name="n1", address="n1:1", kind=DISK)
-        return peer_pb2.JoinResponse(number=self._last, cluster_id=request.cluster_id, nodes=[founder])
+        return peer_pb2.JoinResponse(
+            number=self._last, cluster_id=request.cluster_id, nodes=[founder], disk_id=FIRST_LIFE
+        )
 
 
 @asynccontextmanager

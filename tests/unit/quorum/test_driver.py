@@ -394,7 +394,7 @@ def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way(
     cluster.run(1)
     assert publisher.confirmed == numbered(6)
     assert [dict(node.store.stores) for node in cluster.alive()] == [{}, {}, {}]
-    assert [node.kind._earlier for node in cluster.alive()] == [{}, {}, {}]
+    assert [node.kind._promised for node in cluster.alive()] == [{}, {}, {}]
     assert taker.bodies == numbered(3)
 
 
@@ -634,14 +634,13 @@ def test_a_member_that_was_removed_is_never_founded_again() -> None:
     assert again.way.driver.core.status().membership.voters == ()
 
 
-def test_a_member_that_comes_again_within_the_second_is_none_that_was_here() -> None:
+def test_a_member_that_comes_again_is_none_that_was_here() -> None:
     """A leader that heard of what that one had would believe that the new one has it. Found by the simulation (seed 511)."""
     clients = Clients()
     cluster = clients.cluster
     record = cluster.declare("q", [1, 2, 3], home=1)
     cluster.leader(record)
     kind = cluster.nodes[3].kind
-    kind.new_replica = lambda above: max(7, above + 1)  # the clock stands at 7
     later = [record.members[0], record.members[1], member_id(3, 9)]
     seen = []
     for members in (record.members[:2], tuple(later), record.members[:2], tuple(later)):
@@ -652,6 +651,40 @@ def test_a_member_that_comes_again_within_the_second_is_none_that_was_here() -> 
             kind.drop_member(clients.of(3, record)[1])
     assert len(seen) == len(set(seen)) >= 2, seen
     assert seen == sorted(seen)
+
+
+def test_a_member_begins_under_the_number_that_its_leader_was_promised_and_once_only() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    kind, queue = clients.of(1, record)
+    told: list[str] = []
+    kind.administration.add_member(queue, 4).then(lambda _: told.append("added"), lambda error: pytest.fail(str(error)))
+    cluster.run(3)
+    assert told == ["added"]
+    named = next(member for member in cluster.records[record.id].members if node_of(member) == 4)
+    other_kind, other = clients.of(4, record)
+    assert other.way.driver is not None and other.way.driver.me == named
+    other_kind.drop_member(other)  # its log is lost, say
+    other_kind._take_part(other)
+    assert other.way.driver.me > named
+
+
+def test_a_member_is_not_added_on_a_node_that_does_not_say_which_one() -> None:
+    clients = Clients(4)
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    cluster.nodes[4].kill()
+    kind, queue = clients.of(1, record)
+    told: list[BrokerError] = []
+    kind.administration.add_member(queue, 4).then(lambda _: None, told.append)
+    cluster.run(3)
+    assert [error.text for error in told] == [
+        "node '4' does not say which member of queue 'q' in vhost '/' it will have: try again"
+    ]
+    assert len(cluster.records[record.id].members) == 3
 
 
 def test_what_a_leader_of_old_says_of_the_members_is_not_believed() -> None:
