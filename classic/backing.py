@@ -45,6 +45,7 @@ class QueueBacking:
         self.writes = 0
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
         self.active = shelf.active
+        self.outrun = shelf.outrun
         self._shelf = shelf
         self._name = record.label
 

@@ -118,6 +118,14 @@ class ClassicQueues:
         if shelf.log.failed is None and not self._stopped:
             self._housekeeping.tick(now, shelf.write_settled())
 
+    @property
+    def congested(self) -> bool:
+        """Whether publishers should pause: a queue grows although messages leave it as fast as they can."""
+        outrun = self._shelf.outrun
+        for queue in [queue for queue in outrun if not queue.is_outrun]:
+            del outrun[queue]
+        return bool(outrun)
+
     def set_pressure(self, pressure: float) -> None:
         """How near the node's memory is to its limit: 0.0 below the point where paging begins, 1.0 at the watermark."""
         if pressure > 0 and pressure != self._pressure:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
 SETTLEMENTS_PER_STEP = 16
+# Messages by which a queue may grow while it is trimmed. To dead-letter one takes longer than to publish it, so without a limit
+# a publisher who never pauses would outrun the slices, and fill memory and disk behind a limit on the length.
+GROWTH_MAX = 10_000
 COMES_BACK = frozenset({Outcome.REQUEUED, Outcome.RETURNED, Outcome.RELEASED})
 Request = Callable[[int], None]
 
@@ -34,6 +37,7 @@ class PutOff:
         self.settlements: deque[tuple[Slice, Outcome]] = deque()
         self._queue = queue
         self._host = host
+        self._ready_before = 0  # when trimming began
         self._requests: deque[Request] = deque()
         self._settling = False
         self._pumping = False
@@ -91,7 +95,13 @@ class PutOff:
         self._now = now
         if not self.trimming:
             self.trimming = True
+            self._ready_before = self._queue.ready_count
             self._host.work.do(self._trim())
+
+    @property
+    def is_outrun(self) -> bool:
+        """Whether publishers should pause, for the queue grows faster than it is trimmed."""
+        return self.trimming and self._queue.ready_count > self._ready_before + GROWTH_MAX
 
     def _trim(self) -> Iterator[None]:
         put_off = False

@@ -329,10 +329,16 @@ class ClassicQueue:
                 self._watch_head()
         if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
             self._limit_length(now)
+        if self._put_off.is_outrun:
+            self.backing.outrun[self] = None
         if len(self._consumers):
             self._host.wake(self)
         else:
             level.reduce()
+
+    @property
+    def is_outrun(self) -> bool:
+        return not self.deleted and self._put_off.is_outrun
 
     # for who looks after files
 

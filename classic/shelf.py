@@ -70,6 +70,7 @@ class Shelf:
         self.live: dict[int, int] = {}
         self.settled: dict[ClassicQueue, SequenceSet] = {}
         self.active: dict[ClassicQueue, None] = {}  # queues in use, whose rates are to be measured
+        self.outrun: dict[ClassicQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
         self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
         self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
         self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable

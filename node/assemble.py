@@ -592,7 +592,7 @@ class Node:
             if log.failed is None:
                 log.flush_lazy()
             amqp.request_turn()
-            crowded = log.gathering_bytes > self._config.log.gathering_bytes_max
+            crowded = log.gathering_bytes > self._config.log.gathering_bytes_max or classic.congested
             congested = anywhere.congested or quorum.waiting_bytes > WAITING_BYTES_MAX
             if held != (crowded, congested):
                 held = crowded, congested

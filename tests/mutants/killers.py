@@ -116,6 +116,17 @@ KILLERS = (
         ),
         blind_to=ALL_BUT_QUEUES,
     ),
+    Killer(
+        "classic queues",
+        (
+            "tests/unit/broker/test_run_parts.py",
+            "tests/unit/classic/test_refusals.py",
+            "tests/unit/classic/test_put_off.py",
+            "tests/contract/test_queue_type.py",
+        ),
+        only="not whatever_comes_between and not every_queue_took",  # which draw what they do
+        blind_to=(*ENGINE, "quorum/"),
+    ),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
         "catalog",

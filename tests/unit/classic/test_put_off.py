@@ -15,6 +15,7 @@ from broker.consumer import Consumer
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Slice
+from classic import put_off
 from native.content import messages
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -232,6 +233,18 @@ def test_many_small_deliveries_take_several_turns() -> None:
     assert 0 < len(sink.got) < 20
     world.finish()
     assert [body for body, _ in sink.got] == bodies
+
+
+def test_publishers_are_to_pause_when_a_queue_grows_faster_than_it_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(put_off, "GROWTH_MAX", 20)
+    world = SlicedWorld()
+    world.fill()
+    world.queue.policy_changed(EffectiveArguments(max_length=1, dead_letter_exchange="dlx"), world.now)
+    assert not world.kind.congested, "it is long, and does not grow"
+    world.publish(["q"], [b"more"] * 200)
+    assert world.kind.congested
+    world.finish()
+    assert not world.kind.congested
 
 
 STEPS = st.lists(
