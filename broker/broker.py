@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from broker import catalog_commands as commands
 from broker import names, permissions
 from broker.alarms import Alarms
+from broker.asked import Asked
 from broker.audit import Audit
 from broker.background_work import Unsliced, Work
 from broker.catalog import Catalog
@@ -45,6 +46,7 @@ from broker.session import Session, SessionSink
 from broker.timers import Timers
 
 DELETE_AGAIN_MS = 1_000
+DRAWN_BYTES = 6  # for a number by chance: far more than there are destinations, so each is as likely
 LOGIN_REFUSED = "Login was refused"
 # Everybody knows its password, so it opens from this machine only.
 LOOPBACK_USER = "guest"
@@ -170,7 +172,7 @@ class Broker:
             return
         self._dead_lettered[reason] += len(messages)
         for message in messages:
-            run, targets = dead_lettered(self.catalog, record, effective, reason, message, now)
+            run, targets = dead_lettered(self.catalog, record, effective, reason, message, self.asks, now)
             for name in targets:
                 found = self._queues.get((record.vhost, name))
                 if found is not None:
@@ -186,7 +188,7 @@ class Broker:
         if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
             on_answer(Arrival.NOWHERE)
             return
-        run, targets = dead_lettered(self.catalog, record, effective, reason, message, now)
+        run, targets = dead_lettered(self.catalog, record, effective, reason, message, self.asks, now)
         found = [self._queues[record.vhost, name] for name in targets if (record.vhost, name) in self._queues]
         if not found:
             on_answer(Arrival.NOWHERE)
@@ -246,6 +248,17 @@ class Broker:
         if found is None:
             raise names.not_found("queue", name, vhost)
         return found.queue
+
+    def asks(self, vhost: str, props: bytes | None) -> Asked:
+        """What exchanges may ask of a message with these properties that is routed on this node."""
+        return Asked(props, self._draw, lambda queue: self._is_here(vhost, queue))
+
+    def _draw(self, count: int) -> int:
+        return int.from_bytes(self.random_bytes(DRAWN_BYTES)) % count
+
+    def _is_here(self, vhost: str, queue: str) -> bool:
+        found = self._queues.get((vhost, queue))
+        return found is not None and found.queue.record.home in ("", self.node)
 
     def queues(self) -> Iterable[Queue]:
         return (found.queue for found in self._queues.values())

@@ -431,7 +431,7 @@ class Catalog(CatalogNodes):
 
     def _check_new_exchange(self, wish: ExchangeRecord) -> None:
         check_name("exchange", wish.name)
-        check_kind(wish.kind)
+        check_kind(wish.kind, wish.arguments)
         check_exchange(wish.vhost, wish.name, wish.arguments)
         _check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
 
@@ -548,11 +548,12 @@ class Catalog(CatalogNodes):
         destination: Destination = binding.destination_kind, binding.destination
         if not namespace.has_destination(destination):
             raise not_found(binding.destination_kind, binding.destination, binding.vhost)
-        if binding.destination_kind == "queue":
-            check_exclusive_access(namespace.queues[binding.destination], owner)
+        queue = namespace.queues[binding.destination] if binding.destination_kind == "queue" else None
+        if queue is not None:
+            check_exclusive_access(queue, owner)
         check_length("routing key", binding.routing_key)
         check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
-        check_binding(source.record.kind, binding.routing_key, binding.arguments, self.limits.topic_wildcards)
+        check_binding(source.record.kind, binding, queue, self.limits.topic_wildcards)
         _check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
 
     def _bind(self, command: commands.Bind) -> BindingRecord:

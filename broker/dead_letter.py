@@ -12,10 +12,11 @@ again, or lies) publishes it without: `without_history` is asked for every run w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from broker.asked import Asked
 from broker.history import HISTORY, History
 from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, Run
 from broker.queue_type import DeathReason
@@ -23,7 +24,6 @@ from broker.route import route_many
 from broker.sender_selected import without_header
 from broker.tables import (
     MalformedTable,
-    decode_table,
     decode_value,
     encode_value,
     join_properties,
@@ -65,9 +65,10 @@ def dead_lettered(
     effective: EffectiveArguments,
     reason: DeathReason,
     message: DeadMessage,
+    asks: Callable[[str, bytes | None], Asked],
     now: int,
 ) -> tuple[Run, list[str]]:
-    """The message as it goes on, and the names of the queues that get it."""
+    """The message as it goes on, and the names of the queues that get it. `asks` makes what exchanges ask of it."""
     dead_letter_exchange = effective.dead_letter_exchange
     assert dead_letter_exchange is not None, f"queue {source.name!r} has no dead-letter exchange"
     exchange, routing_key, content, persistent = message
@@ -77,7 +78,7 @@ def dead_lettered(
     keys = [routing_key, *_copied_to(headers.get("CC"))]
     expiration = fields.pop("expiration", None)
     history = _with_death(headers, source.name, REASON_WORDS[reason], exchange, keys, expiration, now)
-    fields["headers"] = raw = join_table(dict(sorted(headers.items())))
+    fields["headers"] = join_table(dict(sorted(headers.items())))
     if effective.dead_letter_routing_key is not None:
         keys = [effective.dead_letter_routing_key]
     properties = join_properties(fields)
@@ -95,7 +96,7 @@ def dead_lettered(
     )
     if len(properties) > PROPERTIES_BYTES_MAX:
         return run, []
-    found = route_many(catalog, source.vhost, dead_letter_exchange, keys, lambda: decode_table(raw)[0])
+    found = route_many(catalog, source.vhost, dead_letter_exchange, keys, asks(source.vhost, properties))
     return run, [name for name in found if not history.is_idle_cycle(name)]
 
 

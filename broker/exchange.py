@@ -1,8 +1,9 @@
-"""The four kinds of exchange: from a message's routing keys or headers to the destinations bound for it.
+"""The kinds of exchange: from a message's routing keys or headers to the destinations bound for it.
 
 Each kind keeps the bindings of one exchange in the shape in which it is asked: by key, as a list, as a tree of words, as
-header conditions. A destination may be bound in several ways at once; it is counted, and goes when the last one goes.
-Destinations come in the order in which they were first bound, so that the same catalog always routes the same way.
+header conditions. Those that choose one destination are in hash_exchanges.py. A destination may be bound in several ways at
+once; it is counted, and goes when the last one goes. Destinations come in the order in which they were first bound, so that
+the same catalog always routes the same way.
 """
 
 from __future__ import annotations
@@ -10,16 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from broker import hash_exchanges
 from broker.errors import PreconditionFailed
 from broker.headers_bindings import HeadersBindings
-from broker.records import Arguments, BindingRecord
+from broker.records import Arguments, BindingRecord, QueueRecord
 from broker.tables import show, type_name
 from broker.topic_tree import TopicTree, check_pattern
 
 # (queue or exchange, name)
 Destination = tuple[str, str]
-# Decoded only when somebody asks; the answer is kept by the caller.
-Headers = Callable[[], dict[str, Any] | None]
+
+
+class Asked(Protocol):
+    """What an exchange may want to know of a message (broker/asked.py). Called for its headers, decoded only then."""
+
+    def __call__(self) -> dict[str, Any] | None: ...
+
+    def property_of(self, name: str) -> Any: ...
+
+    def draw(self, count: int) -> int: ...
+
+    def is_here(self, queue: str) -> bool: ...
 
 
 class Bindings(Protocol):
@@ -33,7 +45,7 @@ class Bindings(Protocol):
     def remove(self, binding: BindingRecord) -> None:
         """The very record that was added before."""
 
-    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: Asked, /) -> Iterable[Destination]:
         """Where a message with these keys goes; the same destination may come more than once."""
 
 
@@ -71,7 +83,7 @@ class DirectBindings:
             del self._by_key[binding.routing_key]
         self.count -= 1
 
-    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
         if len(keys) == 1:
             return self._by_key.get(keys[0], ())
         return [destination for key in keys for destination in self._by_key.get(key, ())]
@@ -94,7 +106,7 @@ class FanoutBindings:
         _count_down(self._destinations, destination_of(binding))
         self.count -= 1
 
-    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
         return self._destinations
 
 
@@ -116,7 +128,7 @@ class TopicBindings:
     def remove(self, binding: BindingRecord) -> None:
         self._tree.remove(binding.routing_key, destination_of(binding))
 
-    def match(self, keys: Sequence[str], headers: Headers) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
         if len(keys) == 1:
             return self._tree.match(keys[0])
         return [destination for key in keys for destination in self._tree.match(key)]
@@ -125,10 +137,16 @@ class TopicBindings:
 _X_MATCH = ("all", "any", "all-with-x", "any-with-x")
 
 
-def check_binding(kind: str, routing_key: str, arguments: Arguments, wildcards_max: int) -> None:
-    """Raises PreconditionFailed for a binding that this kind of exchange cannot have."""
+def check_binding(kind: str, binding: BindingRecord, queue: QueueRecord | None, wildcards_max: int) -> None:
+    """Raises PreconditionFailed for a binding that this kind of exchange cannot have. `queue` is what it leads to, if it does
+    not lead to an exchange."""
+    arguments = binding.arguments
     if kind == "topic":
-        check_pattern(routing_key, wildcards_max)
+        check_pattern(binding.routing_key, wildcards_max)
+    elif kind == "x-consistent-hash":
+        hash_exchanges.check_weight(binding.routing_key)
+    elif kind == "x-local-random":
+        hash_exchanges.check_local(binding.routing_key, queue)
     elif kind == "headers" and "x-match" in arguments:
         mode = arguments["x-match"]
         expected = "expected all, any, all-with-x, or any-with-x"
@@ -140,17 +158,25 @@ def check_binding(kind: str, routing_key: str, arguments: Arguments, wildcards_m
             raise PreconditionFailed(f'Invalid x-match field value <<"{mode}">>; {expected}')
 
 
-KINDS: dict[str, Callable[[], Bindings]] = {
-    "direct": DirectBindings,
-    "fanout": FanoutBindings,
-    "topic": TopicBindings,
-    "headers": HeadersBindings,
+# Each made with the exchange's arguments.
+KINDS: dict[str, Callable[[Arguments], Bindings]] = {
+    "direct": lambda _: DirectBindings(),
+    "fanout": lambda _: FanoutBindings(),
+    "topic": lambda _: TopicBindings(),
+    "headers": lambda _: HeadersBindings(),
+    "x-consistent-hash": hash_exchanges.ConsistentHashBindings,
+    "x-modulus-hash": hash_exchanges.ModulusHashBindings,
+    "x-random": hash_exchanges.RandomBindings,
+    "x-local-random": hash_exchanges.LocalRandomBindings,
 }
 # Kinds that RabbitMQ knows as plugins say so in the error, which is worded differently there.
 _PLUGIN_KIND_PREFIX = "x-"
 
 
-def check_kind(kind: str) -> None:
+def check_kind(kind: str, arguments: Arguments) -> None:
+    """Raises PreconditionFailed for a kind that there is not, or that cannot have these arguments."""
+    if kind == "x-consistent-hash":
+        hash_exchanges.check_hash_arguments(arguments)
     if kind in KINDS:
         return
     if kind.startswith(_PLUGIN_KIND_PREFIX):

@@ -32,7 +32,7 @@ class Exchange:
 
     def __init__(self, record: ExchangeRecord) -> None:
         self.record = record
-        self.bindings: Bindings = KINDS[record.kind]()
+        self.bindings: Bindings = KINDS[record.kind](record.arguments)
         self.outgoing: dict[BindingIdentity, BindingRecord] = {}
         self.alternate: str | None = (
             None  # where unroutable messages go, once `alternate_known`; policies may change it

@@ -1,7 +1,7 @@
 """The publishing half of a session: a run goes to the queues of its target, with a receipt if the client wants confirms.
 
     publish_raw     the method's bytes are looked up: one dictionary for exchange, key, permission and queues
-    _publish        alarm, user-id, and what must be looked at: CC and BCC, reply-to, x-death, headers that route
+    _publish        alarm, user-id, and what must be looked at: CC and BCC, reply-to, x-death, what exchanges ask of a message
     _hand_over      to the queues, one call for each kind; or returned, or dropped
 
 Everything refused is refused here and now, before any queue has got anything of that run.
@@ -23,7 +23,7 @@ from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
 from broker.pending import Pending
 from broker.reply_to import ReplyQueue, addressed
 from broker.run_parts import part
-from broker.sender_selected import decoded, further_keys, raw_headers, without_header
+from broker.sender_selected import further_keys, raw_headers, without_header
 from broker.targets import Router, Target
 from broker.transactions import Completion, Transaction
 from native.content import encode, one
@@ -50,7 +50,7 @@ class Publishing:
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._sink = sink
-        self._router = Router(broker.catalog, broker.find_queue, self.user, self.vhost)
+        self._router = Router(broker.catalog, broker.find_queue, broker.asks, self.user, self.vhost)
         # By the publish method's bytes, or by (exchange, key, mandatory) for protocols without these bytes.
         self._targets: dict[bytes | tuple[str, str, bool], Target] = {}
         self._targets_count = 0  # of these, and of those that they remember by headers
@@ -122,7 +122,7 @@ class Publishing:
             self._broker.note_publishing(self.connection)
         if run.user_id is not None:
             self._check_user_id(run.user_id)
-        if run.look:
+        if run.look or target.by_message:
             for some, own in self._looked_at(run, target):
                 self._pass_on(some, own, now)
         else:
@@ -185,8 +185,8 @@ class Publishing:
             run = without_history(run)
         if run.look & (LOOK_CC | LOOK_REPLY_TO):
             return [self._special(run, target)]
-        if target.by_headers:
-            return list(self._by_headers(run, target))
+        if target.by_headers or target.by_message:
+            return list(self._divided(run, target))
         return [(run, target)]
 
     def _special(self, run: Run, target: Target) -> tuple[Run, Target]:
@@ -196,32 +196,35 @@ class Publishing:
         if run.look & LOOK_REPLY_TO:
             props = addressed(props, self._reply_queue)
         headers = raw_headers(props)
-        if headers is not None and (run.look & LOOK_CC or target.by_headers):
-            keys = [run.routing_key, *(further_keys(headers) if run.look & LOOK_CC else ())]
+        if target.by_message or (headers is not None and (run.look & LOOK_CC or target.by_headers)):
+            keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
             if not target.reply_name:  # an answer goes to whoever asked, even if it took over the request's headers
-                target = self._router.with_keys(target, keys, decoded(headers))
+                target = self._router.with_keys(target, keys, props)
             props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
 
-    def _by_headers(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
+    def _divided(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
         """Neighbours that go the same way stay together."""
         start = position = count = 0
         way = target
         for _ in range(run.count):
             props, _, end = one(run.content, position)
-            own = self._target_for(target, raw_headers(props))
-            if count and own is not way:
+            own = self._target_for(target, props)
+            if count and own is not way and own.groups != way.groups:
                 yield part(run, start, position, count), way
                 start, count = position, 0
             way, position, count = own, end, count + 1
         yield part(run, start, position, count), way
 
-    def _target_for(self, target: Target, headers: bytes | None) -> Target:
+    def _target_for(self, target: Target, props: bytes) -> Target:
+        if target.by_message:
+            return self._router.with_keys(target, target.keys, props)
+        headers = raw_headers(props)
         if headers is None:
             return target
         own = target.remembered.get(headers)
         if own is None:
-            own = self._router.with_keys(target, target.keys, decoded(headers))
+            own = self._router.with_keys(target, target.keys, props)
             if len(headers) <= REMEMBERED_HEADERS_BYTES_MAX:
                 self._make_room()
                 target.remembered[headers] = own

@@ -84,7 +84,7 @@ class TopicPermissionRecord:
 class ExchangeRecord:
     vhost: str
     name: str
-    kind: str  # direct, fanout, topic, headers
+    kind: str  # of broker/exchange.py, KINDS
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False

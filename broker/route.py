@@ -9,27 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from broker.asked import Asked as AskedOfNothing
 from broker.catalog import Catalog
-from broker.exchange import Headers
+from broker.exchange import Asked
 from broker.names import DEFAULT_EXCHANGE
 
 
-def no_headers() -> dict[str, Any] | None:
-    return None
-
-
-def route(catalog: Catalog, vhost: str, exchange: str, routing_key: str, headers: Headers | None = None) -> list[str]:
-    """Names of the queues that get a message published so. `headers` is called only if an exchange asks for them."""
-    return route_many(catalog, vhost, exchange, (routing_key,), headers)
+def route(catalog: Catalog, vhost: str, exchange: str, routing_key: str, asked: Asked | None = None) -> list[str]:
+    """Names of the queues that get a message published so. `asked` tells what exchanges want to know of it."""
+    return route_many(catalog, vhost, exchange, (routing_key,), asked)
 
 
 def route_many(
-    catalog: Catalog, vhost: str, exchange: str, routing_keys: Sequence[str], headers: Headers | None = None
+    catalog: Catalog, vhost: str, exchange: str, routing_keys: Sequence[str], asked: Asked | None = None
 ) -> list[str]:
     """The same for a message with several keys (CC and BCC): each queue that any key leads to, once."""
     namespace = catalog.namespace(vhost)
     if exchange == DEFAULT_EXCHANGE:
         return _named(namespace.queues, routing_keys)
+    asked = asked or AskedOfNothing()
     queues: dict[str, None] = {}
     visited = {exchange}
     ahead = [exchange]  # in the order found; it grows while it is walked
@@ -41,7 +39,7 @@ def route_many(
         if source is None:
             continue
         matched = False
-        for kind, destination in source.bindings.match(routing_keys, headers or no_headers):
+        for kind, destination in source.bindings.match(routing_keys, asked):
             matched = True
             if kind == "queue":
                 queues[destination] = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from broker import permissions
+from broker.asked import Asked
 from broker.catalog import Catalog
 from broker.errors import AccessRefused, NotFound, NotSupported
 from broker.names import check_length, labelled, not_found
@@ -23,14 +23,15 @@ from broker.route import route_many
 Group = tuple[QueueType, tuple[Queue, ...]]
 FindQueue = Callable[[str, str], OpenQueue | None]
 RawHeaders = bytes | None
+Asks = Callable[[str, bytes | None], Asked]  # of a message with these properties, in a vhost
 
 
 class Target:
     """What is known of an exchange, routing keys (several with CC and BCC), and headers if the exchange asks for them."""
 
     __slots__ = (
-        "by_headers", "exchange", "groups", "headers", "keys", "mandatory", "queue_count", "remembered", "reply_name",
-        "version",
+        "by_headers", "by_message", "exchange", "groups", "keys", "mandatory", "props", "queue_count", "remembered",
+        "reply_name", "version",
     )  # fmt: skip
 
     def __init__(
@@ -39,16 +40,17 @@ class Target:
         keys: Sequence[str],
         mandatory: bool,
         version: int,
-        headers: dict[str, Any] | None = None,
+        props: bytes | None = None,
     ) -> None:
         self.exchange = exchange
         self.keys = keys
-        self.headers = headers
+        self.props = props  # of the one message that it is for, if an exchange asks for something in them
         self.mandatory = mandatory
         self.version = version  # of the catalog
         self.groups: tuple[Group, ...] = ()
         self.queue_count = 0
         self.by_headers = False  # an exchange on the way looks at headers: this target holds for these only
+        self.by_message = False  # and for one message: an exchange chooses by its properties, or by chance
         self.reply_name = False  # it leads to a requester that waits for replies
         self.remembered: dict[RawHeaders, Target] = {}  # the targets of messages with headers, when by_headers
 
@@ -56,8 +58,9 @@ class Target:
 class Router:
     """Finds targets for one user in one vhost."""
 
-    def __init__(self, catalog: Catalog, find_queue: FindQueue, user: str, vhost: str) -> None:
+    def __init__(self, catalog: Catalog, find_queue: FindQueue, asks: Asks, user: str, vhost: str) -> None:
         self._catalog = catalog
+        self._asks = asks
         self._find_queue = find_queue
         self._user = user
         self._vhost = vhost
@@ -75,11 +78,11 @@ class Router:
             self._find(target)
         return target
 
-    def with_keys(self, target: Target, keys: Sequence[str], headers: dict[str, Any] | None) -> Target:
-        """The target of one message that brings its own keys or headers. Raises AccessRefused for a key not permitted."""
+    def with_keys(self, target: Target, keys: Sequence[str], props: bytes) -> Target:
+        """The target of a message with its own keys, headers or properties. Raises AccessRefused for a key not permitted."""
         for key in keys[1:]:
             permissions.check_topic(self._catalog, self._user, self._vhost, "write", target.exchange, key)
-        own = Target(target.exchange, keys, target.mandatory, self._catalog.version, headers)
+        own = Target(target.exchange, keys, target.mandatory, self._catalog.version, props)
         self._find(own)
         return own
 
@@ -87,7 +90,7 @@ class Router:
         """The same target now, for what was permitted before (transactions). A vhost or exchange that went leads nowhere."""
         if target.reply_name or target.version == self._catalog.version:
             return target
-        now = Target(target.exchange, target.keys, target.mandatory, self._catalog.version, target.headers)
+        now = Target(target.exchange, target.keys, target.mandatory, self._catalog.version, target.props)
         with suppress(NotFound):
             self._find(now)
         return now
@@ -103,11 +106,9 @@ class Router:
         permissions.check_topic(catalog, self._user, vhost, "write", exchange, routing_key)
 
     def _find(self, target: Target) -> None:
-        def headers() -> dict[str, Any] | None:
-            target.by_headers = True
-            return target.headers
-
-        names = route_many(self._catalog, self._vhost, target.exchange, target.keys, headers)
+        asked = self._asks(self._vhost, target.props)
+        names = route_many(self._catalog, self._vhost, target.exchange, target.keys, asked)
+        target.by_headers, target.by_message = asked.by_headers, asked.by_message
         kinds: dict[str, tuple[QueueType, list[Queue]]] = {}
         for name in names:
             found = self._find_queue(self._vhost, name)

@@ -27,7 +27,13 @@ def list_exchanges() -> None:
 @app.command()
 def declare(
     name: Name,
-    kind: Annotated[str, typer.Option("--type", help="direct, fanout, topic or headers.")] = "direct",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--type",
+            help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random or x-local-random.",
+        ),
+    ] = "direct",
     transient: Annotated[bool, typer.Option(help="Gone when the node stops.")] = False,
     auto_delete: Annotated[bool, typer.Option(help="Gone when its last binding goes.")] = False,
     internal: Annotated[bool, typer.Option(help="Fed by other exchanges only.")] = False,
