@@ -59,6 +59,7 @@ class Housekeeping:
         self._stuck = False  # a log file cannot be walked to its end, and has to stay
         self._stopped = False
         self._busy = False  # something is done in the background
+        self._failed_beside: DiskFailed | None = None  # in the background; the loop may not have been told yet
         self._unsure = False  # a save has failed: the disk may have what it was about all the same
         self._gone: set[int] = set()  # queues that were deleted while something was being saved
         self._dead: list[tuple[int, ClassicQueue, int]] = []  # ticket, queue, segment
@@ -84,7 +85,7 @@ class Housekeeping:
                 self._delete_dead()
             if self._free and not self._compacted:
                 self._compact(now)
-            if not self._busy:
+            if not (self._busy or self.failed):
                 self._compacted = False
                 self._shorten_log()
         except Exhausted:
@@ -95,12 +96,12 @@ class Housekeeping:
     @property
     def _free(self) -> bool:
         """Whether another manifest may be begun."""
-        return not self._busy and self._noting is None
+        return not (self._busy or self.failed) and self._noting is None
 
     def forget_queue(self, queue_id: int) -> None:
         """It was deleted, and its files are gone."""
         self.manifest.forget_queue(queue_id)
-        if not self._free:
+        if self._noting is not None:
             self._gone.add(queue_id)
 
     # the log
@@ -236,7 +237,7 @@ class Housekeeping:
                 compaction.switch(durable=False)
                 self._report(compaction)
 
-        self._background.run(lambda: compaction.copy(self._shelf.disk, durable), done)
+        self._do(lambda: compaction.copy(self._shelf.disk, durable), done)
 
     def _save_compaction(self, compaction: Compaction) -> None:
         noting = Noting(self._shelf, self._queues, self.manifest)
@@ -283,7 +284,20 @@ class Housekeeping:
             except DiskFailed as failure:
                 self._shelf.fail(failure)
 
-        self._background.run(work, done)
+        self._do(work, done)
+
+    def _do(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
+        """In the background. That the disk failed is known to a stop too, which does not hear of the end of what it waited for:
+        the next fsync of the same files would say that all is well."""
+
+        def noticed() -> None:
+            try:
+                work()
+            except DiskFailed as error:
+                self._failed_beside = error
+                raise
+
+        self._background.run(noticed, done)
 
     def _give_up(self, noting: Noting) -> None:
         noting.give_up()
@@ -304,8 +318,10 @@ class Housekeeping:
 
     def stop(self) -> Manifest:
         """Make everything durable, and the manifest with it. Blocks. What was done in the background has ended, and if that was
-        not told yet it is not heard any more."""
+        not told yet it is not heard any more. Raises DiskFull, DiskFailed, also if that is how it ended."""
         self._stopped = True
+        if self._failed_beside is not None:
+            raise self._failed_beside
         if self._noting is not None:
             self._give_up(self._noting)
         noting = Noting(self._shelf, self._queues, self.manifest)

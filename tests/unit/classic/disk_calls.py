@@ -35,10 +35,11 @@ class NextTick:
     """A background whose work is done one tick after it was asked for, and told of one tick after that."""
 
     def __init__(self) -> None:
-        self.steps: list[Callable[[], None]] = []
+        self._asked: list[Callable[[], None]] = []
+        self._ended: list[Callable[[], None]] = []
 
     def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        self.steps.append(lambda: self._work(work, done))
+        self._asked.append(lambda: self._work(work, done))
 
     def _work(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
         error: Exception | None = None
@@ -46,14 +47,18 @@ class NextTick:
             work()
         except Exception as raised:
             error = raised
-        self.steps.append(lambda: done(None, error))
+        self._ended.append(lambda: done(None, error))
 
     def step(self) -> None:
-        if self.steps:
-            self.steps.pop(0)()
+        steps = self._ended or self._asked
+        if steps:
+            steps.pop(0)()
 
     def close(self) -> None:
-        self.steps.clear()
+        """What was asked for is done, and its end is not told."""
+        for work in self._asked:
+            work()
+        self._asked, self._ended = [], []
 
 
 class Life:
@@ -170,6 +175,11 @@ class Life:
         """What another life does, for damage that comes later: a file that goes, with something in it."""
         self.roll(2)
         self.ticks(3)
+
+    def stop(self) -> None:
+        """In order. What is under way in the background ends with it, and nobody is told how."""
+        self.world.disk.on_delete = None
+        self.world.stop()
 
     def cut(self, chance: Random | None) -> None:
         """The power goes, or without `chance` only the process is killed."""

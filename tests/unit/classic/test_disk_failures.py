@@ -430,3 +430,39 @@ def test_queues_are_noted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     world.start()
     assert not world.kind.findings
     assert all(world.waiting(record.name)[0][0] == b"stays" for record in world.records)
+
+
+def test_a_stop_does_not_vouch_for_what_failed_to_be_synced_just_before_it() -> None:
+    """The loop did not know of the failure yet. The stop synced the same files again, which says yes after the pages were
+    dropped, and wrote down that all is well."""
+    background = Later()
+    world = moved_out(background)
+    failed: list[str] = []
+
+    def fails_once(call: Call) -> Fault | None:
+        if call.operation == "sync" and call.name.endswith((".idx", ".body", ".rdq")) and not failed:
+            failed.append(call.name)
+            return Fault.EIO
+        return None
+
+    world.disk.faults = fails_once
+    world.kind.stop(world.now)
+    assert failed and any("will have to read everything" in finding for finding in world.kind.findings)
+    world.disk.faults = no_faults
+    world.log.close()
+    world.disk.kill()
+    world.start()
+    assert len(world.waiting("a")) == len(world.waiting("b")) == 40
+    assert not world.kind.findings
+
+
+def test_nothing_is_done_any_more_in_the_turn_in_which_a_sync_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where work is done at once the next step of the same turn wrote to a file whose pages had been dropped, and vouched for
+    it."""
+    world = World([record_of("a", 1)])
+    house, done = world.kind._housekeeping, list[str]()
+    monkeypatch.setattr(house, "_delete_dead", lambda: world.kind._shelf.fail(DiskFailed("a failed sync")))
+    monkeypatch.setattr(house, "_compact", lambda now: done.append("compact"))
+    monkeypatch.setattr(house, "_shorten_log", lambda: done.append("shorten the log"))
+    world.tick()
+    assert done == []
