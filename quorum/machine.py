@@ -5,7 +5,8 @@ entry. Between two ops this holds:
 
 - no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry. If
   very many expire at once, each entry buries some of them; nobody is given those that are left, and the deadline has come;
-- the ready messages are within the limits, if the queue drops its head;
+- the ready messages are within the limits, if the queue drops its head; where very many are beyond them, each entry drops some,
+  and the deadline has come;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
 The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was
@@ -64,6 +65,7 @@ from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
 from quorum.versions import (
     BODIES_COMPARED,
+    BURIED_IN_PARTS,
     OUTCOMES_COUNTED,
     PURGED_ONCE,
     REFUSED_AGAIN,
@@ -75,9 +77,10 @@ from raft.messages import Entry
 from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
-EXPIRED_MAX = (
-    20_000  # rows that expire in one entry, some 50 ms: a backlog that expired while all was down takes many ticks
-)
+# Rows that expire, or go as they are beyond the limits, in one entry: 5 to 10 us each, and 20 us where they are dead-lettered.
+# A backlog that expired while all was down, or that a new policy does not allow, takes many ticks; others have turns between.
+BURIED_MAX = 2_000
+EXPIRED_MAX = 20_000  # before version 7
 
 _DIGEST_MASK = (1 << 64) - 1
 _DIGEST_FACTOR = 6364136223846793005
@@ -89,7 +92,7 @@ _FIRST_OP = ENTRY_HEAD.size
 class QueueMachine:
     """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
 
-    __slots__ = ("_active_told", "_dead_told", "_effects", "_expiring", "_trail", "counters", "state")
+    __slots__ = ("_active_told", "_burying", "_dead_told", "_effects", "_trail", "counters", "state")
 
     def __init__(self) -> None:
         self.state = QueueState()
@@ -98,7 +101,7 @@ class QueueMachine:
         self._active_told: Consumer | None = None  # whom the last ActiveChanged named
         self._dead_told = False  # DeadHeld is among the effects
         self._trail = 0  # of the entry being applied, for the digest
-        self._expiring = EXPIRED_MAX  # rows that may still expire in it
+        self._burying = EXPIRED_MAX  # rows that may still be buried in it
 
     # raft/machine.py
 
@@ -123,6 +126,8 @@ class QueueMachine:
         self._active_told = restored.consumers.active
         self._dead_told = False
         self._set_deadline()
+        if not restored.rules.reject_publish and self._beyond_limits():
+            self._due(restored.now)
 
     def live_entries(self) -> LiveEntries:
         return live_entries(self.state)
@@ -191,7 +196,7 @@ class QueueMachine:
         if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
             return [Answer.UNKNOWN]
         self._trail = 0
-        self._expiring = EXPIRED_MAX
+        self._burying = BURIED_MAX if s.version >= BURIED_IN_PARTS else EXPIRED_MAX
         self._advance(ENTRY_HEAD.unpack_from(data)[1])
         results: list[Result] = []
         at, end = _FIRST_OP, len(data)
@@ -543,11 +548,20 @@ class QueueMachine:
     def _drop_head(self) -> None:
         s = self.state
         ready = s.ready
-        length_max, size_max = s.rules.max_length, s.rules.max_length_bytes
-        while length_max is not None and ready.count > length_max:
-            self._die(DeathReason.MAXLEN, [ready.take(ready.count - length_max)])
-        while size_max is not None and ready.size > size_max:
-            self._die(DeathReason.MAXLEN, [ready.take(1)])
+        in_parts = s.version >= BURIED_IN_PARTS
+        while beyond := self._beyond_limits():
+            if in_parts and not self._burying:
+                self._due(s.now)  # the next entry goes on
+                return
+            self._burying -= in_parts
+            self._die(DeathReason.MAXLEN, [ready.take(beyond)])
+
+    def _beyond_limits(self) -> int:
+        """So many messages at least have to go from the head."""
+        ready, rules = self.state.ready, self.state.rules
+        if rules.max_length is not None and ready.count > rules.max_length:
+            return ready.count - rules.max_length
+        return int(rules.max_length_bytes is not None and ready.size > rules.max_length_bytes)
 
     def _give_back(self, messages: Iterable[Stored], *, failed: bool = False, seen: bool = True) -> None:
         """`failed`: the delivery is to blame on whoever had them. `seen`: a client may have had them."""
@@ -624,9 +638,9 @@ class QueueMachine:
 
     def _expire_ready(self) -> None:
         s = self.state
-        if s.ready.soonest <= s.now and self._expiring:
-            expired = s.ready.expire(s.now, self._expiring)
-            self._expiring -= len(expired)
+        if s.ready.soonest <= s.now and self._burying:
+            expired = s.ready.expire(s.now, self._burying)
+            self._burying -= len(expired)
             self._die(DeathReason.EXPIRED, expired)
 
     def _time_out(self, consumer: Consumer) -> None:

@@ -33,7 +33,7 @@ from quorum.commands import (
 )
 from raft.messages import NodeId
 
-_SESSION_KINDS = frozenset(
+SESSION_KINDS = frozenset(
     {
         CommandKind.CONSUME,
         CommandKind.CANCEL,
@@ -44,7 +44,16 @@ _SESSION_KINDS = frozenset(
         CommandKind.WINDOW,
     }
 )
-_LEADER_KINDS = frozenset(CommandKind) - _SESSION_KINDS - {CommandKind.ENQUEUE, CommandKind.SETTLE}
+LEADER_KINDS = frozenset(
+    {
+        CommandKind.POLICY,
+        CommandKind.NODE_DOWN,
+        CommandKind.NODE_UP,
+        CommandKind.SESSION_GONE,
+        CommandKind.DEAD_SETTLED,
+        CommandKind.UPGRADE,
+    }
+)
 _ALL_BYTES = 1 << 62
 _OUTCOME_MAX = 4  # of SETTLE
 
@@ -71,9 +80,9 @@ def check(data: bytes, at: int, node: NodeId, entry_bytes_max: int) -> None:
             _check_enqueue(data, at, op_end, node)
         elif kind == CommandKind.SETTLE:
             _check_settle(data, at, op_end, node)
-        elif kind in _LEADER_KINDS:
+        elif kind in LEADER_KINDS:
             raise RefusedProposal(f"{CommandKind(kind).name} is not for other nodes to say")
-        elif kind in _SESSION_KINDS:
+        elif kind in SESSION_KINDS:
             _check_other(data, at, node)
         at = op_end
 

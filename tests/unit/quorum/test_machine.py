@@ -6,10 +6,25 @@ import pytest
 
 from broker.queue_type import Outcome
 from quorum import machine as machine_module
-from quorum.commands import Answer, Consume, DeadSettled, Gap, Got, Piece, SessionKey, Settle, Tick, encode, entry_head
+from quorum.commands import (
+    Answer,
+    Consume,
+    DeadSettled,
+    Gap,
+    Got,
+    Piece,
+    Policy,
+    SessionKey,
+    Settle,
+    Tick,
+    Upgrade,
+    encode,
+    entry_head,
+)
 from quorum.effects import Deliver
 from quorum.machine import TIME_MS_MAX
 from quorum.rules import DeadLetters, Rules
+from quorum.versions import BURIED_IN_PARTS
 from raft.messages import Entry, EntryKind
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, kinds, restored
 
@@ -117,6 +132,40 @@ def test_numbers_beyond_all_measure_are_refused_or_cut() -> None:
     world.publish(3, sequence=2)
     assert world.machine.state.now == TIME_MS_MAX
     restored(world.machine)
+
+
+@pytest.mark.parametrize("limits", [{"max_length": 2}, {"max_length_bytes": 20}])
+def test_more_than_may_be_dropped_in_one_entry_takes_several_ticks(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    """A policy for a long queue held the loop of every member for as long as it took to drop all that was beyond it."""
+    monkeypatch.setattr(machine_module, "BURIED_MAX", 3)
+    world = QueueWorld(Rules(dead_letters=DeadLetters.AT_MOST_ONCE))
+    world.say(Upgrade(BURIED_IN_PARTS))
+    for _ in range(12):
+        world.publish(size=10)
+    world.say(Policy(Rules(dead_letters=DeadLetters.AT_MOST_ONCE, **limits)))  # type: ignore[arg-type]
+    assert world.dead() == [("maxlen", name) for name in range(3)]
+    ticks = 0
+    while world.machine.deadline is not None and world.machine.deadline <= world.now:
+        again = restored(world.machine)
+        assert again.deadline == world.machine.deadline
+        world.say(Tick())
+        ticks += 1
+    assert ticks == 3
+    assert world.dead() == [("maxlen", name) for name in range(3, 10)]
+    assert world.machine.figures().ready == 2
+
+
+def test_before_version_7_all_beyond_the_limits_is_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of earlier builds do so, and all have to do the same."""
+    monkeypatch.setattr(machine_module, "BURIED_MAX", 3)
+    world = QueueWorld()
+    world.say(Upgrade(BURIED_IN_PARTS - 1))
+    for _ in range(12):
+        world.publish()
+    world.say(Policy(Rules(max_length=2)))
+    assert world.machine.figures().ready == 2
 
 
 def test_more_than_may_expire_in_one_entry_takes_several_ticks_and_is_given_to_nobody(

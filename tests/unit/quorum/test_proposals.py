@@ -15,6 +15,7 @@ from quorum.commands import (
     OP_HEAD,
     TAG_BYTES_MAX,
     Cancel,
+    CommandKind,
     Consume,
     ConsumerKey,
     DeadSettled,
@@ -38,7 +39,7 @@ from quorum.effects import Deliver
 from quorum.letters import LetterKind
 from quorum.machine import QueueMachine
 from quorum.ports import QUORUM_TOPIC
-from quorum.proposals import RefusedProposal, check
+from quorum.proposals import LEADER_KINDS, SESSION_KINDS, RefusedProposal, check
 from quorum.rules import Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from raft.messages import Entry
@@ -67,6 +68,12 @@ SAID = (
     commands.encode(Window(KEY, 0)),
     commands.encode(Tick()),
 )
+
+
+def test_of_every_op_it_is_known_who_may_say_it() -> None:
+    """One that is in neither set would be let through unchecked."""
+    assert LEADER_KINDS | SESSION_KINDS | {CommandKind.ENQUEUE, CommandKind.SETTLE} == set(CommandKind)
+    assert not LEADER_KINDS & SESSION_KINDS
 
 
 def test_all_that_a_session_says_may_be_proposed() -> None:

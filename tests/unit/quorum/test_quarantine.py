@@ -64,7 +64,7 @@ def test_an_entry_that_nobody_knows_quarantines_its_queue_on_all_nodes_and_no_ot
     poison(clients, record)
     cluster.run(4)
     assert {(node, name) for node, name, _ in cluster.quarantined} == {(1, "q"), (2, "q"), (3, "q")}
-    text = "cannot be applied: ValueError: version 99 of a quorum queue is unknown here, 1 to 5 are known: update this node"
+    text = "cannot be applied: ValueError: version 99 of a quorum queue is unknown here"
     assert all(text in why for _, _, why in cluster.quarantined)
     for number in (1, 2, 3):
         cluster.nodes[number].kill()
