@@ -29,9 +29,8 @@ class Consumers:
 
     def add(self, consumer: Consumer) -> None:
         """Raises AccessRefused when the queue is, or would have to be, consumed exclusively."""
-        if any(other.exclusive for other in self._in_turn) or (
-            consumer.exclusive and (self._in_turn or self._single_active)
-        ):
+        others = self._in_turn  # an exclusive one would be alone
+        if (others and (others[0].exclusive or consumer.exclusive)) or (consumer.exclusive and self._single_active):
             raise AccessRefused(f"{labelled('queue', self._record.name, self._record.vhost)} in exclusive use")
         self._insert(consumer)
         if self._single_active:
@@ -40,9 +39,10 @@ class Consumers:
 
     def remove(self, consumer: Consumer) -> bool:
         """False for one that is not here."""
-        if consumer not in self._in_turn:
+        try:
+            self._in_turn.remove(consumer)
+        except ValueError:
             return False
-        self._in_turn.remove(consumer)
         if self.active is consumer:
             self.active = None
             self._elect()

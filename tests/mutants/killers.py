@@ -117,7 +117,7 @@ KILLERS = (
         blind_to=ALL_BUT_QUEUES,
     ),
     Killer(
-        "classic queues",
+        "receipts and slices",
         (
             "tests/unit/broker/test_run_parts.py",
             "tests/unit/classic/test_refusals.py",
