@@ -7,10 +7,13 @@ asked for is noted, so that whoever publishes knows how to divide a run: by head
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker.sender_selected import decoded, raw_headers
 from broker.tables import decode_properties
+
+if TYPE_CHECKING:
+    from broker.exchange import RecentHistoryBindings
 
 Draw = Callable[[int], int]  # a number by chance, below this one
 IsHere = Callable[[str], bool]  # whether a queue of this name lives on this node
@@ -27,7 +30,7 @@ def nowhere(queue: str) -> bool:
 class Asked:
     """For one message, or for all without headers and properties of their own. Called for the headers."""
 
-    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message")
+    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message", "remembered_in")
 
     def __init__(self, props: bytes | None = None, draw: Draw = always_first, is_here: IsHere = nowhere) -> None:
         self._props = props  # encoded
@@ -35,6 +38,7 @@ class Asked:
         self._is_here = is_here
         self.by_headers = False  # the same headers go the same way
         self.by_message = False  # each message goes its own way
+        self.remembered_in: list[RecentHistoryBindings] = []
 
     def __call__(self) -> dict[str, Any] | None:
         self.by_headers = True
@@ -52,3 +56,7 @@ class Asked:
     def is_here(self, queue: str) -> bool:
         """Whether it lives on this node."""
         return self._is_here(queue)
+
+    def remember_in(self, exchange: RecentHistoryBindings) -> None:
+        """For those that are bound to the exchange later."""
+        self.remembered_in.append(exchange)

@@ -35,13 +35,16 @@ from broker.errors import (
     ResourceExhausted,
 )
 from broker.limits import Limits
+from broker.message import Run
 from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.publish import Publishing
 from broker.queue_type import Arrival, DeathReason, Queue, QueueType
-from broker.records import QueueRecord, UserRecord
+from broker.recent_history import Histories, each_of
+from broker.records import BindingRecord, QueueRecord, UserRecord
 from broker.reply_to import Replies
+from broker.route import route
 from broker.session import Session, SessionSink
 from broker.timers import Timers
 
@@ -122,6 +125,7 @@ class Broker:
         self.alarms = Alarms(self._alarms_cleared)
         self.audit = audit or Audit(note=ignore, warn=ignore)
         self.replies = Replies(random_bytes)
+        self.histories = Histories()
         self.totals = Totals()
         self.closed_because = ""  # why no client is let in now
         self.now = 0  # of the newest thing that happened
@@ -252,6 +256,25 @@ class Broker:
     def asks(self, vhost: str, props: bytes | None) -> Asked:
         """What exchanges may ask of a message with these properties that is routed on this node."""
         return Asked(props, self._draw, lambda queue: self._is_here(vhost, queue))
+
+    def replay_history(self, binding: BindingRecord) -> None:
+        """Give what was bound just now the messages that its exchange remembers on this node."""
+        vhost = binding.vhost
+        source = self.catalog.namespace(vhost).exchanges.get(binding.source)
+        for run in self.histories.of(source.bindings) if source is not None else ():
+            if binding.destination_kind == "queue":
+                self._replay(vhost, [binding.destination], run)
+                continue
+            for message, props in each_of(run):
+                asked = self.asks(vhost, props)
+                self._replay(vhost, route(self.catalog, vhost, binding.destination, run.routing_key, asked), message)
+
+    def _replay(self, vhost: str, queues: Iterable[str], run: Run) -> None:
+        for name in queues:
+            found = self._queues.get((vhost, name))
+            if found is not None:
+                with suppress(ResourceExhausted):  # the disk failed: nothing is promised of what is only remembered
+                    found.kind.publish((found.queue,), run, None, self.now)
 
     def _draw(self, count: int) -> int:
         return int.from_bytes(self.random_bytes(DRAWN_BYTES)) % count

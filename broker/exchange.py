@@ -22,6 +22,11 @@ from broker.topic_tree import TopicTree, check_pattern
 Destination = tuple[str, str]
 
 
+HISTORY_LENGTH = "x-recent-history-length"
+HISTORY_LENGTH_DEFAULT = 20
+NOT_REMEMBERED = "x-recent-history-no-store"  # a message's header
+
+
 class Asked(Protocol):
     """What an exchange may want to know of a message (broker/asked.py). Called for its headers, decoded only then."""
 
@@ -32,6 +37,8 @@ class Asked(Protocol):
     def draw(self, count: int) -> int: ...
 
     def is_here(self, queue: str) -> bool: ...
+
+    def remember_in(self, exchange: RecentHistoryBindings) -> None: ...
 
 
 class Bindings(Protocol):
@@ -110,6 +117,21 @@ class FanoutBindings:
         return self._destinations
 
 
+class RecentHistoryBindings(FanoutBindings):
+    """Everybody, and those that are bound later get the last messages then (broker/recent_history.py)."""
+
+    __slots__ = ("__weakref__", "length")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__()
+        self.length: int = arguments.get(HISTORY_LENGTH, HISTORY_LENGTH_DEFAULT)  # messages that it remembers
+
+    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+        if (asked() or {}).get(NOT_REMEMBERED) is not True:
+            asked.remember_in(self)
+        return super().match(keys, asked)
+
+
 class TopicBindings:
     """Patterns of words."""
 
@@ -165,6 +187,7 @@ KINDS: dict[str, Callable[[Arguments], Bindings]] = {
     "topic": lambda _: TopicBindings(),
     "headers": lambda _: HeadersBindings(),
     "x-consistent-hash": hash_exchanges.ConsistentHashBindings,
+    "x-recent-history": RecentHistoryBindings,
     "x-modulus-hash": hash_exchanges.ModulusHashBindings,
     "x-random": hash_exchanges.RandomBindings,
     "x-local-random": hash_exchanges.LocalRandomBindings,
@@ -177,8 +200,15 @@ def check_kind(kind: str, arguments: Arguments) -> None:
     """Raises PreconditionFailed for a kind that there is not, or that cannot have these arguments."""
     if kind == "x-consistent-hash":
         hash_exchanges.check_hash_arguments(arguments)
+    elif kind == "x-recent-history":
+        _check_history_length(arguments.get(HISTORY_LENGTH, HISTORY_LENGTH_DEFAULT))
     if kind in KINDS:
         return
     if kind.startswith(_PLUGIN_KIND_PREFIX):
         raise PreconditionFailed(f"unknown exchange type '{kind}'")
     raise PreconditionFailed(f"invalid exchange type '{kind}'")
+
+
+def _check_history_length(length: Any) -> None:
+    if type(length) is not int or length < 1:
+        raise PreconditionFailed(f"Invalid argument {show(length)}, '{HISTORY_LENGTH}' must be a positive integer")

@@ -138,6 +138,8 @@ class Publishing:
         """To the queues; confirmed when all of them have it."""
         counters = self.counters
         counters.published += run.count
+        for exchange in target.remembered_in:
+            self._broker.histories.add(exchange, run)
         if target.queue_count == 0:
             self._finish_unqueued(run, target, now)
             return
@@ -210,7 +212,7 @@ class Publishing:
         for _ in range(run.count):
             props, _, end = one(run.content, position)
             own = self._target_for(target, props)
-            if count and own is not way and own.groups != way.groups:
+            if count and own is not way and (own.groups, own.remembered_in) != (way.groups, way.remembered_in):
                 yield part(run, start, position, count), way
                 start, count = position, 0
             way, position, count = own, end, count + 1

@@ -13,6 +13,7 @@ from broker import permissions
 from broker.asked import Asked
 from broker.catalog import Catalog
 from broker.errors import AccessRefused, NotFound, NotSupported
+from broker.exchange import RecentHistoryBindings
 from broker.names import check_length, labelled, not_found
 from broker.open_queue import OpenQueue
 from broker.queue_type import Queue, QueueType
@@ -31,7 +32,7 @@ class Target:
 
     __slots__ = (
         "by_headers", "by_message", "exchange", "groups", "keys", "mandatory", "props", "queue_count", "remembered",
-        "reply_name", "version",
+        "remembered_in", "reply_name", "version",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +52,7 @@ class Target:
         self.queue_count = 0
         self.by_headers = False  # an exchange on the way looks at headers: this target holds for these only
         self.by_message = False  # and for one message: an exchange chooses by its properties, or by chance
+        self.remembered_in: Sequence[RecentHistoryBindings] = ()  # exchanges on the way that keep what is published
         self.reply_name = False  # it leads to a requester that waits for replies
         self.remembered: dict[RawHeaders, Target] = {}  # the targets of messages with headers, when by_headers
 
@@ -109,6 +111,7 @@ class Router:
         asked = self._asks(self._vhost, target.props)
         names = route_many(self._catalog, self._vhost, target.exchange, target.keys, asked)
         target.by_headers, target.by_message = asked.by_headers, asked.by_message
+        target.remembered_in = asked.remembered_in
         kinds: dict[str, tuple[QueueType, list[Queue]]] = {}
         for name in names:
             found = self._find_queue(self._vhost, name)

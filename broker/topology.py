@@ -86,7 +86,7 @@ class Topology(Publishing):
         self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
     ) -> Pending[None]:
         binding = self._binding("exchange", destination, source, routing_key, arguments)
-        return self._broker.submit(commands.Bind(binding, self._owner), now).map(nothing)
+        return self._bind(binding, now)
 
     def unbind_exchange(
         self, destination: str, source: str, routing_key: str, arguments: Arguments, now: int
@@ -96,7 +96,7 @@ class Topology(Publishing):
 
     def bind_queue(self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int) -> Pending[None]:
         binding = self._queue_binding(queue, exchange, routing_key, arguments)
-        return self._broker.submit(commands.Bind(binding, self._owner), now).map(nothing)
+        return self._bind(binding, now)
 
     def unbind_queue(
         self, queue: str, exchange: str, routing_key: str, arguments: Arguments, now: int
@@ -105,6 +105,15 @@ class Topology(Publishing):
         if identity_of(binding) in self._catalog.namespace(self.vhost).bindings:
             check_exclusive_access(self._existing_record(binding.destination), self._owner)
         return self._broker.submit(commands.Unbind(binding), now).map(nothing)
+
+    def _bind(self, binding: BindingRecord, now: int) -> Pending[None]:
+        is_new = identity_of(binding) not in self._catalog.namespace(self.vhost).bindings
+
+        def bound(_: Any) -> None:
+            if is_new:
+                self._broker.replay_history(binding)
+
+        return self._broker.submit(commands.Bind(binding, self._owner), now).map(bound)
 
     def _queue_binding(self, queue: str, exchange: str, routing_key: str, arguments: Arguments) -> BindingRecord:
         name = self._named(queue)

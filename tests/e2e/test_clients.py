@@ -167,3 +167,35 @@ def test_pika_shares_a_limit_among_the_consumers_of_its_channel_and_raises_it(no
     receive(20)
     assert sorted(body for _, body in got) == sorted(2 * [b"%d" % number for number in range(10)])
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "remembered", "published"),
+    [
+        ("x-consistent-hash", "1", 0, 200),
+        ("x-modulus-hash", "", 0, 200),
+        ("x-random", "", 0, 200),
+        ("x-local-random", "", 0, 200),
+        ("x-recent-history", "", 2 * 20, 0),
+    ],
+)
+def test_pika_spreads_messages_over_queues(
+    node: RunningNode, kind: str, key: str, remembered: int, published: int
+) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    exchange = f"e2e.{kind}"
+    channel.exchange_declare(exchange, kind, durable=True)
+    for number in range(30):
+        channel.basic_publish(exchange, "early", b"%d" % number)
+    queues = [f"{exchange}.{number}" for number in range(2)]
+    for queue in queues:
+        channel.queue_declare(queue, durable=True)
+        channel.queue_bind(queue, exchange, key)
+    for number in range(published):
+        channel.basic_publish(exchange, f"key {number}", b"%d" % number, mandatory=True)
+    counts = [channel.queue_declare(queue, passive=True).method.message_count for queue in queues]
+    assert sum(counts) == remembered + published
+    assert min(counts) > 10
+    connection.close()

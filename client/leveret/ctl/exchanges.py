@@ -31,7 +31,8 @@ def declare(
         str,
         typer.Option(
             "--type",
-            help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random or x-local-random.",
+            help="direct, fanout, topic, headers, x-consistent-hash, x-modulus-hash, x-random, x-local-random or "
+            "x-recent-history.",
         ),
     ] = "direct",
     transient: Annotated[bool, typer.Option(help="Gone when the node stops.")] = False,
