@@ -6,7 +6,8 @@
 A newcomer above its source's share takes the place of that source's oldest one. When all places are taken, the oldest one of
 the source that holds most gives way. So a source that opens thousands of silent connections displaces only itself, and a
 client from any other address is admitted. A connection that is younger than GRACE_S gives way only to a source that holds
-less: otherwise a fast flood would displace everybody of its source before a login can end.
+less: otherwise a fast flood would displace everybody of its source before a login can end. And of such exchanges within a
+source, or between equals, there are few a second: each costs more than ten refusals.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 GRACE_S = 0.25  # several round trips in one data centre, and a password check of 25 ms
+
+EXCHANGES_PER_S = 50.0
+EXCHANGES_BURST = 50.0
 
 K = TypeVar("K", bound=Hashable)
 
@@ -38,6 +42,8 @@ class Admission(Generic[K]):
         self._source_of: dict[K, str] = {}
         self._waiting: dict[str, dict[K, float]] = {}  # by source, oldest first, with the time of entry
         self._sources_by_count: dict[int, dict[str, None]] = {}
+        self._exchanges = EXCHANGES_BURST  # that may happen now
+        self._exchanges_at = monotonic()
         self._highest = 0  # the largest count of any source; 0 when nobody waits
 
     def __len__(self) -> int:
@@ -90,11 +96,20 @@ class Admission(Generic[K]):
 
     def _displace(self, one: K, source: str, loser: str, *, settled_only: bool) -> Decision[K]:
         victim = self._oldest(loser)
-        if settled_only and self._monotonic() - self._waiting[loser][victim] < GRACE_S:
+        if settled_only and not self._may_exchange(self._waiting[loser][victim]):
             return Decision(False)
         self.leave(victim)
         self._add(one, source)
         return Decision(True, victim)
+
+    def _may_exchange(self, entered: float) -> bool:
+        now = self._monotonic()
+        self._exchanges = min(EXCHANGES_BURST, self._exchanges + (now - self._exchanges_at) * EXCHANGES_PER_S)
+        self._exchanges_at = now
+        if now - entered < GRACE_S or self._exchanges < 1.0:
+            return False
+        self._exchanges -= 1.0
+        return True
 
     def _oldest(self, source: str) -> K:
         return next(iter(self._waiting[source]))

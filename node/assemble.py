@@ -515,7 +515,7 @@ class Node:
         servers: list[Server] = []
         tls = self._config.tls
         certificate = grpc_certificate(tls) if tls.grpc else None
-        limits = grpc_limits(self._config.grpc)
+        limits = grpc_limits(self._config.grpc, self._ceilings)
         for host, port in addresses("grpc", self._config.listen.grpc, logger):
             bind = endpoint(host, port)
             server: Server = await serve(

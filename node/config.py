@@ -34,7 +34,7 @@ class ListenSection(Section, frozen=True):
     http: tuple[str, ...] = ("127.0.0.1:15672", "[::1]:15672")
     peer: str = "127.0.0.1:5681"  # for other nodes; nothing listens there unless there is a cluster.secret
     proxy_protocol: bool = False  # AMQP listeners expect a PROXY v1 or v2 header from a load balancer
-    backlog: int = 1024  # connections the kernel keeps waiting
+    backlog: int = 4096  # connections the kernel keeps waiting; it may allow fewer (net.core.somaxconn)
 
 
 class ClusterSection(Section, frozen=True):

@@ -67,7 +67,7 @@ def amqp_server_limits(config: Config, ceilings: Ceilings) -> ServerLimits:
     )
 
 
-def grpc_limits(section: GrpcSection) -> GrpcLimits:
+def grpc_limits(section: GrpcSection, ceilings: Ceilings) -> GrpcLimits:
     return GrpcLimits(
         section.message_bytes_max,
         section.streams_max,
@@ -75,4 +75,7 @@ def grpc_limits(section: GrpcSection) -> GrpcLimits:
         section.keepalive_min_interval_ms,
         section.handshake_timeout_ms,
         section.connection_idle_max_ms,
+        ceilings.grpc,
+        min(ceilings.unauthenticated, max(1, ceilings.grpc // 2)),
+        min(ceilings.unauthenticated_per_source, max(1, ceilings.grpc // 4)),
     )

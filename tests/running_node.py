@@ -69,11 +69,12 @@ def start_node(
     environment: dict[str, str] | None = None,
     ready_within_s: float = START_TIMEOUT_S,
     module: str = "node.main",
+    command_prefix: tuple[str, ...] = (),
 ) -> RunningNode:
     """Start a node on free ports and return when it says that it is ready. Raises RuntimeError with its log."""
     log = data_dir.parent / f"{data_dir.name}.log"
     ports = ["--amqp", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-    command = [sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *ports, *options]
+    command = [*command_prefix, sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *ports, *options]
     with log.open("a") as errors:
         process = subprocess.Popen(
             command,

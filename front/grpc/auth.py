@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import grpc
@@ -19,14 +20,15 @@ import grpc.aio
 
 from broker.audit import Actor, acting_for
 from broker.client_address import ClientAddress
-from broker.errors import AccessRefused, BrokerError
+from broker.errors import AccessRefused, BrokerError, ConnectionForced, ResourceExhausted
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
 from front.grpc import call
 from front.grpc.caller import Caller, set_caller
 from front.grpc.convert import InvalidRequest, Unauthenticated
-from front.loopback import is_loopback as is_loopback_host
+from front.grpc.relay import Relay
+from front.loopback import is_loopback
 
 OPEN_SERVICES = (
     "/grpc.health.v1.Health/",
@@ -35,6 +37,7 @@ OPEN_SERVICES = (
 )
 
 CREDENTIALS_BYTES_MAX = 4096
+OPEN_CALLS_MAX = 16  # of one connection at a time, for health checks and reflection
 
 
 class Users(Protocol):
@@ -48,8 +51,9 @@ class Users(Protocol):
 class Authenticate(grpc.aio.ServerInterceptor):
     """Puts the check in front of every handler that is not open to everybody."""
 
-    def __init__(self, users: Users) -> None:
+    def __init__(self, users: Users, relay: Relay) -> None:
         self._users = users
+        self._relay = relay
 
     async def intercept_service(
         self,
@@ -57,9 +61,49 @@ class Authenticate(grpc.aio.ServerInterceptor):
         details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = await continuation(details)
-        if handler is None or details.method.startswith(OPEN_SERVICES):
-            return handler
+        if handler is None:
+            return None
+        if details.method.startswith(OPEN_SERVICES):
+            return self._open(handler)
         return self._guarded(handler)
+
+    def _open(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        """A call that needs no login; a connection may have a few of them at a time."""
+
+        async def one(request: Any, context: call.Context) -> Any:
+            async with self._open_call(context):
+                return await handler.unary_unary(request, context)
+
+        async def watch(request: Any, context: call.Context) -> None:
+            async with self._open_call(context):
+                await handler.unary_stream(request, context)
+
+        async def stream(requests: Any, context: call.Context) -> Any:
+            async with self._open_call(context):
+                async for response in handler.stream_stream(requests, context):
+                    yield response
+
+        codec = (handler.request_deserializer, handler.response_serializer)
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(stream, *codec)
+        if handler.response_streaming:
+            return grpc.unary_stream_rpc_method_handler(watch, *codec)
+        return grpc.unary_unary_rpc_method_handler(one, *codec)
+
+    @asynccontextmanager
+    async def _open_call(self, context: call.Context) -> AsyncIterator[None]:
+        side = self._relay.side_of(context.peer())
+        if side is None:  # it hung up
+            await call.abort(context, ConnectionForced("the connection has ended"))
+            return
+        if side.open_calls >= OPEN_CALLS_MAX:
+            text = f"a connection may have {OPEN_CALLS_MAX} calls at a time that need no login"
+            await call.abort(context, ResourceExhausted(text))
+        side.open_calls += 1
+        try:
+            yield
+        finally:
+            side.open_calls -= 1
 
     def _guarded(self, handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
         async def guarded_stream(requests: Any, context: call.Context) -> None:
@@ -86,15 +130,18 @@ class Authenticate(grpc.aio.ServerInterceptor):
             await call.abort(context, error)
 
     async def _verify(self, context: call.Context) -> Caller:
-        peer = peer_of(context.peer())
-        client = client_address(peer)
+        side = self._relay.side_of(context.peer())
+        if side is None:
+            raise ConnectionForced("the connection has ended")
+        client = ClientAddress(*side.address, is_loopback(side.address[0]), call.PROTOCOL)
         credentials = _basic(context)
         if credentials is not None:
             record = await self._check_password(*credentials, client)
         else:
             record = await self._check_certificate(context, client)
+        self._relay.logged_in(side)
         acting_for(Actor(record.name, client))
-        return Caller(record.name, tuple(record.tags), peer, _is_tls(context), record)
+        return Caller(record.name, tuple(record.tags), client.address, _is_tls(context), record)
 
     async def _check_password(self, user: str, password: bytes, client: ClientAddress) -> UserRecord:
         try:
@@ -152,24 +199,3 @@ def _basic(context: call.Context) -> tuple[str, bytes] | None:
 
 def _text(raw: str | bytes) -> str:
     return raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
-
-
-def peer_of(raw: str) -> str:
-    """`ip:port` of what gRPC calls the peer (`ipv4:127.0.0.1:1234`, `ipv6:%5B::1%5D:1234`, `unix:path`)."""
-    kind, _, address = raw.partition(":")
-    if kind in ("ipv4", "ipv6"):
-        return address.replace("%5B", "[").replace("%5D", "]")
-    return raw
-
-
-def client_address(peer: str) -> ClientAddress:
-    """Of `ip:port`, as `peer_of` gives it."""
-    host, _, port = peer.rpartition(":")
-    return ClientAddress(host.strip("[]"), int(port) if port.isdecimal() else 0, is_loopback(peer), call.PROTOCOL)
-
-
-def is_loopback(peer: str) -> bool:
-    """Does this `ip:port` belong to this machine? What cannot be read does not."""
-    if peer.startswith("unix:"):
-        return True
-    return is_loopback_host(peer.rpartition(":")[0].strip("[]"))

@@ -21,6 +21,7 @@ from front.grpc.auth import Authenticate
 from front.grpc.call import PROTOCOL, Clock, Front
 from front.grpc.consume_service import ConsumeService
 from front.grpc.publish_service import PublishService
+from front.grpc.relay import Relay, RelayLimits
 from front.grpc.topology_service import TopologyService
 from leveret.v1 import (
     admin_pb2_grpc,
@@ -52,6 +53,9 @@ class GrpcLimits:
     keepalive_min_interval_ms: int = 10_000
     handshake_timeout_ms: int = 10_000
     connection_idle_max_ms: int = 300_000
+    connections: int = 2_000
+    unauthenticated_connections: int = 1_000
+    unauthenticated_per_source: int = 500
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,8 +75,11 @@ class CannotListen(Exception):
 class Server:
     """A listening gRPC server."""
 
-    def __init__(self, server: grpc.aio.Server, checks: health.aio.HealthServicer, front: Front, port: int) -> None:
+    def __init__(
+        self, server: grpc.aio.Server, relay: Relay, checks: health.aio.HealthServicer, front: Front, port: int
+    ) -> None:
         self._server = server
+        self._relay = relay
         self._checks = checks
         self._front = front
         self.port = port
@@ -90,7 +97,9 @@ class Server:
         for connection in list(self._front.broker.connections()):
             if connection.protocol == PROTOCOL:
                 connection.close(ConnectionForced(f"node {self._front.node} is stopping"))
+        self._relay.stop_listening()
         await self._server.stop(grace_s)
+        self._relay.close()
         self._front.logger.info("gRPC on port %d stopped", self.port)
 
 
@@ -106,7 +115,8 @@ async def serve(
     """Listen on `bind`, as host:port. Raises CannotListen."""
     limits = limits or GrpcLimits()
     front = Front(broker, clock, logger, admin.node_name, bind, limits.message_bytes_max)
-    authenticate = Authenticate(broker)
+    relay = Relay(_relay_limits(limits), logger)
+    authenticate = Authenticate(broker, relay)
     server = grpc.aio.server(interceptors=[authenticate], options=_options(limits), compression=None)
     publish_pb2_grpc.add_PublisherServicer_to_server(PublishService(front), server)  # type: ignore[no-untyped-call]
     consume_pb2_grpc.add_ConsumerServicer_to_server(ConsumeService(front), server)  # type: ignore[no-untyped-call]
@@ -117,23 +127,39 @@ async def serve(
     reflection.enable_server_reflection(
         (*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"), server
     )
-    port = _listen(server, bind, tls)
-    front.address = f"{bind.rpartition(':')[0]}:{port}"
+    _listen(server, f"unix:{relay.path}", tls)
     await server.start()
+    host, _, port_text = bind.rpartition(":")
+    try:
+        port = relay.listen(host.strip("[]"), int(port_text))
+    except OSError as error:
+        await server.stop(None)
+        relay.close()
+        raise CannotListen(f"gRPC cannot listen on {bind}: {error.strerror}") from error
+    front.address = f"{host}:{port}"
     for service in ("", *SERVICES):
         await checks.set(service, health_pb2.HealthCheckResponse.SERVING)
     logger.info("gRPC listens on %s%s", bind, " with TLS" if tls else "")
-    return Server(server, checks, front, port)
+    return Server(server, relay, checks, front, port)
 
 
-def _listen(server: grpc.aio.Server, bind: str, tls: Tls | None) -> int:
+def _relay_limits(limits: GrpcLimits) -> RelayLimits:
+    return RelayLimits(
+        limits.connections,
+        limits.unauthenticated_connections,
+        limits.unauthenticated_per_source,
+        limits.handshake_timeout_ms / 1000,
+        limits.connection_idle_max_ms / 1000,
+    )
+
+
+def _listen(server: grpc.aio.Server, path: str, tls: Tls | None) -> None:
     try:
-        port = server.add_insecure_port(bind) if tls is None else server.add_secure_port(bind, _credentials(tls))
+        listens = server.add_insecure_port(path) if tls is None else server.add_secure_port(path, _credentials(tls))
     except RuntimeError as error:
-        raise CannotListen(f"gRPC cannot listen on {bind}: {error}") from error
-    if port == 0:
-        raise CannotListen(f"gRPC cannot listen on {bind}: the address is in use or not this machine's")
-    return port
+        raise CannotListen(f"gRPC cannot listen on {path}: {error}") from error
+    if not listens:
+        raise CannotListen(f"gRPC cannot listen on {path}: a directory for temporary files is needed")
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:
@@ -158,10 +184,8 @@ def _options(limits: GrpcLimits) -> list[tuple[str, int]]:
         # A peer that is gone without a word is noticed within a minute.
         ("grpc.keepalive_time_ms", 40_000),
         ("grpc.keepalive_timeout_ms", 20_000),
-        # gRPC has no limit for how many connections there are, so at least none stays for nothing: neither one that does not
-        # speak, nor one without a call. Clients connect again by themselves when they have one.
+        # No connection stays for nothing: neither one that does not speak HTTP/2, nor one without a call. Clients connect
+        # again by themselves when they have one.
         ("grpc.server_handshake_timeout_ms", limits.handshake_timeout_ms),
         ("grpc.max_connection_idle_ms", limits.connection_idle_max_ms),
-        # Without this a second node on the same port would silently share its calls.
-        ("grpc.so_reuseport", 0),
     ]

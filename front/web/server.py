@@ -29,7 +29,7 @@ IDLE_TIMEOUT_S = 120.0
 STRANGER_IDLE_TIMEOUT_S = 10.0
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
 REFUSALS_LOGGED_S = 10.0
-BACKLOG = 1_024  # connections the kernel keeps waiting; of a burst beyond it, the rest tries again a second later
+BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.admission import GRACE_S, Admission, Decision
+from broker.admission import EXCHANGES_BURST, EXCHANGES_PER_S, GRACE_S, Admission, Decision
 from broker.client_address import source_of
 
 
@@ -36,6 +36,21 @@ def test_within_the_grace_period_a_source_cannot_displace_its_own() -> None:
     clock.now = GRACE_S / 2
     assert admission.enter("second", "a") == Decision(False)
     assert "first" in admission and "second" not in admission
+
+
+def test_a_flood_displaces_few_of_its_own_and_another_source_as_many_as_it_needs() -> None:
+    """An exchange costs as much as ten refusals, and a flood would have the node do nothing else."""
+    clock = Clock()
+    admission: Admission[int] = Admission(100, 100, clock)
+    for number in range(100):
+        admission.enter(number, "flood")
+    clock.now = 10.0
+    flood = [admission.enter(number, "flood").admitted for number in range(1_000, 2_000)]
+    assert flood.count(True) == EXCHANGES_BURST
+    clock.now = 11.0
+    flood = [admission.enter(number, "flood").admitted for number in range(2_000, 3_000)]
+    assert flood.count(True) <= EXCHANGES_PER_S
+    assert all(admission.enter(number, "client").admitted for number in range(3_000, 3_049))
 
 
 def test_when_all_is_taken_the_greediest_source_gives_way_at_once() -> None:

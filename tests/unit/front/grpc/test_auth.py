@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import leveret
 from broker.catalog_commands import PutUser
 from broker.records import UserRecord
-from front.grpc.auth import is_loopback, peer_of
+from front.grpc import relay
 from leveret.v1 import admin_pb2, consume_pb2, publish_pb2, topology_pb2
 from tests.unit.front.grpc.fakes import bounded, running
 
@@ -52,7 +52,9 @@ async def refusal(channel: grpc.aio.Channel, method: descriptor.MethodDescriptor
     return code
 
 
-def test_every_method_of_every_service_refuses_bad_credentials() -> None:
+def test_every_method_of_every_service_refuses_bad_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "STRANGER_BYTES", 16 << 20)  # who fails hundreds of times on one connection is held up
+
     async def run() -> None:
         async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
             for method in METHODS:
@@ -109,24 +111,3 @@ def test_every_call_is_verified_so_a_changed_password_counts_at_once() -> None:
                 await node.topology.queues()
 
     bounded(run())
-
-
-@pytest.mark.parametrize(
-    ("raw", "peer", "loopback"),
-    [
-        ("ipv4:127.0.0.1:5000", "127.0.0.1:5000", True),
-        ("ipv4:127.9.9.9:5000", "127.9.9.9:5000", True),
-        ("ipv4:10.0.0.1:5000", "10.0.0.1:5000", False),
-        ("ipv6:%5B::1%5D:5000", "[::1]:5000", True),
-        ("ipv6:[::1]:5000", "[::1]:5000", True),
-        ("ipv6:%5B::ffff:127.0.0.1%5D:5000", "[::ffff:127.0.0.1]:5000", True),
-        ("ipv6:%5B::ffff:10.0.0.1%5D:5000", "[::ffff:10.0.0.1]:5000", False),
-        ("ipv6:%5Bfe80::1%25eth0%5D:5000", "[fe80::1%25eth0]:5000", False),
-        ("unix:/run/x", "unix:/run/x", True),
-        ("127.0.0.1.evil.example:1", "127.0.0.1.evil.example:1", False),
-        ("", "", False),
-    ],
-)
-def test_loopback_is_told_by_the_peers_address(raw: str, peer: str, loopback: bool) -> None:
-    assert peer_of(raw) == peer
-    assert is_loopback(peer) is loopback
