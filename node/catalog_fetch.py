@@ -10,13 +10,15 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
+from node.catalog_pieces import Incoming
 from node.catalog_state import decode_state
 from node.identity import DISK, KnownNode, Place
-from node.metadata_courier import FETCH, TAKEN
+from node.metadata_courier import TAKEN
 from node.metadata_machine import CatalogMachine
 from node.neighbours import Neighbours
 from node.peer_calls import METADATA, PeerCalls
 from node.peer_side import PeerSide
+from raft.errors import BadBytes
 from raft.messages import NodeId
 
 AGAIN_S = 0.1
@@ -81,20 +83,34 @@ async def fetch_catalog(
 async def _ask_all(nodes: Iterable[KnownNode], calls: PeerCalls) -> bytes | None:
     for node in nodes:
         if calls.connected(node.number):
-            answer = await _ask(node.number, calls)
-            if answer is not None and answer[:1] == TAKEN:
-                return answer[1:]
+            state = await fetch_from(node.number, calls)
+            if state is not None:
+                return state
     return None
 
 
-async def _ask(node: NodeId, calls: PeerCalls) -> bytes | None:
+async def fetch_from(node: NodeId, calls: PeerCalls) -> bytes | None:
+    """None: the node does not lead, or did not give all of it."""
+    incoming = Incoming()
+    while (answer := await _ask(node, incoming.request(), calls)) is not None and answer[:1] == TAKEN:
+        try:
+            state = incoming.take(answer)
+        except BadBytes as error:
+            logger.error("node %d gives the catalog in pieces that do not fit: %s", node, error)
+            return None
+        if state is not None:
+            return state
+    return None
+
+
+async def _ask(node: NodeId, request: bytes, calls: PeerCalls) -> bytes | None:
     future: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
     def answered(answer: bytes | None) -> None:
         if not future.done():
             future.set_result(answer)
 
-    calls.ask(node, METADATA, bytes((FETCH,)), answered)
+    calls.ask(node, METADATA, request, answered)
     try:
         async with asyncio.timeout(ANSWER_S):
             return await future

@@ -33,13 +33,14 @@ from node.background import Background
 from node.catalog_difference import difference
 from node.catalog_followers import Followers
 from node.catalog_keeper import Keeper
+from node.catalog_pieces import Copies, decode_request
 from node.catalog_state import State
 from node.catalog_store import encode_head
 from node.metadata_courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.metadata_group import MetadataGroup
 from node.metadata_machine import ENTRY_HEAD_BYTES, CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
 from node.peer_calls import METADATA, Answer, PeerCalls
-from raft.errors import BadBytes
+from raft.errors import BadBytes, RaftError
 from raft.messages import NodeId
 from raft.ready import Role
 from storage.lmdb_store import Store
@@ -84,6 +85,7 @@ class ClusterMetadata(Watcher):
         self.audit = Audit(note=audit_logger.info, warn=audit_logger.warning)
         self.on_failed: Callable[[str], None] = logger.error  # told why this node follows no more what is applied
         self.halted: str | None = None  # why the machine cannot go on
+        self._copies = Copies()  # of the catalog, on their way to nodes that have none
         self.refusals = 0  # of what other nodes submitted
         self._refusals = LogThrottle(REFUSALS_TOLD_S)
         self._subscribers: list[OnApplied] = []
@@ -234,7 +236,9 @@ class ClusterMetadata(Watcher):
 
     def _link_changed(self, node: NodeId, is_there: bool) -> None:
         """What was said last may have been lost with the link before."""
-        if is_there and node in self._told:
+        if not is_there:
+            self._copies.forget(node)
+        elif node in self._told:
             self._calls.tell(node, METADATA, self._told[node])
 
     def _tell(self, outcome: Outcome, mine: bool) -> None:
@@ -287,8 +291,8 @@ class ClusterMetadata(Watcher):
             self._hear_that_it_follows(node, payload)
         elif payload[:1] == bytes((SUBMIT,)):
             self._serve_submit(node, decode_submit(payload), answer)
-        elif payload == bytes((FETCH,)):
-            self._group.read(lambda error: answer(self._whole() if error is None else NOT_TAKEN))
+        elif payload[:1] == bytes((FETCH,)):
+            self._serve_fetch(node, *decode_request(payload), answer)
         else:
             raise BadBytes(f"node {node} asks {payload[:1].hex() or 'nothing'} of the catalog, which is no request")
 
@@ -299,8 +303,16 @@ class ClusterMetadata(Watcher):
         if incarnation == self._incarnation:
             self._followers.follows(node, number)
 
-    def _whole(self) -> Sequence[bytes]:
-        return [TAKEN, *State(self.catalog, self.machine.position)]
+    def _serve_fetch(self, node: NodeId, number: int, offset: int, answer: Answer) -> None:
+        def begin(error: RaftError | None) -> None:
+            answer(
+                NOT_TAKEN if error is not None else self._copies.begin(node, State(self.catalog, self.machine.position))
+            )
+
+        if number:
+            answer(self._copies.piece(node, number, offset))
+        else:
+            self._group.read(begin)
 
     def _serve_submit(self, node: NodeId, entries: Sequence[bytes], answer: Answer) -> None:
         try:

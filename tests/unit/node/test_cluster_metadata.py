@@ -26,16 +26,18 @@ from broker.catalog_commands import (
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
-from node import metadata_machine
+from node import catalog_pieces, metadata_machine
 from node.catalog_followers import WAIT_S
-from node.catalog_state import decode_state
+from node.catalog_pieces import Incoming
+from node.catalog_state import State, decode_state
 from node.catalog_store import Position
 from node.cluster_metadata import ClusterMetadata
-from node.metadata_courier import FETCH, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
+from node.metadata_courier import NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
 from node.metadata_group import MetadataGroup
 from node.metadata_machine import CatalogMachine, Origin, encode_entry
 from node.peer_calls import METADATA
 from raft.driver import OnResults, SnapshotRules
+from raft.errors import BadBytes
 from raft.messages import Entry, EntryKind
 from raft.ready import Role
 from storage.errors import DiskFull
@@ -311,20 +313,61 @@ def test_only_who_leads_a_majority_gives_the_catalog_away(world: MetadataWorld) 
     world.run(0.1)
     answers: list[bytes | None] = []
     for asked in world.alive():
-        node.calls.ask(asked.number, METADATA, bytes((FETCH,)), answers.append)
+        node.calls.ask(asked.number, METADATA, Incoming().request(), answers.append)
         world.run(0.2)
     taken = [answer for answer in answers if answer is not None and answer[:1] == TAKEN]
     assert len(taken) == 1 and answers.count(NOT_TAKEN) == 2
-    position, head, records = decode_state(taken[0][1:])
+    state = Incoming().take(taken[0])
+    assert state is not None
+    position, head, records = decode_state(state)
     assert (position, head) == (leader.metadata.machine.position, leader.metadata.catalog.head)
     assert sorted(map(repr, records)) == described(leader.metadata.catalog)["records"]
     for other in world.alive():
         if other is not leader and other is not node:
             other.kill()
     world.cut = lambda sender, receiver: True
-    node.calls.ask(leader.number, METADATA, bytes((FETCH,)), answers.append)
+    node.calls.ask(leader.number, METADATA, Incoming().request(), answers.append)
     world.run(2.0)
     assert answers[-1] is None
+
+
+def test_a_catalog_larger_than_an_answer_comes_in_pieces_of_one_moment(
+    world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was one answer: above 128 MiB the leader failed on it whenever a node without a catalog asked."""
+    monkeypatch.setattr(catalog_pieces, "PIECE_BYTES", 100)
+    leader, node = world.leader_node(), world.follower()
+    incoming = Incoming()
+    answers: list[bytes | None] = []
+    state = None
+    expected = b"".join(State(leader.metadata.catalog, leader.metadata.machine.position))
+    asked = 0
+    while state is None:
+        node.calls.ask(leader.number, METADATA, incoming.request(), answers.append)
+        world.run(0.1)
+        answer = answers.pop()
+        assert answer is not None and len(answer) <= 100 + 17
+        state = incoming.take(answer)
+        leader.submit(DeclareQueue("/", f"meanwhile {asked}"))
+        asked += 1
+    assert asked == -(-len(expected) // 100) > 2
+    assert state == expected
+    node.calls.ask(leader.number, METADATA, incoming.request(), answers.append)
+    world.run(0.1)
+    assert answers == [NOT_TAKEN], "a copy that was given away whole is kept"
+
+
+def test_pieces_of_two_copies_are_not_put_together() -> None:
+    copies, incoming = catalog_pieces.Copies(), Incoming()
+    data = bytes(catalog_pieces.PIECE_BYTES + 1)
+    assert incoming.take(b"".join(copies.begin(7, [data]))) is None
+    copies.begin(7, [data])
+    assert copies.piece(7, *catalog_pieces.decode_request(incoming.request())) == [NOT_TAKEN]
+    with pytest.raises(BadBytes, match="do not go on with copy 1"):
+        incoming.take(b"".join(copies.piece(7, 2, catalog_pieces.PIECE_BYTES)))
+    copies.begin(7, [data])
+    copies.forget(7)
+    assert copies.piece(7, 3, 0) == [NOT_TAKEN]
 
 
 def test_a_command_too_large_for_an_entry_is_refused(world: MetadataWorld) -> None:
