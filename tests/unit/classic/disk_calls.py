@@ -12,10 +12,12 @@ deleted, it is looked whether the power could go now, on a copy of the disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from random import Random
 
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
+from classic.housekeeping import RETRY_MS
 from native.content import messages
 from storage.beside_loop import AtOnce, Background
 from storage.names import TEMPORARY_SUFFIX
@@ -24,7 +26,7 @@ from tests.unit.classic.classic_world import TINY, World, record_of
 
 QUEUES = ("a", "b", "short", "purged", "passing")
 LOG_FILE_BYTES_MAX = 1_500
-TICKS_TO_TRY_AGAIN = 55  # housekeeping waits for five seconds when the disk was full
+TICKS_TO_TRY_AGAIN = 15  # for all that was put off while there was no room
 
 
 class PowerCut(BaseException):
@@ -107,7 +109,7 @@ class Life:
         self.delete("short")
         self.acknowledge("a", lambda number: number % 2 == 0)
         self.roll(1)
-        self.ticks(TICKS_TO_TRY_AGAIN)
+        self.wait_for_room()
         self.publish(["a"], 90)
         self.ticks(2)
 
@@ -154,6 +156,11 @@ class Life:
             if self._deleted:
                 self._deleted = False
                 self._check_twin()
+
+    def wait_for_room(self) -> None:
+        """As long as housekeeping waits when there was none, and until it has done what it had put off."""
+        self.world.now += RETRY_MS
+        self.ticks(TICKS_TO_TRY_AGAIN)
 
     # ends, and what must hold then
 
@@ -219,6 +226,7 @@ class Life:
         assert not wrong, f"{said}: {wrong}"
 
 
+@cache
 def body(number: int, size: int) -> bytes:
     return b"%d|" % number + bytes((number * 7 + at) % 256 for at in range(size))
 

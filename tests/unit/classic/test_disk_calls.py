@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.sim.disk import OPENING, Call, Fault, Faults
-from tests.unit.classic.disk_calls import TICKS_TO_TRY_AGAIN, Life, PowerCut, calls_of
+from tests.unit.classic.disk_calls import Life, PowerCut, calls_of
 
 ROOM_IS_ASKED_FOR_BY = ("create", "write", "rename", "make_dir")
 BOTH = pytest.mark.parametrize("beside", [False, True], ids=["at once", "beside the loop"])
@@ -78,7 +78,7 @@ def test_there_may_be_no_room_at_any_call(beside: bool, times: int) -> None:
     for life, call in lives(beside, ROOM_IS_ASKED_FOR_BY):
         if life.disturbed(at(life, call, Fault.ENOSPC_PARTIAL if call.number % 2 else Fault.ENOSPC, times)):
             assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
-            life.ticks(TICKS_TO_TRY_AGAIN)
+            life.wait_for_room()
         life.cut(None if call.number % 3 == 0 else Random(call.number))
         life.check()
 
@@ -110,6 +110,6 @@ def test_there_may_be_no_descriptor_at_any_call(beside: bool, times: int) -> Non
     for life, call in lives(beside, OPENING):
         assert life.disturbed(at(life, call, Fault.EMFILE, times)), f"{life.said} ended the node"
         assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
-        life.ticks(TICKS_TO_TRY_AGAIN)
+        life.wait_for_room()
         life.cut(None if call.number % 3 == 0 else Random(call.number))
         life.check()
