@@ -127,6 +127,7 @@ KILLERS = (
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
         blind_to=(*ENGINE, "quorum/"),
     ),
+    Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
         "catalog",

@@ -99,6 +99,8 @@ FROM_RABBITMQ: dict[str, Any] = {
     ],
 }
 
+LENGTH = "x-recent-history-length"
+
 
 class Hashes:
     """Marks what went out and what came in."""
@@ -138,7 +140,11 @@ def full() -> Catalog:
         commands.PutPolicy(PolicyRecord("v", "p", "^q", "queues", 0, {"max-length": 7}, operator=True)),
         commands.DeclareExchange(ExchangeRecord("v", "x", "topic", arguments={"alternate-exchange": "y"})),
         commands.DeclareExchange(ExchangeRecord("v", "y", "fanout", durable=False, auto_delete=True, internal=True)),
+        commands.DeclareExchange(ExchangeRecord("v", "hash", "x-consistent-hash", arguments={"hash-header": "h"})),
+        *[commands.DeclareExchange(ExchangeRecord("v", kind, kind)) for kind in ("x-modulus-hash", "x-random")],
+        commands.DeclareExchange(ExchangeRecord("v", "recent", "x-recent-history", arguments={LENGTH: 7})),
         commands.DeclareQueue("v", "q", arguments={"x-max-length": 10}, home="n1"),
+        commands.Bind(BindingRecord("v", "hash", "q", "queue", "10")),
         commands.DeclareQueue("v", "passing", durable=False, auto_delete=True, home="n1"),
         commands.DeclareQueue("v", "mine", exclusive=True, owner="c1", home="n1"),
         commands.Bind(BindingRecord("v", "x", "q", "queue", "a.#", {"n": 1})),
