@@ -158,6 +158,11 @@ KILLERS = (
         tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls")),
         blind_to=(*ENGINE, "broker/", "quorum/"),
     ),
+    Killer(
+        "classic queues of other nodes",
+        ("tests/unit/node/test_remote_queues.py",),
+        blind_to=(*ENGINE, "broker/", "quorum/"),
+    ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )

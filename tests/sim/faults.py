@@ -16,7 +16,7 @@ from raft.errors import RaftError
 from raft.messages import node_of
 from storage import names
 from tests.sim import atlas, marks
-from tests.sim.disk import BLOCK, ENDLESS, Call, no_faults
+from tests.sim.disk import BLOCK, ENDLESS, OPENING, Call, SimDisk, no_faults
 from tests.sim.disk import Fault as DiskFault
 from tests.sim.disk import Faults as DiskFaults
 from tests.sim.network import Trouble
@@ -115,13 +115,14 @@ class Faults:
 
         site.down_s = fault.span
         site.disk.faults = faults
-        self.later(ARMED_S, self._mend, site.disk, faults)
+        self.later(ARMED_S, self.mend, site.disk, faults)
         return None
 
     @staticmethod
-    def _mend(disk: object, faults: DiskFaults) -> None:
-        if getattr(disk, "faults", None) is faults:
-            disk.faults = no_faults  # type: ignore[attr-defined]
+    def mend(disk: SimDisk, faults: DiskFaults) -> None:
+        """Unless something else is wrong with it by now."""
+        if disk.faults is faults:
+            disk.faults = no_faults
 
     def end_all(self) -> None:
         """Everything is as it should be, but for processes that are down."""
@@ -351,6 +352,25 @@ def _no_room(faults: Faults, fault: Fault, random: Random) -> bool | None:
     what = random.choice((DiskFault.ENOSPC, DiskFault.ENOSPC_PARTIAL))
     rule = _nth(("write", "create"), int(fault.value), what)
     return False if site is None else faults.break_calls(site, fault, rule)
+
+
+@kind("no descriptors")
+def _no_descriptors(faults: Faults, fault: Fault, random: Random) -> bool | None:
+    """EMFILE, or ENFILE: nothing can be opened for a while; files that are open go on."""
+    site = faults.site(fault)
+    if site is None or site.process is None:
+        return False
+
+    def none_left(call: Call) -> DiskFault | None:
+        if call.operation not in OPENING:
+            return None
+        faults.took_effect(fault)
+        return DiskFault.EMFILE
+
+    site.down_s = fault.span
+    site.disk.faults = none_left
+    faults.later(fault.span, faults.mend, site.disk, none_left)
+    return None
 
 
 @kind("write fails")

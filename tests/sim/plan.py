@@ -181,6 +181,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("power cut of all", (0.05, 2), weight=0.7),
     Recipe("disk full", (0.5, 6)),
     Recipe("no room for a call", (0.05, 2), (1, 40)),
+    Recipe("no descriptors", (0.5, 6)),
     Recipe("write fails", (0.05, 3), (1, 20)),
     Recipe("read fails", (0.05, 3), (1, 10)),
     Recipe("fsync fails", (0.05, 3), (1, 20)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from raft.messages import node_of
 from storage import names
-from tests.sim.disk import Call, no_faults
+from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault
 from tests.sim.faults import HAPPENINGS, Faults, Happen
 from tests.sim.plan import Ask, Fault
@@ -88,15 +88,11 @@ def _no_room_beside_the_log(faults: Faults, fault: Fault, random: Random) -> boo
     disk = site.disk
     disk.faults = full
 
-    def room() -> None:
-        if disk.faults is full:
-            disk.faults = no_faults
-
     def end() -> None:
         if site.disk is disk and not world.is_healed:
             faults.end(site, fault, power=random.random() < 0.5)
 
-    faults.later(fault.span, room)
+    faults.later(fault.span, faults.mend, disk, full)
     faults.later(fault.span + fault.value, end)
     return None
 

@@ -39,6 +39,7 @@ CLASSIC_DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"max-length": 4, "overflow": "reject-publish"},
     {"max-length-bytes": 300, "overflow": "reject-publish"},
     {"max-length-bytes": 800, "overflow": "reject-publish"},
+    {"max-length-bytes": 1500, "overflow": "reject-publish"},
     {"max-length": 1000},
     {"message-ttl": LONG_TTL_MS},
 )

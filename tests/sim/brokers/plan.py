@@ -164,7 +164,8 @@ def _draw_limits(random: Random) -> dict[str, Any]:
 
 ASKS = ("publish", "burst", "consume", "get", "leave", "purge", "exchange", "bind")
 CHANCES = (50, 4, 14, 8, 5, 0.4, 3, 3)
-OF_CLASSIC_QUEUES = {"policy": 2.0, "burst": 6.0, "leave": 8.0}  # where there are some: backlogs that go to their files
+UNDER_A_POLICY = 12  # publishes
+OF_CLASSIC_QUEUES = {"policy": 3.0, "burst": 6.0, "leave": 8.0}  # where there are some: backlogs that go to their files
 
 
 def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
@@ -181,4 +182,9 @@ def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
         most = shape.publishers if kind in ("publish", "burst") else shape.takers
         key = random.choice(names)
         yield Ask(round(at, 3), random.randint(1, most), 0, kind, key, random.choice((20, 40, 200)))
+        if kind == "policy":  # under publishes that come while nodes hear of it
+            publisher, key = random.randint(1, shape.publishers), random.choice(shape.classic_names)
+            for after in range(UNDER_A_POLICY):
+                kind = random.choice(("publish", "publish", "burst"))
+                yield Ask(round(at + after * 0.003, 3), publisher, 0, kind, key, random.choice((20, 40, 200)))
         at += random.expovariate(1 / gap_s)

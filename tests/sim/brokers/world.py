@@ -562,7 +562,7 @@ class BrokerWorld(World):
             keeps_confirmed=is_there and not drops and name not in self._purged and not self.shape.no_ack,
             keeps_transient=home.life == self._formed_at.get(book.home),
             drops=drops,
-            keeps_order=not book.is_target,
+            keeps_order=book.keeps_order and not book.is_target,
         )
 
 

@@ -10,9 +10,14 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExh
 from broker.pending import Pending
 from broker.records import QueueRecord
 from native.content import messages
+from quorum.commands import ConsumerKey, Piece
+from quorum.effects import Deliver
+from quorum.leading import Leading
 from quorum.letters import Status
 from quorum.roll_call import WITHIN_S
 from raft.errors import Damaged
+from raft.membership import RemoveMember
+from raft.messages import MemberId
 from tests.unit.quorum.clients import Clients, Publisher
 
 
@@ -208,3 +213,34 @@ def test_any_node_shows_what_is_in_the_queue() -> None:
     queue = clients.cluster.nodes[4].queue(record)
     queue.browse(0, 1, clients.now).then(told.append, told.append)
     assert told[-1].text == "no node with a member of queue 'q' in vhost '/' can be asked what is in it"
+
+
+def test_the_catalog_is_told_of_a_change_when_it_is_committed() -> None:
+    """Nobody but the leader has it yet: a later one may never hear of it."""
+    clients, record = led_by_node_1(3)
+    kind, queue = clients.of(1, record)
+    told: list[tuple[MemberId, ...]] = []
+    kind.set_members = lambda record, members, formed, anew: told.append(members)
+    driver, leading = queue.way.driver, queue.leading
+    assert driver is not None and leading is not None
+    driver.core.change(RemoveMember(record.members[2]), clients.cluster.loop.time())
+    assert driver.core.status().change_pending
+    leading.check_record()
+    assert told == []
+
+
+def test_what_is_out_to_an_earlier_process_is_not_sent_to_the_one_that_runs_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both number their consumers and deliveries from the same on."""
+    clients, record = led_by_node_1(3, nodes=4)
+    leading = clients.of(1, record)[1].leading
+    assert leading is not None
+    sent: list[int] = []
+    monkeypatch.setattr(
+        Leading, "_send", lambda leading, node, attendant, effect: sent.append(effect.consumer.incarnation)
+    )
+    leading.attend(4, 7, [])
+    for incarnation in (6, 7):
+        leading.deliver(Deliver(ConsumerKey(4, incarnation, 1), 1, Piece(1, 0, 0, 1), 0, 0))
+    assert sent == [7]

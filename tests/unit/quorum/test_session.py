@@ -261,6 +261,21 @@ def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
 
 
 @pytest.mark.usefixtures("pipelined")
+def test_what_was_answered_before_a_failure_in_front_of_it_is_said_again() -> None:
+    """What it resulted in then rests on what was not applied."""
+    line = Line()
+    line.publish_apart(1, 2)
+    line.answer(1)
+    line.session.failed(line.sent[0][1])
+    line.open_again()
+    line.answer(2)
+    assert line.publisher.answers == [(1, True)]
+    assert [bodies_of(portion) for portion, _ in line.sent[2:]] == [[b"1"], [b"2"]]
+    line.answer(3)
+    assert line.publisher.answers == [(1, True), (2, True)]
+
+
+@pytest.mark.usefixtures("pipelined")
 def test_a_second_failure_of_the_same_attempt_is_no_other_one() -> None:
     line = Line()
     line.publish_apart(1, 2)

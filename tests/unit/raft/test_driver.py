@@ -383,3 +383,10 @@ def test_when_it_closes_everybody_is_told() -> None:
     world.driver.read(world.on_read)
     world.driver.close()
     assert world.told == [Unknown, NotLeader, NotLeader, NotLeader]
+
+
+def test_a_snapshot_carries_the_membership_of_its_index_and_not_a_later_one() -> None:
+    """A change behind it may never be committed."""
+    world = World(SnapshotRules(entries_max=3))
+    world.turn(committed=[entry(1), entry(2), entry(3)])
+    assert [(meta.index, meta.membership) for meta, _, _ in world.store.saved] == [(3, FIRST)]
