@@ -184,6 +184,11 @@ class Consumers:
                     return enough
         return room
 
+    @property
+    def have_room(self) -> bool:
+        """Whether something that is ready would be handed out."""
+        return bool(self._priorities)
+
     def may_receive(self, consumer: Consumer) -> bool:
         """Whether it is given messages as long as it has room."""
         return (

@@ -32,10 +32,10 @@ class Delayed:
         self.count += stored.length
         self.size += stored.size
 
-    def take(self, now: int) -> list[Stored]:
-        """Take out what is due."""
-        taken = []
-        while self._heap and self._heap[0][0] <= now:
+    def take(self, now: int, rows_max: int) -> list[Stored]:
+        """Take out what is due, up to so many rows."""
+        taken: list[Stored] = []
+        while self._heap and self._heap[0][0] <= now and len(taken) < rows_max:
             stored = heappop(self._heap)[4]
             taken.append(stored)
             self.count -= stored.length

@@ -21,6 +21,10 @@ class Held(NamedTuple):
     stored: Stored
     since: int  # ms
 
+    @property
+    def end(self) -> int:
+        return self.first_id + self.stored.length
+
 
 class HeldTotal:
     """Of all holdings that belong to it. Whoever leads tells it with every answer, so it is counted along."""
@@ -75,7 +79,7 @@ class Holding:
             stored = self._rows[head].stored
             if stored.length == length:
                 self._drop(head, head + 1)
-                self._account(stored)
+                self._account(stored.length, stored.size)
                 return [stored]
         return self._take_anywhere(first, first + length)
 
@@ -83,9 +87,9 @@ class Holding:
         """Take out what was handed out then or before."""
         at = self._head
         while at < len(self._rows) and self._rows[at].since <= since:
-            self._account(self._rows[at].stored)
             at += 1
         taken = self._rows[self._head : at]
+        self._account_all([held.stored for held in taken])
         self._drop(self._head, at)
         return taken
 
@@ -113,7 +117,13 @@ class Holding:
         rows = self._rows
         start = max(self._head, bisect_right(self._firsts, first, self._head) - 1)
         stop = bisect_left(self._firsts, end, start)
-        taken: list[Stored] = []
+        whole = start < stop and first <= self._firsts[start] and rows[stop - 1].end <= end
+        if whole:  # the case of many rows, so without a look at each
+            taken = [held.stored for held in rows[start:stop]]
+            self._drop(start, stop)
+            self._account_all(taken)
+            return taken
+        taken = []
         left: list[Held] = []
         for held in rows[start:stop]:
             first_id, stored, since = held
@@ -129,7 +139,7 @@ class Holding:
                 left.append(Held(first_id + skip + length, stored.part(skip + length, behind), since))
             part = stored if length == stored.length else stored.part(skip, length)
             taken.append(part)
-            self._account(part)
+            self._account(part.length, part.size)
         if left:
             rows[start:stop] = left
             self._firsts[start:stop] = [held.first_id for held in left]
@@ -137,12 +147,15 @@ class Holding:
             self._drop(start, stop)
         return taken
 
-    def _account(self, gone: Stored) -> None:
-        size, total = gone.size, self._total
-        self.count -= gone.length
+    def _account_all(self, gone: list[Stored]) -> None:
+        self._account(sum([stored.length for stored in gone]), sum([stored.size for stored in gone]))
+
+    def _account(self, count: int, size: int) -> None:
+        """So much is gone."""
+        self.count -= count
         self.size -= size
-        total.count -= gone.length
-        total.size -= size
+        self._total.count -= count
+        self._total.size -= size
 
     def _drop(self, start: int, stop: int) -> None:
         if start != self._head:

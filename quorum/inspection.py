@@ -60,13 +60,13 @@ class Figures:
 
 
 def figures(state: QueueState, counters: Counters) -> Figures:
-    held = state.consumers.held
+    held, returning = state.consumers.held, state.returning
     active = state.consumers.active
     return Figures(
         ready=state.ready.count,
         ready_bytes=state.ready.size,
-        unacknowledged=held.count,
-        unacknowledged_bytes=held.size,
+        unacknowledged=held.count + returning.count,  # until the queue has dealt with them
+        unacknowledged_bytes=held.size + returning.size,
         delayed=state.delayed.count,
         dead=state.dead.count,
         dead_bytes=state.dead.size,
@@ -112,9 +112,22 @@ def live_entries(state: QueueState) -> LiveEntries:
     """Lanes are ascending by themselves, and the rest is little beside a backlog."""
     elsewhere = chain(
         state.ready.returned.unordered(),
+        (stored for _, stored in state.returning),
         (stored for _, stored in state.delayed),
         (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
         (held.stored for holding in state.dead.holdings.values() for held in holding),
     )
     columns = [lane.entries() for lane in state.ready.lanes if lane]
     return LiveEntries.of_columns([array("Q", sorted({stored.entry for stored in elsewhere})), *columns])
+
+
+def is_unfinished(state: QueueState) -> bool:
+    """Whether the entries so far have left something to the next one (quorum/machine.py, ROWS_MAX)."""
+    rules, ready = state.rules, state.ready
+    if state.returning.count or (ready.count and state.consumers.have_room):
+        return True
+    if rules.reject_publish:
+        return False
+    return (rules.max_length is not None and ready.count > rules.max_length) or (
+        rules.max_length_bytes is not None and ready.size > rules.max_length_bytes
+    )

@@ -3,10 +3,10 @@
 It fulfils raft/machine.py. It knows neither bodies nor clocks: a message is a place in the log, and time comes with each
 entry. Between two ops this holds:
 
-- no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry. If
-  very many expire at once, each entry buries some of them; nobody is given those that are left, and the deadline has come;
-- the ready messages are within the limits, if the queue drops its head; where very many are beyond them, each entry drops some,
-  and the deadline has come;
+- no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
+- the ready messages are within the limits, if the queue drops its head;
+- unless that means to move very many messages: then each entry moves ROWS_MAX rows, and the deadline has come. Nobody is given
+  what has expired, and nothing overtakes what is coming back;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
 The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was
@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 
 from broker.queue_type import DeathReason, Outcome
 from native.crc32c import crc32c
+from quorum import inspection, versions
 from quorum.commands import (
     ENQUEUE_HEAD,
     ENTRY_HEAD,
@@ -38,14 +39,12 @@ from quorum.commands import (
     Consume,
     ConsumerKey,
     DeadSettled,
-    Enqueue,
     Get,
     Got,
     Held,
     NodeDown,
     NodeUp,
     Policy,
-    Producer,
     Purge,
     Purged,
     PurgeOnce,
@@ -55,32 +54,23 @@ from quorum.commands import (
     Upgrade,
     Window,
     decode,
+    producer_at,
 )  # fmt: skip
 from quorum.consumers import Consumer, Status
 from quorum.effects import ActiveChanged, Dead, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
-from quorum.inspection import ConsumerFigures, Counters, Figures, browse, consumer_figures, figures, live_entries
 from quorum.queue_state import QueueState
+from quorum.returning import Fate
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
-from quorum.versions import (
-    BODIES_COMPARED,
-    BURIED_IN_PARTS,
-    OUTCOMES_COUNTED,
-    PURGED_ONCE,
-    REFUSED_AGAIN,
-    WINDOWS_CHANGE,
-    must_know,
-)
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
-# Rows that expire, or go as they are beyond the limits, in one entry: 5 to 10 us each, and 20 us where they are dead-lettered.
-# A backlog that expired while all was down, or that a new policy does not allow, takes many ticks; others have turns between.
-BURIED_MAX = 2_000
-EXPIRED_MAX = 20_000  # before version 7
+EXPIRED_MAX = 20_000  # rows that expire in one entry, before version 7
+ROWS_MAX = 2_000  # that one entry moves, some 20 ms: an entry is applied in one turn of the event loop
+UNBOUNDED = 1 << 62
 
 _DIGEST_MASK = (1 << 64) - 1
 _DIGEST_FACTOR = 6364136223846793005
@@ -92,16 +82,17 @@ _FIRST_OP = ENTRY_HEAD.size
 class QueueMachine:
     """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
 
-    __slots__ = ("_active_told", "_burying", "_dead_told", "_effects", "_trail", "counters", "state")
+    __slots__ = ("_active_told", "_dead_told", "_effects", "_expiring", "_rows", "_trail", "counters", "state")
 
     def __init__(self) -> None:
         self.state = QueueState()
-        self.counters = Counters()
+        self.counters = inspection.Counters()
         self._effects: list[Effect] = []
         self._active_told: Consumer | None = None  # whom the last ActiveChanged named
         self._dead_told = False  # DeadHeld is among the effects
         self._trail = 0  # of the entry being applied, for the digest
-        self._burying = EXPIRED_MAX  # rows that may still be buried in it
+        self._expiring = EXPIRED_MAX  # rows that may still expire in it
+        self._rows = UNBOUNDED  # rows that it may still move
 
     # raft/machine.py
 
@@ -116,21 +107,19 @@ class QueueMachine:
         return encode_snapshot(self.state)
 
     def restore(self, state: bytes, version: int) -> None:
-        must_know(version)
+        versions.must_know(version)
         restored = decode_snapshot(state)
         if restored.version != version:
             raise ValueError(f"the snapshot is of version {restored.version}, and it was announced as {version}")
         self.state = restored
-        self.counters = Counters()
+        self.counters = inspection.Counters()
         self._effects = []
         self._active_told = restored.consumers.active
         self._dead_told = False
         self._set_deadline()
-        if not restored.rules.reject_publish and self._beyond_limits():
-            self._due(restored.now)
 
     def live_entries(self) -> LiveEntries:
-        return live_entries(self.state)
+        return inspection.live_entries(self.state)
 
     # What the member that runs it asks.
 
@@ -168,7 +157,7 @@ class QueueMachine:
 
     def browse(self, skip: int = 0, limit: int = 1) -> list[Deliver]:
         """Ready messages behind the first `skip`, in their order, without taking them. They have no consumer."""
-        return browse(self.state, skip, limit)
+        return inspection.browse(self.state, skip, limit)
 
     def sessions(self) -> list[SessionKey]:
         """Those that the queue has dealt with and that are not gone."""
@@ -178,11 +167,11 @@ class QueueMachine:
         """Those of them whose node is taken for down."""
         return {key for key, session in self.state.sessions.all.items() if session.suspected}
 
-    def figures(self) -> Figures:
-        return figures(self.state, self.counters)
+    def figures(self) -> inspection.Figures:
+        return inspection.figures(self.state, self.counters)
 
-    def consumer_figures(self) -> list[ConsumerFigures]:
-        return consumer_figures(self.state.consumers)
+    def consumer_figures(self) -> list[inspection.ConsumerFigures]:
+        return inspection.consumer_figures(self.state.consumers)
 
     def state_digest(self) -> str:
         """Of the whole state, for comparing members where they take snapshots."""
@@ -196,7 +185,8 @@ class QueueMachine:
         if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
             return [Answer.UNKNOWN]
         self._trail = 0
-        self._burying = BURIED_MAX if s.version >= BURIED_IN_PARTS else EXPIRED_MAX
+        self._expiring = EXPIRED_MAX
+        self._rows = ROWS_MAX if s.version >= versions.BOUNDED else UNBOUNDED
         self._advance(ENTRY_HEAD.unpack_from(data)[1])
         results: list[Result] = []
         at, end = _FIRST_OP, len(data)
@@ -222,7 +212,7 @@ class QueueMachine:
             at = op_end
         # One multiplication and a few additions, as this is done for every entry of every queue.
         outcome = self._trail + s.ready.count + (s.ready.size << 8) + (s.delayed.count << 16) + (index << 24)
-        if s.version >= BODIES_COMPARED:
+        if s.version >= versions.BODIES_COMPARED:
             outcome += crc32c(data)
         s.digest = (s.digest * _DIGEST_FACTOR + outcome) & _DIGEST_MASK
         return results
@@ -250,7 +240,7 @@ class QueueMachine:
         if not length or sequence + length > ID_END:
             return Answer.UNKNOWN
         producer = None
-        if flags & NUMBERED and (producer := _producer(data, at, length)) is None:
+        if flags & NUMBERED and (producer := producer_at(data, at, length)) is None:
             return Answer.UNKNOWN
         heard = session.hear(sequence, length, answered)
         if heard is not None:
@@ -274,9 +264,10 @@ class QueueMachine:
             s.producers.say(*producer)
         self.counters.published += length
         priority = min(priority, PRIORITY_MAX)
-        if not s.ready.count:
+        if not s.ready.count and self._rows > 0:
             turn = s.consumers.next(length)
             if turn is not None and turn[1] >= length:  # it need not wait: a third less work than by way of `ready`
+                self._rows -= 1
                 self._deliver(turn[0], Stored(index, at, 0, length, length, size, expires_at, priority, 0, 0))
                 s.consumers.served(turn[0])
                 return Answer.ACCEPTED
@@ -290,11 +281,12 @@ class QueueMachine:
         if not s.ready.count:
             left -= s.consumers.room(length)
         rules = s.rules
-        if rules.max_length is not None and s.ready.count + s.dead.count + left > rules.max_length:
+        count, waiting = s.ready.count + s.returning.count + s.dead.count, s.ready.size + s.returning.size + s.dead.size
+        if rules.max_length is not None and count + left > rules.max_length:
             return left > 0
         if rules.max_length_bytes is None:
             return False
-        return left > 0 and s.ready.size + s.dead.size + size * left // length > rules.max_length_bytes
+        return left > 0 and waiting + size * left // length > rules.max_length_bytes
 
     def _settle(self, data: bytes, at: int, end: int) -> Result:
         start = at + SETTLE_HEAD.size
@@ -314,25 +306,19 @@ class QueueMachine:
                 consumer.overdue.remove(first, first + length)
             self._trail += first + length
         if outcome == Outcome.ACKNOWLEDGED:
-            for stored in taken:
-                self.counters.acknowledged += stored.length
+            self.counters.acknowledged += sum([stored.length for stored in taken])
         elif outcome == Outcome.REQUEUED:
-            self._give_back(taken, failed=True)
+            self._deal_with(Fate.FAILED, taken)
         elif outcome == Outcome.REJECTED:
-            self._reject(taken)
+            self._deal_with(Fate.REJECTED, taken)
         elif outcome == Outcome.RELEASED:
-            self._give_back(taken, failed=self.state.version < OUTCOMES_COUNTED)
+            self._deal_with(Fate.RETURNED if self.state.version >= versions.OUTCOMES_COUNTED else Fate.FAILED, taken)
         else:
-            self._give_back(taken, seen=False)
+            self._deal_with(Fate.UNSEEN, taken)
         if consumer.status is Status.TIMED_OUT and not consumer.overdue:
             consumer.status = Status.UP
         consumers.update(consumer)
         return None
-
-    def _reject(self, messages: list[Stored]) -> None:
-        if self.state.version >= OUTCOMES_COUNTED:
-            messages = [one.after_delivery(failed=True) for one in messages]
-        self._die(DeathReason.REJECTED, messages)
 
     def _apply_rare(self, data: bytes, at: int) -> Result:
         try:
@@ -385,7 +371,7 @@ class QueueMachine:
 
     def _consumed_before(self, key: ConsumerKey) -> Result:
         """Whoever is not known as a consumer was refused the first time, or has left since and waits for no answer."""
-        if self.state.version < REFUSED_AGAIN or key in self.state.consumers.all:
+        if self.state.version < versions.REFUSED_AGAIN or key in self.state.consumers.all:
             return None
         return Answer.IN_USE
 
@@ -393,13 +379,14 @@ class QueueMachine:
         consumer = self.state.consumers.all.get(key)
         if consumer is not None and consumer.status is not Status.GET:
             if held is not Held.STAYS:
-                self._give_back(consumer.holding.take_all(), failed=held is Held.REQUEUED, seen=held is Held.REQUEUED)
+                fate = Fate.FAILED if held is Held.REQUEUED else Fate.UNSEEN
+                self._deal_with(fate, consumer.holding.take_all())
             self._remove(consumer)
         return None
 
     def _change_window(self, key: ConsumerKey, messages: int) -> Result:
         s = self.state
-        if s.version < WINDOWS_CHANGE:
+        if s.version < versions.WINDOWS_CHANGE:
             return Answer.UNKNOWN
         consumer = s.consumers.all.get(key)
         if consumer is not None and consumer.status is not Status.GET:
@@ -424,6 +411,8 @@ class QueueMachine:
         if s.rules.single_active:
             return Answer.NOT_ACTIVE
         s.used_at = s.now
+        while s.returning.count and not s.ready.count and self._rows > 0:
+            self._deal_with_next()
         while s.ready.count:
             stored = s.ready.take(1)
             if stored.expires_at >= s.now:
@@ -452,11 +441,11 @@ class QueueMachine:
         return None
 
     def _purge(self) -> int:
-        return self.state.ready.clear() + self.state.delayed.clear()
+        return self.state.ready.clear() + self.state.returning.clear() + self.state.delayed.clear()
 
     def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
         s = self.state
-        if s.version < PURGED_ONCE:
+        if s.version < versions.PURGED_ONCE:
             return Answer.UNKNOWN
         session = s.sessions.of(asker.node, asker.incarnation)
         if session is None:
@@ -492,7 +481,7 @@ class QueueMachine:
 
     def _end_session(self, session: SessionKey) -> Result:
         for consumer in self._consumers_of(self.state.sessions.end(session)):
-            self._give_back(consumer.holding.take_all())
+            self._deal_with(Fate.RETURNED, consumer.holding.take_all())
             self._remove(consumer)
         return None
 
@@ -501,20 +490,23 @@ class QueueMachine:
 
     def _upgrade(self, version: int) -> Result:
         """Fails on a node that does not know the version: it cannot go on as the others do."""
-        must_know(version)
+        versions.must_know(version)
         self.state.version = max(self.state.version, version)
         return None
 
     # Where messages go.
 
     def _hand_out(self) -> None:
-        """To those whose turn it is; then see to it that what is left may stay."""
+        """To those whose turn it is; then see to it that what is left may stay. What this entry may not do any more, the next
+        one does: the deadline has come already."""
         s = self.state
         ready, consumers = s.ready, s.consumers
-        while ready.count and (turn := consumers.next(ready.count)) is not None:
+        assert not s.returning.count or self._rows <= 0, f"{s.returning.count} messages would be overtaken"
+        while ready.count and self._rows > 0 and (turn := consumers.next(ready.count)) is not None:
             consumer, share = turn
-            while share and ready.count:
+            while share and ready.count and self._rows > 0:
                 stored = ready.take(share)
+                self._rows -= 1
                 if stored.expires_at < s.now:
                     self._die(DeathReason.EXPIRED, [stored])  # more had expired than one entry may bury
                     continue
@@ -525,6 +517,8 @@ class QueueMachine:
             self._expire_ready()
             if not s.rules.reject_publish:
                 self._drop_head()
+            if self._rows <= 0:
+                self._due(s.now)
 
     def _deliver(self, consumer: Consumer, stored: Stored) -> None:
         first_id = consumer.next_id
@@ -546,40 +540,54 @@ class QueueMachine:
             s.deadline = s.now + timeout
 
     def _drop_head(self) -> None:
-        s = self.state
-        ready = s.ready
-        in_parts = s.version >= BURIED_IN_PARTS
-        while beyond := self._beyond_limits():
-            if in_parts and not self._burying:
-                self._due(s.now)  # the next entry goes on
-                return
-            self._burying -= in_parts
-            self._die(DeathReason.MAXLEN, [ready.take(beyond)])
-
-    def _beyond_limits(self) -> int:
-        """So many messages at least have to go from the head."""
         ready, rules = self.state.ready, self.state.rules
-        if rules.max_length is not None and ready.count > rules.max_length:
-            return ready.count - rules.max_length
-        return int(rules.max_length_bytes is not None and ready.size > rules.max_length_bytes)
+        length_max, size_max = rules.max_length, rules.max_length_bytes
+        while length_max is not None and ready.count > length_max and self._rows > 0:
+            self._rows -= 1
+            self._die(DeathReason.MAXLEN, [ready.take(ready.count - length_max)])
+        while size_max is not None and ready.size > size_max and self._rows > 0:
+            self._rows -= 1
+            self._die(DeathReason.MAXLEN, [ready.take(1)])
 
-    def _give_back(self, messages: Iterable[Stored], *, failed: bool = False, seen: bool = True) -> None:
-        """`failed`: the delivery is to blame on whoever had them. `seen`: a client may have had them."""
+    def _deal_with(self, fate: Fate, messages: Sequence[Stored]) -> None:
+        """A client is done with them."""
+        if len(messages) <= self._rows:  # then nothing waits from before
+            self._rows -= len(messages)
+            for stored in messages:
+                self._come_back(fate, stored)
+        else:
+            self.state.returning.add(fate, messages)
+            self._deal_with_more()
+
+    def _deal_with_more(self) -> None:
+        """Of what was settled before."""
+        returning = self.state.returning
+        while returning.count and self._rows > 0:
+            self._deal_with_next()
+        if returning.count:
+            self._due(self.state.now)
+
+    def _deal_with_next(self) -> None:
+        self._rows -= 1
+        self._come_back(*self.state.returning.take())
+
+    def _come_back(self, fate: Fate, stored: Stored) -> None:
         s = self.state
-        rules = s.rules
-        for stored in messages:
-            if seen:
-                stored = stored.after_delivery(failed=failed)
-            if failed and rules.delivery_limit is not None and stored.delivery_count > rules.delivery_limit:
-                self._die(DeathReason.DELIVERY_LIMIT, [stored])
-            elif stored.expires_at <= s.now:
-                self._die(DeathReason.EXPIRED, [stored])
-            elif delay := self._retry_delay(stored, failed):
-                s.delayed.add(s.now + delay, stored)
-                self._due(s.delayed.due)
-            else:
-                s.ready.put_back(stored)
-                self._due(stored.expires_at)
+        limit, failed = s.rules.delivery_limit, fate is not Fate.RETURNED
+        if fate is not Fate.UNSEEN and (fate is not Fate.REJECTED or s.version >= versions.OUTCOMES_COUNTED):
+            stored = stored.after_delivery(failed=failed)
+        if fate is Fate.REJECTED:
+            self._die(DeathReason.REJECTED, [stored])
+        elif fate is Fate.FAILED and limit is not None and stored.delivery_count > limit:
+            self._die(DeathReason.DELIVERY_LIMIT, [stored])
+        elif stored.expires_at <= s.now:
+            self._die(DeathReason.EXPIRED, [stored])
+        elif delay := self._retry_delay(stored, fate is Fate.FAILED):
+            s.delayed.add(s.now + delay, stored)
+            self._due(s.delayed.due)
+        else:
+            s.ready.put_back(stored)
+            self._due(stored.expires_at)
 
     def _retry_delay(self, stored: Stored, failed: bool) -> int:
         rules = self.state.rules
@@ -617,8 +625,11 @@ class QueueMachine:
     def _meet_deadline(self) -> None:
         """Do everything that is due by now."""
         s = self.state
+        self._deal_with_more()
         self._expire_ready()
-        for stored in s.delayed.take(s.now):
+        delayed = s.delayed.take(s.now, max(0, self._rows))
+        self._rows -= len(delayed)
+        for stored in delayed:
             if stored.expires_at <= s.now:
                 self._die(DeathReason.EXPIRED, [stored])
             else:
@@ -630,17 +641,19 @@ class QueueMachine:
         if expires_ms is not None and s.used_at + expires_ms <= s.now and not s.consumers.count:
             s.used_at = s.now  # should nobody act on it, it is said again
             self._effects.append(Unused())
-        self._set_deadline()
         if s.consumers.active is not self._active_told:
             self._tell_active()
         if s.ready.count:
             self._hand_out()
+        self._set_deadline()
 
     def _expire_ready(self) -> None:
         s = self.state
-        if s.ready.soonest <= s.now and self._burying:
-            expired = s.ready.expire(s.now, self._burying)
-            self._burying -= len(expired)
+        rows_max = min(self._expiring, self._rows)
+        if s.ready.soonest <= s.now and rows_max > 0:
+            expired = s.ready.expire(s.now, rows_max)
+            self._expiring -= len(expired)
+            self._rows -= len(expired)
             self._die(DeathReason.EXPIRED, expired)
 
     def _time_out(self, consumer: Consumer) -> None:
@@ -650,7 +663,7 @@ class QueueMachine:
         if not timeout or oldest is None or oldest + timeout > s.now:
             return
         overdue = consumer.holding.take_until(s.now - timeout)
-        self._give_back([held.stored for held in overdue])
+        self._deal_with(Fate.RETURNED, [held.stored for held in overdue])
         if consumer.status in (Status.UP, Status.QUIESCING, Status.TIMED_OUT):
             for held in overdue:
                 consumer.overdue.add(held.first_id, held.first_id + held.stored.length)
@@ -663,7 +676,7 @@ class QueueMachine:
         s = self.state
         since = consumer.suspected_at
         if since is not None and since + s.rules.disconnected_timeout_ms <= s.now:
-            self._give_back(consumer.holding.take_all())
+            self._deal_with(Fate.RETURNED, consumer.holding.take_all())
             s.consumers.update(consumer)
 
     def _timeout_of(self, consumer: Consumer) -> int | None:
@@ -673,6 +686,8 @@ class QueueMachine:
         """Find out when the next thing is due."""
         s = self.state
         s.deadline = min(s.ready.soonest, s.delayed.due)
+        if inspection.is_unfinished(s):
+            self._due(s.now)
         for consumer in s.consumers.all.values():
             timeout, oldest = self._timeout_of(consumer), consumer.holding.since
             if oldest is None:
@@ -683,12 +698,3 @@ class QueueMachine:
                 self._due(consumer.suspected_at + s.rules.disconnected_timeout_ms)
         if s.rules.expires_ms is not None and not s.consumers.count:
             self._due(s.used_at + s.rules.expires_ms)
-
-
-def _producer(data: bytes, at: int, length: int) -> Producer | None:
-    """Of the one message of an ENQUEUE that says it has one."""
-    try:
-        op = decode(data, at)
-    except ValueError:
-        return None
-    return op.producer if isinstance(op, Enqueue) and length == 1 else None

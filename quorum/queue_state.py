@@ -7,6 +7,7 @@ from quorum.delayed import Delayed
 from quorum.held_dead import HeldDead
 from quorum.producers import Producers
 from quorum.ready import Ready
+from quorum.returning import Returning
 from quorum.rules import Rules
 from quorum.sessions import Sessions
 from quorum.stored import NEVER
@@ -14,11 +15,11 @@ from quorum.versions import VERSION_OLDEST
 
 
 class QueueState:
-    """A message is in exactly one of `ready`, `delayed`, `dead` and the holdings of `consumers`."""
+    """A message is in exactly one of `ready`, `returning`, `delayed`, `dead` and the holdings of `consumers`."""
 
     __slots__ = (
-        "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "producers", "ready", "rules", "sessions",
-        "used_at", "version",
+        "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "producers", "ready", "returning", "rules",
+        "sessions", "used_at", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class QueueState:
         self.sessions = Sessions()
         self.producers = Producers()
         self.ready = Ready()
+        self.returning = Returning()
         self.delayed = Delayed()
         self.dead = HeldDead()
         self.consumers = Consumers()

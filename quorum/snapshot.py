@@ -24,6 +24,7 @@ in line     place of the consumer in the list above u32; in their order
 returned    message
 delayed     due u64 | message
 dead        holding; one for each reason of dying
+returning   from version 7 on: count u32 | fate u8, message: of each row (quorum/returning.py)
 lane        priority u8 | rows u64 | rows (quorum/lane.py)
 checksum    CRC-32C of all before, u32
 
@@ -48,10 +49,11 @@ from quorum.consumers import Consumer, Status
 from quorum.holding import Holding
 from quorum.lane import ROW_BYTES, Lane
 from quorum.queue_state import QueueState
+from quorum.returning import Fate
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import Session
 from quorum.stored import Stored
-from quorum.versions import PURGED_ONCE, WINDOWS_CHANGE, must_know
+from quorum.versions import BOUNDED, PURGED_ONCE, WINDOWS_CHANGE, must_know
 from storage.disk import Buffer
 
 MAGIC = b"LQQS"
@@ -68,6 +70,7 @@ _PURGE = Struct("<QQ")
 _STORED = Struct("<QIIIIQQBII")
 _HELD = Struct("<QQ")
 _DUE = Struct("<Q")
+_FATE = Struct("<B")
 _LANE = Struct("<BQ")
 _CHECKSUM = Struct("<I")
 _NONE = _COUNT.pack(0)  # most sets and holdings are empty
@@ -108,6 +111,9 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     parts += [_DUE.pack(due) + _STORED.pack(*stored) for due, stored in delayed]
     for reason in DeathReason:
         parts.append(_encode_holding(state.dead.holdings[reason]))
+    if state.version >= BOUNDED:
+        parts.append(_COUNT.pack(len(state.returning)))
+        parts += [_FATE.pack(fate) + _STORED.pack(*stored) for fate, stored in state.returning]
     for lane in lanes:
         parts.append(_LANE.pack(lane.priority, lane.rows))
         parts += lane.encode()
@@ -167,6 +173,9 @@ class _Decoder:
             state.delayed.add(due, self._stored())
         for reason in DeathReason:
             self._holding(state.dead.holdings[reason])
+        if state.version >= BOUNDED:
+            for _ in range(self._fields(_COUNT)[0]):
+                state.returning.add(Fate(self._fields(_FATE)[0]), [self._stored()])
         for _ in range(lanes):
             self._lane(state)
         state.ready.restored(count, size)

@@ -14,8 +14,9 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
         settled and counted
     6   WINDOW, which changes how many messages a consumer may hold. It is in snapshots beside the prefetch that the consumer
         came with; before, it was that prefetch for as long as the consumer was there
-    7   What expires, or is beyond the queue's limits, goes some at a time, entry by entry; before, up to 20,000 rows expired in
-        one entry, and all that was beyond the limits went at once, however much that was
+    7   One entry moves at most ROWS_MAX rows (quorum/machine.py), whether they are handed out, settled, expired or beyond the
+        limits; what is left is done by the entries behind it. Messages that were settled and not dealt with yet are in
+        snapshots. Before, up to 20,000 rows expired in one entry, and everything else was done at once, however much it was
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ REFUSED_AGAIN = 3  # the version with which who was refused is not told somethin
 PURGED_ONCE = 4  # the version with which a purge that is said again is not done again
 BODIES_COMPARED = 5  # the version with which members whose entries differ in a bit have different digests
 WINDOWS_CHANGE = 6  # the version with which a consumer's window is not what it came with
-BURIED_IN_PARTS = 7  # the version with which one entry buries no more than may be done in one turn
+BOUNDED = 7  # the version with which one entry moves no more than so many rows
 
 
 def must_know(version: int) -> None:

@@ -94,7 +94,16 @@ KILLERS = (
         "queues",
         tuple(
             f"tests/unit/quorum/test_{name}.py"
-            for name in ("machine", "returned", "numbered", "proposals", "session", "snapshot", "attention")
+            for name in (
+                "machine",
+                "bounded_entries",
+                "returned",
+                "numbered",
+                "proposals",
+                "session",
+                "snapshot",
+                "attention",
+            )
         ),
         blind_to=ALL_BUT_QUEUES,
     ),

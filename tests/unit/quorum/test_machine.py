@@ -24,7 +24,7 @@ from quorum.commands import (
 from quorum.effects import Deliver
 from quorum.machine import TIME_MS_MAX
 from quorum.rules import DeadLetters, Rules
-from quorum.versions import BURIED_IN_PARTS
+from quorum.versions import BOUNDED
 from raft.messages import Entry, EntryKind
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, kinds, restored
 
@@ -139,9 +139,9 @@ def test_more_than_may_be_dropped_in_one_entry_takes_several_ticks(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     """A policy for a long queue held the loop of every member for as long as it took to drop all that was beyond it."""
-    monkeypatch.setattr(machine_module, "BURIED_MAX", 3)
+    monkeypatch.setattr(machine_module, "ROWS_MAX", 3)
     world = QueueWorld(Rules(dead_letters=DeadLetters.AT_MOST_ONCE))
-    world.say(Upgrade(BURIED_IN_PARTS))
+    world.say(Upgrade(BOUNDED))
     for _ in range(12):
         world.publish(size=10)
     world.say(Policy(Rules(dead_letters=DeadLetters.AT_MOST_ONCE, **limits)))  # type: ignore[arg-type]
@@ -159,9 +159,9 @@ def test_more_than_may_be_dropped_in_one_entry_takes_several_ticks(
 
 def test_before_version_7_all_beyond_the_limits_is_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members of earlier builds do so, and all have to do the same."""
-    monkeypatch.setattr(machine_module, "BURIED_MAX", 3)
+    monkeypatch.setattr(machine_module, "ROWS_MAX", 3)
     world = QueueWorld()
-    world.say(Upgrade(BURIED_IN_PARTS - 1))
+    world.say(Upgrade(BOUNDED - 1))
     for _ in range(12):
         world.publish()
     world.say(Policy(Rules(max_length=2)))
