@@ -13,7 +13,7 @@ from broker.message import Run
 from broker.policy import EffectiveArguments
 from broker.queue_type import POSITION_UNKNOWN, DeathReason, QueueHost, Slice
 from classic.limits import excess
-from classic.stored_run import StoredRun
+from classic.stored_run import StoredRun, is_too_old
 from classic.variable_queue import ContentLost, VariableQueue
 from native.content import skip, take
 
@@ -139,8 +139,3 @@ def parted(piece: Slice, count: int) -> tuple[Slice, Slice | None]:
         return piece, None
     rest = replace(piece, sequence=piece.sequence + count, count=piece.count - count, position=POSITION_UNKNOWN)
     return replace(piece, count=count), rest
-
-
-def is_too_old(run: StoredRun | None, now: int) -> bool:
-    """Whether it had to be delivered before now."""
-    return run is not None and run.expires_at is not None and run.expires_at < now

@@ -24,7 +24,6 @@ SETTLEMENTS_PER_STEP = 16
 # Messages by which a queue may grow while it is trimmed. To dead-letter one takes longer than to publish it, so without a limit
 # a publisher who never pauses would outrun the slices, and fill memory and disk behind a limit on the length.
 GROWTH_MAX = 10_000
-COMES_BACK = frozenset({Outcome.REQUEUED, Outcome.RETURNED, Outcome.RELEASED})
 Request = Callable[[int], None]
 
 
@@ -48,20 +47,17 @@ class PutOff:
         """Whether what is ready will be something else soon, without anybody's doing."""
         return not self._queue.deleted and (self.trimming or self.returning > 0)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything that was given back has been taken back."""
-        return not self.settlements
-
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         self.settlements.append((piece, outcome))
-        self.returning += piece.count * (outcome in COMES_BACK)
+        if comes_back(outcome):
+            self.returning += piece.count
         self._settle_soon(now)
 
     def settle_first(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """The same before all others: it is what is left of one that was done in part."""
         self.settlements.appendleft((piece, outcome))
-        self.returning += piece.count * (outcome in COMES_BACK)
+        if comes_back(outcome):
+            self.returning += piece.count
         self._settle_soon(now)
 
     def _settle_soon(self, now: int) -> None:
@@ -82,7 +78,8 @@ class PutOff:
 
     def _settle_next(self) -> None:
         piece, outcome = self.settlements.popleft()
-        self.returning -= piece.count * (outcome in COMES_BACK)
+        if comes_back(outcome):
+            self.returning -= piece.count
         self._queue.settle_now(piece, outcome, self._now)
 
     def finish(self) -> None:
@@ -142,3 +139,8 @@ class PutOff:
             request(now)
         if not queue.deleted:
             self._host.wake(queue)
+
+
+def comes_back(outcome: Outcome) -> bool:
+    """Whether messages that are settled so are ready again."""
+    return outcome is not Outcome.ACKNOWLEDGED and outcome is not Outcome.REJECTED

@@ -24,10 +24,10 @@ from broker.records import QueueRecord
 from classic.backing import QueueBacking
 from classic.consumers import Consumers
 from classic.expiry import Alarm, expiry_of
-from classic.leaving import PIECE_MAX, Leaving, is_too_old, parted
+from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.put_off import PutOff
-from classic.stored_run import LEVEL_SHIFT, StoredRun
+from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
 from classic.variable_queue import ContentLost, VariableQueue
 from native.content import singles, skip
 from native.sequence_set import Range, SequenceSet
@@ -126,10 +126,11 @@ class ClassicQueue:
         return answer
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
-        if self._put_off.is_settled and self._host.work.in_turn():
+        if self._put_off.settlements or not self._host.work.in_turn():
+            if not self.deleted:
+                self._put_off.settle(piece, outcome, now)
+        else:
             self.settle_now(piece, outcome, now)
-        elif not self.deleted:
-            self._put_off.settle(piece, outcome, now)
 
     def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """The same, in this step."""

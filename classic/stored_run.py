@@ -136,3 +136,8 @@ class StoredRun:
             at = skip(content, 0, sequence - self.content_first)
         self.cursor, self.cursor_at = sequence, at
         return at
+
+
+def is_too_old(run: StoredRun | None, now: int) -> bool:
+    """Whether it had to be delivered before now."""
+    return run is not None and run.expires_at is not None and run.expires_at < now
