@@ -104,9 +104,9 @@ def _put_policy(command: commands.PutPolicy) -> str:
     return f"put {kind} '{one.name}' in vhost '{one.vhost}' for {one.apply_to} like '{one.pattern}': {one.definition}"
 
 
-def _put_node(command: commands.AddNode | commands.PutNode) -> str:
+def _put_node(command: commands.AddNode | commands.JoinNode | commands.PutNode) -> str:
     one = command.record
-    verb = "add" if isinstance(command, commands.AddNode) else "change"
+    verb = "change" if isinstance(command, commands.PutNode) else "add"
     draining = ", draining" if one.draining else ""
     return f"{verb} node '{one.name}' at {one.address}, a {one.kind} node{draining}"
 
@@ -132,6 +132,7 @@ _DESCRIBE: dict[type[Any], Callable[[Any], str]] = {
     commands.SetVhostLimits: lambda one: f"set limits of vhost '{one.vhost}': {one.limits}",
     commands.SetUserLimits: lambda one: f"set limits of user '{one.user}': {one.limits}",
     commands.AddNode: _put_node,
+    commands.JoinNode: _put_node,
     commands.PutNode: _put_node,
     commands.RemoveNode: lambda one: f"remove node '{one.name}'",
 }

@@ -53,6 +53,7 @@ CHANGES: list[tuple[Any, str]] = [
     (commands.SetVhostLimits("v", {"max-queues": 1}), "set limits of vhost 'v': {'max-queues': 1}"),
     (commands.SetUserLimits("u", {"max-connections": 1}), "set limits of user 'u': {'max-connections': 1}"),
     (commands.AddNode(NodeRecord("n2", 2, 0, "h:1")), "add node 'n2' at h:1, a disk node"),
+    (commands.JoinNode(NodeRecord("n2", 2, 0, "h:1"), "drawn", 1), "add node 'n2' at h:1, a disk node"),
     (commands.PutNode(NodeRecord("n2", 2, 0, "h:1", draining=True)), "change node 'n2' at h:1, a disk node, draining"),
     (commands.RemoveNode("n2"), "remove node 'n2'"),
 ]
