@@ -371,3 +371,38 @@ def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
     assert len(one.get_buffer(-1)) == INPUT_BYTES // 10, "a short one says nothing"
     one._adapt_input(INPUT_BYTES // 10, 1_000 * INPUT_S)
     assert len(one.get_buffer(-1)) == INPUT_BYTES_MIN
+
+
+def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
+    """Others would wait for 32 reads otherwise: so many libuv makes in one turn while they come back full."""
+    done: list[str] = []
+    transport = SimpleNamespace(
+        is_closing=lambda: False,
+        pause_reading=lambda: done.append("pause"),
+        resume_reading=lambda: done.append("resume"),
+    )
+    server: Any = SimpleNamespace(
+        input=memoryview(bytearray(INPUT_BYTES)),
+        held=False,
+        monotonic=time.monotonic,
+        wall_ms=lambda: 0,
+        begin_turn=lambda: None,
+        end_turn=lambda: done.append("turn"),
+    )
+
+    async def read() -> None:
+        one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
+        one._logged_in = True
+        one._transport = transport  # type: ignore[assignment]
+        one._core = SimpleNamespace(  # type: ignore[assignment]
+            reads=True, client=None, receive_data=lambda data, now: done.append("data")
+        )
+        one.buffer_updated(100)
+        assert done == ["data", "turn"], "there is no more"
+        done.clear()
+        one.buffer_updated(len(one.get_buffer(-1)))
+        assert done == ["data", "turn", "pause"]
+        await asyncio.sleep(0)
+        assert done == ["data", "turn", "pause", "resume"]
+
+    asyncio.run(read())
