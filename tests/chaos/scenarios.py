@@ -118,5 +118,8 @@ SCENARIOS = (
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 assert len(BY_NAME) == len(SCENARIOS), "two scenarios of one name"
 
-SHORT = ("leader-killed", "leader-paused", "power-cut-of-all", "leader-isolated", "wiped-disk")
-"""What runs before anything lands: at most three minutes."""
+SHORT = (
+    "leader-killed", "leader-paused", "power-cut-of-all", "leader-isolated", "wiped-disk", "home-killed-on-a-full-disk",
+    "no-descriptors", "corrupting-links",
+)  # fmt: skip
+"""What runs before anything lands: at most four minutes."""
