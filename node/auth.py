@@ -110,8 +110,8 @@ class Verifier:
     def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
         """Whether this is the user's password; False for nobody, and for a user that no password lets in. `name` is what the
         client claims to be, `source` where it is."""
-        if len(password) > PASSWORD_BYTES_MAX:
-            return Pending.of(False)
+        if len(password) > PASSWORD_BYTES_MAX:  # it is wrong, and waits and counts like any other wrong one
+            user, password = None, password[:PASSWORD_BYTES_MAX]
         kept = user.password_hash if user is not None else None
         credentials = self._credentials(user.name if user is not None else "", kept, password)
         if self._is_remembered(credentials):

@@ -59,7 +59,7 @@ from quorum.commands import (
 from quorum.consumers import Consumer, Status
 from quorum.effects import ActiveChanged, Dead, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
 from quorum.queue_state import QueueState
-from quorum.returning import Fate
+from quorum.returning import Fate, is_for_dead_letters
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
@@ -411,7 +411,7 @@ class QueueMachine:
         if s.rules.single_active:
             return Answer.NOT_ACTIVE
         s.used_at = s.now
-        while s.returning.count and not s.ready.count and self._rows > 0:
+        while s.returning.count and not s.ready.returned:  # beyond what this entry may move: "empty" would be wrong
             self._deal_with_next()
         while s.ready.count:
             stored = s.ready.take(1)
@@ -441,7 +441,11 @@ class QueueMachine:
         return None
 
     def _purge(self) -> int:
-        return self.state.ready.clear() + self.state.returning.clear() + self.state.delayed.clear()
+        return (
+            self.state.ready.clear()
+            + self.state.returning.purge(self.rules.delivery_limit)
+            + self.state.delayed.clear()
+        )
 
     def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
         s = self.state
@@ -497,8 +501,7 @@ class QueueMachine:
     # Where messages go.
 
     def _hand_out(self) -> None:
-        """To those whose turn it is; then see to it that what is left may stay. What this entry may not do any more, the next
-        one does: the deadline has come already."""
+        """To those whose turn it is; then see to it that what is left may stay. What ROWS_MAX leaves, the next entry does."""
         s = self.state
         ready, consumers = s.ready, s.consumers
         assert not s.returning.count or self._rows <= 0, f"{s.returning.count} messages would be overtaken"
@@ -572,14 +575,11 @@ class QueueMachine:
         self._come_back(*self.state.returning.take())
 
     def _come_back(self, fate: Fate, stored: Stored) -> None:
-        s = self.state
-        limit, failed = s.rules.delivery_limit, fate is not Fate.RETURNED
+        s, dies = self.state, is_for_dead_letters(fate, stored, self.rules.delivery_limit)
         if fate is not Fate.UNSEEN and (fate is not Fate.REJECTED or s.version >= versions.OUTCOMES_COUNTED):
-            stored = stored.after_delivery(failed=failed)
-        if fate is Fate.REJECTED:
-            self._die(DeathReason.REJECTED, [stored])
-        elif fate is Fate.FAILED and limit is not None and stored.delivery_count > limit:
-            self._die(DeathReason.DELIVERY_LIMIT, [stored])
+            stored = stored.after_delivery(failed=fate is not Fate.RETURNED)
+        if dies:
+            self._die(DeathReason.REJECTED if fate is Fate.REJECTED else DeathReason.DELIVERY_LIMIT, [stored])
         elif stored.expires_at <= s.now:
             self._die(DeathReason.EXPIRED, [stored])
         elif delay := self._retry_delay(stored, fate is Fate.FAILED):

@@ -23,6 +23,12 @@ class Fate(IntEnum):
     REJECTED = 3  # to the dead letters
 
 
+def is_for_dead_letters(fate: Fate, stored: Stored, delivery_limit: int | None) -> bool:
+    if fate is Fate.FAILED and delivery_limit is not None:
+        return stored.delivery_count >= delivery_limit
+    return fate is Fate.REJECTED
+
+
 class Returning:
     """In the order in which they were settled. `count` messages, with `size` bytes."""
 
@@ -53,9 +59,12 @@ class Returning:
         self.size -= stored.size
         return fate, stored
 
-    def clear(self) -> int:
-        """Forget all; how many messages there were."""
-        count = self.count
-        self._rows.clear()
+    def purge(self, delivery_limit: int | None) -> int:
+        """Forget those that would be ready again, not those that are for the dead letters. How many messages went."""
+        before, rows = self.count, self._rows
+        self._rows = deque()
         self.count = self.size = 0
-        return count
+        for fate, stored in rows:
+            if is_for_dead_letters(fate, stored, delivery_limit):
+                self.add(fate, (stored,))
+        return before - self.count

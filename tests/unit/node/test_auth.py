@@ -212,8 +212,14 @@ def test_256_users_who_log_in_at_once_all_get_in() -> None:
 
 def test_passwords_have_a_length() -> None:
     auth, _ = verifier()
-    assert answer(verify(auth, None, b"x" * (PASSWORD_BYTES_MAX + 1))) is False
-    assert auth.argon2_hashes == []
+    right = UserRecord("u", auth.hash(b"x" * PASSWORD_BYTES_MAX))
+    checked = len(auth.argon2_hashes)
+    assert answer(verify(auth, right, b"x" * (PASSWORD_BYTES_MAX + 1))) is False, (
+        "what is cut off does not make it right"
+    )
+    assert len(auth.argon2_hashes) == checked + 1, (
+        "it costs what any wrong one costs, and counts as a failure of its source"
+    )
     with pytest.raises(PreconditionFailed, match="a password of 1025 bytes is longer than 1024"):
         auth.hash("x" * (PASSWORD_BYTES_MAX + 1))
     with pytest.raises(PreconditionFailed, match="a password cannot be empty"):

@@ -28,7 +28,9 @@ def test_a_client_cannot_forge_a_line(tmp_path: Path) -> None:
 def test_a_name_that_is_no_utf8_or_turns_the_text_around_is_written_all_the_same(
     tmp_path: Path, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("leveret"), "handlers", [])  # pytest's among them: xdist cannot send such text
+    monkeypatch.setattr(
+        logging.getLogger("leveret"), "handlers", []
+    )  # pytest's among them: xdist cannot send such text
     file = tmp_path / "node.log"
     set_up(LoggingSection(file=str(file), json=as_json))
     logging.getLogger("leveret.test").info("queue %s", b"\xff \xe2\x80\xae reversed".decode("utf-8", "surrogateescape"))

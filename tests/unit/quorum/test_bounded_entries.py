@@ -171,6 +171,44 @@ def test_a_purge_takes_what_is_still_to_come_back() -> None:
     assert one.machine.figures().unacknowledged == 0
 
 
+@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.REQUEUED])
+def test_a_purge_leaves_what_is_for_the_dead_letters(outcome: Outcome) -> None:
+    """They were rejected, or failed too often, before anybody purged: the queue has not buried them yet."""
+    one = world(10, Rules(dead_letters=DeadLetters.AT_LEAST_ONCE, delivery_limit=0))
+    one.consume(prefetch=100)
+    finish(one)
+    one.settle(1, 10, outcome)
+    assert one.say(Purge()) == [Purged(0)]
+    finish(one)
+    assert one.machine.figures().dead == 10
+    assert one.ready() == []
+
+
+def test_a_get_is_not_told_that_the_queue_is_empty_while_messages_come_back() -> None:
+    one = world(10, Rules(delivery_limit=1))
+    one.consume(1, prefetch=5)
+    one.consume(2, prefetch=5, session=OTHER)
+    finish(one)
+    one.settle(1, 5, Outcome.REJECTED)
+    one.settle(1, 5, Outcome.RELEASED, by=2, session=OTHER)
+    one.say(Cancel(consumer(1), Held.RETURNED))
+    one.say(Cancel(consumer(2, OTHER), Held.RETURNED))
+    assert isinstance(one.get(3), Got)
+
+
+def test_a_get_takes_what_comes_back_before_what_is_fresh() -> None:
+    one = world(8)
+    one.consume(prefetch=8)
+    finish(one)
+    one.say(
+        Cancel(consumer(1), Held.REQUEUED),
+    )
+    one.publish()
+    assert [name for number in range(2, 11) for _ in [one.get(number)] for name in one.held(number).values()] == list(
+        range(9)
+    )
+
+
 def test_a_get_finds_what_is_still_to_come_back() -> None:
     one = world(5)
     one.consume(prefetch=100)
@@ -208,7 +246,7 @@ RULES = st.builds(
     message_ttl_ms=st.sampled_from([None, 100]),
     max_length=st.sampled_from([None, 6]),
     delivery_limit=st.sampled_from([None, 1]),
-    dead_letters=st.sampled_from([DeadLetters.NONE, DeadLetters.AT_MOST_ONCE]),
+    dead_letters=st.sampled_from(DeadLetters),
     retry=st.sampled_from([Retry.DISABLED, Retry.ALL]),
     retry_min_ms=st.just(30),
 )
@@ -253,6 +291,7 @@ def test_every_message_has_one_fate_and_members_agree_on_it(rules: Rules, steps:
                 one.now += ms
                 one.say(Tick())
         figures, counters = one.machine.figures(), one.machine.counters
+        assert figures.dead == (counters.dead if rules.dead_letters is DeadLetters.AT_LEAST_ONCE else 0), "all are held"
         there = figures.ready + figures.unacknowledged + figures.delayed
         assert counters.published == there + counters.acknowledged + counters.dead + purged
         assert len(one.take()) <= 3 * (ROWS + 2), "a publish of three is three entries, and may tell who is active"
