@@ -20,6 +20,7 @@ from pathlib import Path
 
 from broker.log_throttle import LogThrottle
 from node.config import Config, DiskSection, MemorySection
+from storage.errors import StorageError
 
 logger = logging.getLogger("leveret.alarms")
 
@@ -127,10 +128,10 @@ class Watcher:
 
     @contextmanager
     def _measuring(self, what: str) -> Iterator[None]:
-        """Without descriptors nothing can be measured; alarms stay as they are until it can be again."""
+        """Without descriptors, or from a failing device, nothing can be measured; alarms stay as they are until it can be."""
         try:
             yield
-        except OSError as error:
+        except (OSError, StorageError) as error:
             suppressed = self._failures.may_log(what, asyncio.get_running_loop().time())
             if suppressed is not None:
                 logger.error("%s cannot be measured: %s (%d more like this were not logged)", what, error, suppressed)

@@ -114,6 +114,7 @@ class OsDisk:
         """`read_only` is for looking at files that belong to somebody else: nothing is made, and no file can be written."""
         self.root = os.path.abspath(root)
         self._lock_descriptor = -1
+        self._synced_directories: set[str] = set()  # whose names this process knows to be durable
         self._open_flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         self._spare = SpareDescriptors(0 if read_only else SPARE_COUNT)
         if read_only:
@@ -208,14 +209,21 @@ class OsDisk:
         above = ""
         for part in name.split("/"):
             here = f"{above}/{part}" if above else part
-            with _as_disk_errors("create", self.path(here)), suppress(FileExistsError):
-                os.mkdir(self.path(here), 0o700)
-                self.sync_dir(above)
+            if here not in self._synced_directories:
+                self._make_one(here, above)
             above = here
+
+    def _make_one(self, name: str, above: str) -> None:
+        """A directory that exists is no sign of a synced name: whoever made it may have failed, or ended, before that."""
+        with _as_disk_errors("create", self.path(name)), suppress(FileExistsError):
+            os.mkdir(self.path(name), 0o700)
+        self.sync_dir(above)
+        self._synced_directories.add(name)
 
     def remove_dir(self, name: str) -> None:
         with _as_disk_errors("remove", self.path(name)):
             os.rmdir(self.path(name))
+        self._synced_directories.discard(name)
 
     def list(self, name: str) -> list[str]:
         try:

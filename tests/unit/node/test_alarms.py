@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from node.alarms import (
     resident_bytes,
 )
 from node.config import Config, DiskSection, LogSection, MemorySection
+from storage.os_disk import OsDisk
 
 
 class Ports:
@@ -170,3 +172,40 @@ def test_a_measurement_that_fails_ends_nothing_and_alarms_stay_as_they_are(caplo
 
     asyncio.run(scenario())
     assert caplog.text.count("memory cannot be measured: [Errno 24] Too many open files") == 1
+
+
+def test_a_disk_that_cannot_say_how_much_is_free_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk says so with an error of its own kind, which ended the watcher, and with it the node."""
+    measured = 0
+    statvfs = os.statvfs
+
+    def failing_at_first(path: str) -> os.statvfs_result:
+        nonlocal measured
+        measured += 1
+        if measured < 4:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return statvfs(path)
+
+    async def scenario() -> None:
+        cleared = asyncio.Event()
+        watch = Watcher(
+            MemorySection(),
+            DiskSection(check_interval_min_ms=1, check_interval_max_ms=1),
+            0,
+            replace(
+                Ports().as_ports(),
+                free_bytes=OsDisk(str(tmp_path)).free_bytes,
+                clear_alarm=lambda kind: cleared.set() if kind == "disk" else None,
+            ),
+        )
+        watching = asyncio.create_task(watch.run())
+        async with asyncio.timeout(10):
+            await cleared.wait()
+        assert watch.disk_free > 0 and measured == 4
+        watching.cancel()
+
+    monkeypatch.setattr(os, "statvfs", failing_at_first)
+    asyncio.run(scenario())
+    assert "the disk cannot be measured: cannot ask the free space of" in caplog.text

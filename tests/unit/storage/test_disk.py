@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from storage.disk import Disk
-from storage.errors import DirectoryInUse, DiskFailed, DiskFull
+from storage.errors import DirectoryInUse, DiskFailed, DiskFull, NoDescriptors
 from storage.os_disk import PARTS_PER_CALL_MAX, OsDisk
 from tests.sim.disk import BLOCK, Fault, SimDisk, fault_on
 
@@ -163,6 +163,46 @@ def test_an_fsync_that_finds_no_room_has_failed_for_good(
     monkeypatch.setattr(os, call, broken)
     with pytest.raises(DiskFailed, match="No space left"):
         file.sync() if call == "fdatasync" else disk.sync_dir("")
+
+
+def test_a_directory_is_durable_though_its_name_could_not_be_synced_when_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second call found that it exists, and synced nothing: its files could be gone after a power cut."""
+    disk = OsDisk(str(tmp_path / "data"))
+    synced: list[str] = []
+    sync_dir = disk.sync_dir
+
+    def no_descriptors(name: str) -> None:
+        raise NoDescriptors(f"cannot fsync {name}: too many open files")
+
+    def note(name: str) -> None:
+        sync_dir(name)
+        synced.append(name)
+
+    monkeypatch.setattr(disk, "sync_dir", no_descriptors)
+    with pytest.raises(NoDescriptors):
+        disk.make_dir("classic/q")
+    monkeypatch.setattr(disk, "sync_dir", note)
+    disk.make_dir("classic/q")
+    assert synced == ["", "classic"]
+    disk.make_dir("classic/q")
+    assert synced == ["", "classic"], "what is known to be durable costs nothing"
+    disk.remove_dir("classic/q")
+    disk.make_dir("classic/q")
+    assert synced == ["", "classic", "classic"]
+
+
+def test_a_directory_that_an_earlier_process_made_is_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That process may have ended between making and syncing it."""
+    OsDisk(str(tmp_path)).make_dir("d")
+    disk = OsDisk(str(tmp_path))
+    synced: list[str] = []
+    monkeypatch.setattr(disk, "sync_dir", synced.append)
+    disk.make_dir("d")
+    assert synced == [""]
 
 
 def test_room_that_cannot_be_reserved_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
