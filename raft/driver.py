@@ -288,12 +288,11 @@ class Driver:
         self.halted = reason
         self.core.halt(now)
         asked, self._asked = self._asked, deque()
-        confirmed, self._confirmed_reads = self._confirmed_reads, []
+        readers = self._take_readers()
         for one in asked:
             one.on_results(None, Unknown(f"the machine of group {self.group} does not go on here: {reason}"))
-        for _, readers in confirmed:
-            for on_read in readers:
-                on_read(NotLeader(0))
+        for on_read in readers:
+            on_read(NotLeader(0))
         self._host.wake(self)
 
     def close(self) -> None:
@@ -302,15 +301,20 @@ class Driver:
         self._asked.clear()
         proposals, self._proposals = self._proposals, []
         changes, self._changes = self._changes, []
-        unanswered = [reader for readers in self._reading.values() for reader in readers] + self._reads
-        unanswered += [reader for _, readers in self._confirmed_reads for reader in readers]
-        self._reading, self._reads, self._confirmed_reads = {}, [], []
+        unanswered = self._take_readers()
         for asked in waiting:
             asked.on_results(None, Unknown("this node is stopping"))
         for _, on_results in [*proposals, *changes]:
             on_results(None, NotLeader(0))
         for on_read in unanswered:
             on_read(NotLeader(0))
+
+    def _take_readers(self) -> list[OnRead]:
+        """All that wait for a read, wherever it stands. The core may still answer those that it was asked."""
+        readers = [reader for readers in self._reading.values() for reader in readers] + self._reads
+        readers += [reader for _, readers in self._confirmed_reads for reader in readers]
+        self._reading, self._reads, self._confirmed_reads = {}, [], []
+        return readers
 
     # To the core.
 
@@ -410,7 +414,7 @@ class Driver:
 
     def _confirm_reads(self, reads: Sequence[ReadPoint]) -> None:
         for point in reads:
-            self._confirmed_reads.append((point.index, self._reading.pop(point.token)))
+            self._confirmed_reads.append((point.index, self._reading.pop(point.token, [])))
         self._answer_reads()
 
     def _answer_reads(self) -> None:
@@ -422,7 +426,7 @@ class Driver:
 
     def _lose_reads(self, tokens: Sequence[int]) -> None:
         for token in tokens:
-            for on_read in self._reading.pop(token):
+            for on_read in self._reading.pop(token, ()):
                 on_read(NotLeader(self.leader))
 
     # Snapshots.

@@ -364,6 +364,24 @@ def test_a_halted_member_tells_who_waits_takes_no_snapshot_and_restores_nothing(
     assert world.store.saved == []
 
 
+def test_reads_are_answered_when_the_machine_fails_in_the_turn_that_would_have_confirmed_them() -> None:
+    """They were in that turn behind what failed, and waited for ever: a halted member applies nothing more."""
+    world = World()
+    world.lead()
+    for _ in range(3):  # confirmed in that turn, lost in it, and still asked
+        world.driver.read(world.on_read)
+        world.turn()
+    world.machine.fails_on = b"poison"
+    world.driver.read(world.on_read)
+    with pytest.raises(CannotApply):
+        world.turn(committed=[entry(1, data=b"poison")], reads=[ReadPoint(1, 1)], lost_reads=[2])
+    world.driver.read(world.on_read)  # not handed over yet
+    world.driver.halt("b'poison' is unknown", now=0.0)
+    assert world.told == [NotLeader] * 5
+    world.turn(reads=[ReadPoint(3, 1)], lost_reads=[4])
+    assert world.told == [NotLeader] * 5, "each is answered once"
+
+
 def test_an_entry_that_the_machine_fails_on_is_no_fault_of_the_node() -> None:
     world = World()
     world.machine.fails_on = b"poison"
