@@ -213,7 +213,12 @@ class Administration:
     def _add(self, queue: QuorumQueue, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
         """Under a number that the node gives: nobody else knows which ones its lost members had."""
         if node == self._kind.key.node:
-            self._change(queue, AddLearner(self._kind.promise_member(queue)), told)
+            try:
+                mine = self._kind.promise_member(queue)
+            except Exhausted as error:
+                told(ResourceExhausted(f"no number for another member can be kept: {error}"))
+            else:
+                self._change(queue, AddLearner(mine), told)
             return
 
         def promised(data: bytes | None) -> None:

@@ -46,7 +46,7 @@ from raft.group_records import Identity
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
-from storage.errors import StorageError
+from storage.errors import Exhausted, StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
 LOOK_S = 0.02  # how often queues without a leader look for one
@@ -129,6 +129,7 @@ class QuorumQueues:
         self._look_timer: Timer | None = None
         self._asking: dict[QuorumQueue, None] = {}  # a leader, and its answer is not there
         self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
+        self._put_off: dict[QuorumQueue, None] = {}  # whose member here begins when there is room or a descriptor again
         self._check_at = 0
         self.administration = Administration(self)
         self.departures = Departures(self)
@@ -164,7 +165,7 @@ class QuorumQueues:
         queue.close()
         self.drop_member(queue)
         del self.queues[queue.group]
-        for some in (self._leading, self._looking, self._asking, self._attending):
+        for some in (self._leading, self._looking, self._asking, self._attending, self._put_off):
             some.pop(queue, None)
         self.departures.forget(queue)
         self._promised.pop(queue.group, None)
@@ -188,7 +189,11 @@ class QuorumQueues:
         removed, or the others have gone on without it. A member that is here and not named goes on, until it may leave."""
         named = next((member for member in queue.record.members if node_of(member) == self.key.node), None)
         if named is not None and not self.has_log(queue):
-            self._store.create_group(self._new_identity(queue, named))
+            try:
+                self._store.create_group(self._new_identity(queue, named))
+            except Exhausted:  # the number of the new member could not be kept, and nothing was begun
+                self._put_off[queue] = None
+                return
         if self.has_log(queue):
             self._begin(queue)
         if named is None:
@@ -387,12 +392,18 @@ class QuorumQueues:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
         self.departures.tick()
+        self._begin_what_was_put_off()
         for queue in list(self._leading):
             if queue.leading is not None:
                 queue.leading.check(now)
         for queue in list(self._attending):
             if queue.attention is None or not queue.attention.go_on(now):
                 del self._attending[queue]
+
+    def _begin_what_was_put_off(self) -> None:
+        put_off, self._put_off = self._put_off, {}
+        for queue in put_off:
+            self.members_changed(queue.record)  # which may name other nodes by now
 
     # other nodes
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from broker.errors import BrokerError, PreconditionFailed, ResourceLocked
+from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from quorum import queue as queues
 from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece, SessionGone
+from quorum.driver import QuorumQueues
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
 from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
@@ -19,6 +20,7 @@ from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
 from raft.node_log import StoreLimits
+from storage.errors import DiskFull
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import DISK_ID, QuorumNode
@@ -669,6 +671,79 @@ def test_a_member_begins_under_the_number_that_its_leader_was_promised_and_once_
     other_kind.drop_member(other)  # its log is lost, say
     other_kind._take_part(other)
     assert other.way.driver.me > named
+
+
+def exhausted_until(kind: QuorumQueues, calls: int) -> list[int]:
+    """So many numbers of members cannot be kept for want of room. The list grows with each that was asked for."""
+    new_replica, asked = kind.new_replica, list[int]()
+
+    def keep(above: int) -> int:
+        asked.append(above)
+        if len(asked) <= calls:
+            raise DiskFull("cannot write node.facts: No space left on device")
+        return new_replica(above)
+
+    kind.new_replica = keep
+    return asked
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_member_whose_number_cannot_be_kept_begins_when_there_is_room(opened: bool) -> None:
+    """The 256th member that a process began ended the node then, with code 74."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2], home=1)
+    cluster.leader(record)
+    cluster.run(2)
+    node = cluster.nodes[3]
+    asked = exhausted_until(node.kind, 2)
+    changed = replace(record, members=(*record.members, member_id(3, 9)), formed=1)
+    if opened:
+        node.kind.delete(node.queue(record), cluster.wall_ms())
+        cluster.open(node, changed)
+    else:
+        node.kind.members_changed(changed)
+    assert node.queue(record).member is None and len(asked) == 1
+    for _ in range(30):
+        node.kind.tick(cluster.wall_ms())
+    assert len(asked) <= 2, "once a second is enough"
+    cluster.run(3)
+    driver = node.queue(record).way.driver
+    assert driver is not None and driver.me > member_id(3, 9)
+    assert len(asked) == 3
+
+
+def test_a_member_that_was_put_off_does_not_begin_when_its_queue_is_gone_or_names_other_nodes() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record, deleted = cluster.declare("q", [1, 2], home=1), cluster.declare("r", [1, 2], home=1)
+    cluster.leader(record)
+    cluster.run(2)
+    node = cluster.nodes[3]
+    asked = exhausted_until(node.kind, 2)
+    for one in (record, deleted):
+        node.kind.members_changed(replace(one, members=(*one.members, member_id(3, 9)), formed=1))
+    assert len(asked) == 2
+    node.kind.members_changed(replace(record, formed=2))
+    node.kind.delete(node.queue(deleted), cluster.wall_ms())
+    for _ in range(3):
+        cluster.loop.run_for(1)
+        node.kind.tick(cluster.wall_ms())
+    assert len(asked) == 2
+    assert node.queue(record).member is None and not node.kind.has_log(node.queue(record))
+
+
+def test_a_member_is_not_added_on_the_leaders_node_when_its_number_cannot_be_kept() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    cluster.leader(record)
+    kind, queue = clients.of(1, record)
+    exhausted_until(kind, 1)
+    told: list[BrokerError | None] = []
+    kind.administration._add(queue, 1, told.append)
+    assert [type(error) for error in told] == [ResourceExhausted]
+    assert "no number for another member can be kept: cannot write node.facts" in str(told[0])
 
 
 def test_a_member_is_not_added_on_a_node_that_does_not_say_which_one() -> None:
