@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -32,6 +33,8 @@ from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue
 
 T = TypeVar("T")
+
+CLOSED = "the connection is closed"
 
 
 def connect_sync(
@@ -59,9 +62,12 @@ class _Loop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="leveret", daemon=True)
         self._thread.start()
+        self._lock = threading.Lock()  # nothing is handed over behind `_end`: it would never be done
+        self._is_ending = False
 
     def run(self, work: Awaitable[T], timeout_s: float | None = None) -> T:
-        """The result. Raises what the work raises, or TimedOut; whoever stops waiting also stops the work."""
+        """The result. Raises what the work raises, TimedOut, or ConnectionLost when the loop ends before the work; whoever
+        stops waiting also stops the work."""
         if threading.current_thread() is self._thread:
             _unused(work)
             raise RuntimeError("a blocking call within the client's own event loop would wait for itself")
@@ -75,17 +81,33 @@ class _Loop:
                     raise
                 raise TimedOut(f"not done within {timeout_s:g} s; it may still happen") from error
 
-        future = asyncio.run_coroutine_threadsafe(bounded(), self._loop)
+        with self._lock:
+            if self._is_ending:
+                _unused(work)
+                raise ConnectionLost(CLOSED)
+            future = asyncio.run_coroutine_threadsafe(bounded(), self._loop)
         try:
             return future.result()
+        except CancelledError as error:
+            raise ConnectionLost(f"{CLOSED}, and this was not done yet: it may have happened") from error
         except BaseException:
             future.cancel()
             raise
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """End what is still under way, and the thread. Whoever waits for it is told."""
+        with self._lock:
+            self._is_ending = True
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._loop.stop()
 
 
 def _unused(work: Awaitable[Any]) -> None:
@@ -124,7 +146,8 @@ class SyncNode:
             raise
 
     def close(self) -> None:
-        """End everything that was made from this connection, then the connection."""
+        """End everything that was made from this connection, then the connection. Calls of other threads that are under way
+        raise ConnectionLost."""
         loop, node, self._loop, self._node = self._loop, self._node, None, None
         if loop is None:
             return
@@ -136,15 +159,17 @@ class SyncNode:
 
     def call(self, work: Callable[[Node], Awaitable[T]], timeout_s: float | None = None) -> T:
         """What `work` does with the asynchronous node. Raises what it raises, or TimedOut after `timeout_s`."""
-        if self._node is None:
+        node = self._node  # another thread may close it at any time
+        if node is None:
             raise ConnectionLost("not connected: use `with leveret.connect_sync(...) as node`")
-        return self.run(work(self._node), timeout_s)
+        return self.run(work(node), timeout_s)
 
     def run(self, work: Awaitable[T], timeout_s: float | None = None) -> T:
-        if self._loop is None:
+        loop = self._loop
+        if loop is None:
             _unused(work)
-            raise ConnectionLost("the connection is closed")
-        return self._loop.run(work, timeout_s)
+            raise ConnectionLost(CLOSED)
+        return loop.run(work, timeout_s)
 
     @property
     def target(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import leveret
+from leveret.sync import _Loop
 from tests.unit.client.test_ctl import Node
 from tests.unit.front.grpc.fakes import Running
 
@@ -106,3 +108,38 @@ def test_a_blocking_call_on_the_clients_own_loop_is_an_error_and_no_deadlock(nod
 
     with pytest.raises(RuntimeError, match="would wait for itself"):
         node.call(blocks, timeout_s=10)
+
+
+def test_a_call_of_another_thread_ends_when_the_connection_is_closed(server: Running) -> None:
+    """Its loop was stopped with the call under way, and the thread waited for ever."""
+    under_way, errors = threading.Event(), list[BaseException]()
+
+    async def never_done(_: leveret.Node) -> None:
+        under_way.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            node.call(never_done)
+        except BaseException as error:
+            errors.append(error)
+
+    with leveret.connect_sync(server.target) as node:
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        assert under_way.wait(10)
+    thread.join(10)
+    assert [type(error) for error in errors] == [leveret.ConnectionLost]
+    assert "it may have happened" in str(errors[0])
+
+
+def test_work_that_comes_to_a_loop_that_has_ended_is_refused() -> None:
+    """A thread may have found the loop just before another one closed the connection."""
+    loop = _Loop()
+    loop.stop()
+
+    async def work() -> None:
+        pass
+
+    with pytest.raises(leveret.ConnectionLost, match="the connection is closed"):
+        loop.run(work())
