@@ -33,6 +33,7 @@ class PutOff:
     def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
         self.returning = 0  # messages that were given back to be ready again, and are not yet
         self.trimming = False
+        self._began_now = False  # trimming, in the step that is under way: who asked for it goes on by itself
         self.settlements: deque[tuple[Slice, Outcome]] = deque()
         self._queue = queue
         self._host = host
@@ -91,9 +92,10 @@ class PutOff:
         """Let go at the head of what has to, as far as this turn goes, and of the rest later."""
         self._now = now
         if not self.trimming:
-            self.trimming = True
+            self.trimming = self._began_now = True
             self._ready_before = self._queue.ready_count
             self._host.work.do(self._trim())
+            self._began_now = False
 
     @property
     def is_outrun(self) -> bool:
@@ -101,14 +103,12 @@ class PutOff:
         return self.trimming and self._queue.ready_count > self._ready_before + GROWTH_MAX
 
     def _trim(self) -> Iterator[None]:
-        put_off = False
         try:
             while not self._queue.deleted and self._queue.trim_some(self._now):
                 yield
-                put_off = True
         finally:
             self.trimming = False
-        if put_off:
+        if not self._began_now or self._requests:
             self.go_on(self._now)
 
     def pump(self) -> None:

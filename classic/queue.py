@@ -282,7 +282,7 @@ class ClassicQueue:
     def deliver_at_once(self, run: Run, now: int) -> bool:
         """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
         for it. It never was in the queue then."""
-        if not len(self._consumers) or self.ready_count:
+        if not len(self._consumers) or self.ready_count or self._put_off.is_under_way:
             return False
         consumer = self._consumers.waiting()
         if consumer is None or not consumer.no_ack or consumer.room() < run.count or run.body_bytes > PORTION_BYTES_MAX:
