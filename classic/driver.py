@@ -71,11 +71,14 @@ class ClassicQueues:
         self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background)
         log.when_durable(self._durable)
 
-    def opened(self) -> None:
-        """Every declared queue was opened: what is left of the recovery is for nobody."""
+    def opened(self, now: int) -> None:
+        """Every declared queue was opened, of other kinds too: what is left of the recovery is for nobody, and what died
+        while the node was down may leave."""
         if self._recovery is not None:
             self._recovery.finish()
             self._recovery = None
+        for queue in list(self._queues.values()):
+            queue.recovered(now)
 
     def stop(self, now: int) -> None:
         """Everything is made durable, and what a fast start needs is written down. Nothing may be published after it."""
@@ -155,7 +158,7 @@ class ClassicQueues:
         queue = ClassicQueue(record, effective, self._host, QueueBacking(record, self._shelf), now)
         self._queues[record.id] = queue
         if self._recovery is not None:
-            self._recovery.fill(queue, now)
+            self._recovery.fill(queue)
         return queue
 
     def delete(self, queue: Queue, now: int) -> int:

@@ -34,6 +34,7 @@ class PutOff:
         self.returning = 0  # messages that were given back to be ready again, and are not yet
         self.trimming = False
         self._began_now = False  # trimming, in the step that is under way: who asked for it goes on by itself
+        self._stopped = False
         self.settlements: deque[tuple[Slice, Outcome]] = deque()
         self._queue = queue
         self._host = host
@@ -84,8 +85,15 @@ class PutOff:
         self._queue.settle_now(piece, outcome, self._now)
 
     def finish(self) -> None:
-        """The node stops: what was given back is noted, however long it takes."""
+        """The node stops: what was given back is noted, however long it takes. Nothing is dead-lettered any more, for the
+        targets may be closed already: what was rejected and not passed on yet comes back, and what is too old or too much
+        stays, so the next start finds it."""
+        self._stopped = True
         while self.settlements:
+            piece, outcome = self.settlements[0]
+            if outcome is Outcome.REJECTED and self._queue.dead_letters:
+                self.settlements[0] = piece, Outcome.REQUEUED
+                self.returning += piece.count
             self._settle_next()
 
     def trim(self, now: int) -> None:
@@ -104,7 +112,7 @@ class PutOff:
 
     def _trim(self) -> Iterator[None]:
         try:
-            while not self._queue.deleted and self._queue.trim_some(self._now):
+            while not self._stopped and not self._queue.deleted and self._queue.trim_some(self._now):
                 yield
         finally:
             self.trimming = False

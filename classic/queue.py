@@ -137,7 +137,7 @@ class ClassicQueue:
         if self.deleted:
             return
         rest: Slice | None = None
-        if outcome is Outcome.REJECTED and self._effective.dead_letter_exchange is not None:
+        if outcome is Outcome.REJECTED and self.dead_letters:
             piece, rest = parted(piece, PIECE_MAX)
         run: StoredRun = piece.handle
         first, end = piece.sequence, piece.sequence + piece.count
@@ -338,6 +338,11 @@ class ClassicQueue:
             level.reduce()
 
     @property
+    def dead_letters(self) -> bool:
+        """Whether it has a dead-letter exchange."""
+        return self._effective.dead_letter_exchange is not None
+
+    @property
     def is_outrun(self) -> bool:
         return not self.deleted and self._put_off.is_outrun
 
@@ -358,7 +363,7 @@ class ClassicQueue:
         return [level.next_sequence for level in self.levels]
 
     def recovered(self, now: int) -> None:
-        """Its levels were filled by recovery."""
+        """Its levels were filled by recovery, and all queues are open: what leaves may be dead-lettered to any of them."""
         self._drop_expired(now)
         self._keep_length(now)
         self._watch_head()

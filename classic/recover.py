@@ -279,7 +279,7 @@ class Recovery:
 
     # one queue
 
-    def fill(self, queue: ClassicQueue, now: int) -> None:
+    def fill(self, queue: ClassicQueue) -> None:
         """Give a queue that was just opened what it had before."""
         queue_id = queue.record.id
         noted = self.manifest.queues.get(queue_id)
@@ -293,7 +293,6 @@ class Recovery:
                 fill_from_summary(queue, summary)
         elif of is not None or noted is not None:
             self._fill_from_files(queue, of or FromLog())
-        queue.recovered(now)
 
     def _fill_from_files(self, queue: ClassicQueue, of: FromLog) -> None:
         index = queue.backing.index

@@ -170,7 +170,7 @@ class Node:
         groups.behind_round = amqp.end_requested_turn  # what it has confirmed leaves at once
         broker.add_kind(quorum)
         broker.recover(self._clock.wall_ms())
-        classic.opened()
+        classic.opened(self._clock.wall_ms())
         classic.when_found(lambda finding: logger.error("%s", finding))
 
         reconciler = self._reconciler(places)

@@ -254,7 +254,7 @@ class BrokerProcess(Process):
         self.quorum.attach(self.broker)
         self.broker.add_kind(self.quorum)
         self.broker.recover(now)
-        self.classic.opened()
+        self.classic.opened(now)
         self.reconciler = Reconciler(
             self.metadata.catalog,
             self.quorum,

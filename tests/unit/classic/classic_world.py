@@ -135,7 +135,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        self.host, self.loop = Host(work=self.work()), SimLoop()
+        self.host, self.loop = self.new_host(), SimLoop()
         facts = load_or_create(self.disk, LOG_ID)
         replay = Replay(self.disk, facts, salvage=True)
         self.kind = ClassicQueues(self.disk, self.limits, self.background())
@@ -149,10 +149,16 @@ class World:
         self.kind.attach(self.host, self.log)
         self.queues: dict[str, ClassicQueue] = {}
         for record in self.records:
-            queue = self.kind.open(record, self.effective, self.now)
+            queue = self.kind.open(record, self.effective_of(record), self.now)
             assert isinstance(queue, ClassicQueue)
             self.queues[record.name] = queue
-        self.kind.opened()
+        self.kind.opened(self.now)
+
+    def new_host(self) -> Host:
+        return Host(work=self.work())
+
+    def effective_of(self, record: QueueRecord) -> EffectiveArguments:
+        return self.effective
 
     def stop(self) -> None:
         self.kind.stop(self.now)
