@@ -50,7 +50,10 @@ class Compaction:
 
     def copy(self, disk: Disk, durable: bool) -> None:
         """For the background: write the target. Raises DiskFull, DiskFailed: then there is none."""
-        target = disk.create(self._store.name_of(self.target))
+        name = self._store.name_of(self.target)
+        if disk.exists(name):
+            disk.delete(name)  # a stop or a crash left it behind, and nothing lives in it
+        target = disk.create(name)
         try:
             self._copy_all(disk, target)
             if durable:
@@ -58,7 +61,7 @@ class Compaction:
                 disk.sync_dir(self._store.directory)
         except StorageError:
             target.close()
-            disk.delete(self._store.name_of(self.target))
+            disk.delete(name)
             raise
         target.close()
 

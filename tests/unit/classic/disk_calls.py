@@ -33,6 +33,10 @@ class PowerCut(BaseException):
     """The machine is off."""
 
 
+class Stopped(Exception):
+    """The life has had as many ticks as it should have."""
+
+
 class NextTick:
     """A background whose work is done one tick after it was asked for, and told of one tick after that."""
 
@@ -75,6 +79,7 @@ class Life:
         self.done_with: dict[str, set[int]] = {name: set() for name in QUEUES}
         self.next = 0
         self.said = ""  # what this life is about, for messages
+        self.ticks_left: int | None = None  # until the node is to be stopped
         self._deleted = False
 
     def _new_background(self) -> Background:
@@ -150,6 +155,10 @@ class Life:
 
     def ticks(self, count: int) -> None:
         for _ in range(count):
+            if self.ticks_left is not None:
+                if not self.ticks_left:
+                    raise Stopped
+                self.ticks_left -= 1
             if isinstance(self.background, NextTick):
                 self.background.step()
             self.world.tick()

@@ -6,12 +6,13 @@ Each test is a run without faults to learn the calls, and one life for each of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 from random import Random
 
 import pytest
 
 from tests.sim.disk import OPENING, Call, Fault, Faults
-from tests.unit.classic.disk_calls import Life, PowerCut, calls_of
+from tests.unit.classic.disk_calls import TICKS_TO_TRY_AGAIN, Life, PowerCut, Stopped, calls_of
 
 ROOM_IS_ASKED_FOR_BY = ("create", "write", "rename", "make_dir")
 BOTH = pytest.mark.parametrize("beside", [False, True], ids=["at once", "beside the loop"])
@@ -70,6 +71,30 @@ def test_the_power_may_go_at_any_call(beside: bool) -> None:
         life.check()
         life.go_on()
         life.cut(Random(call.number))
+        life.check(", and then another life")
+
+
+@BOTH
+def test_the_node_may_be_stopped_at_any_tick(beside: bool) -> None:
+    """Whatever is under way in the background then: the next life does all that housekeeping has to do."""
+    for ticks in count():
+        life = Life(beside)
+        life.prepare()
+        life.said = f"stopped after {ticks} ticks"
+        life.ticks_left = ticks
+        try:
+            life.work()
+        except Stopped:
+            life.ticks_left = None
+        else:
+            assert ticks > 20, "the work took few ticks"
+            return
+        life.stop()
+        life.check()
+        life.go_on()
+        life.ticks(TICKS_TO_TRY_AGAIN)
+        assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
+        life.cut(Random(ticks))
         life.check(", and then another life")
 
 
