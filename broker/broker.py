@@ -39,6 +39,7 @@ from broker.message import Run
 from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
+from broker.policy import EffectiveArguments
 from broker.publish import Publishing
 from broker.queue_type import Arrival, DeathReason, Queue, QueueType
 from broker.recent_history import Histories, each_of
@@ -170,7 +171,7 @@ class Broker:
 
     def _pass_on_dead(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
         record = queue.record
-        effective = self.catalog.effective(record)
+        effective = self._told(queue)
         exchange = effective.dead_letter_exchange
         if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
             return
@@ -187,7 +188,7 @@ class Broker:
         self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
     ) -> None:
         record = queue.record
-        effective = self.catalog.effective(record)
+        effective = self._told(queue)
         exchange = effective.dead_letter_exchange
         if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
             on_answer(Arrival.NOWHERE)
@@ -300,6 +301,12 @@ class Broker:
         """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
         found = self._queues.get((queue.record.vhost, queue.record.name))
         return found if found is not None and found.queue is queue else None
+
+    def _told(self, queue: Queue) -> EffectiveArguments:
+        """What the queue goes by: a policy that changed reaches many queues one after the other, and until then a queue
+        lets go of messages by the old one."""
+        found = self._found(queue)
+        return found.effective if found is not None else self.catalog.effective(queue.record)
 
     # ------------------------------------------------------------------------- what is declared
 

@@ -8,7 +8,9 @@ import pytest
 
 from broker import catalog_commands as commands
 from broker.background_work import BackgroundWork
+from broker.queue_type import DeathReason
 from broker.records import PolicyRecord
+from native.content import encode
 from tests.unit.broker.broker_world import World
 
 QUEUES = [f"q{number}" for number in range(12)]
@@ -85,3 +87,26 @@ def test_the_exclusive_queues_of_a_connection_that_ends_all_go(world: World) -> 
     assert 0 < len(limits(world)) < len(QUEUES), "some in this turn"
     slices.all()
     assert limits(world) == {}
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_queue_dead_letters_by_the_policy_it_goes_by_until_it_hears_of_another(world: World, confirmed: bool) -> None:
+    client = world.client()
+    for name in [*QUEUES, "dead"]:
+        client.declare(name)
+    definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    world.submit(commands.PutPolicy(PolicyRecord("/", "dead letters", "^q", "queues", 0, definition)))
+    slices = Slices(world)
+    world.broker.submit(commands.DeletePolicy("/", "dead letters"), world.now)
+    late = world.broker.find_queue("/", QUEUES[-1])
+    assert late is not None
+    assert late.effective.dead_letter_exchange == "", "it has not heard of it yet"
+    dead = ("", QUEUES[-1], encode(b"\0\0", b"body"), True)
+    if confirmed:
+        world.broker.dead_letter_confirmed(late.queue, DeathReason.REJECTED, dead, world.now, lambda _: None)
+    else:
+        world.broker.dead_letter(late.queue, DeathReason.MAXLEN, [dead], world.now)
+    assert world.broker.queue("/", "dead").ready_count == 1
+    slices.all()
+    world.broker.dead_letter(late.queue, DeathReason.MAXLEN, [dead], world.now)
+    assert world.broker.queue("/", "dead").ready_count == 1, "it dead-letters no more"
