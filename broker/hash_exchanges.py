@@ -29,6 +29,7 @@ HASH_HEADER, HASH_PROPERTY = "hash-header", "hash-property"
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MASK = (1 << 64) - 1
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 def hashed(value: Any) -> int:
@@ -105,7 +106,8 @@ class ConsistentHashBindings(_Destinations):
 
 def _score(number: int, weight: float) -> float:
     """So that the highest is drawn in proportion to the weights."""
-    return -weight / math.log((_mixed(number) + 0.5) / (_MASK + 1))
+    # Of the greatest hashes the quotient is rounded to 1.0, whose logarithm nothing can be divided by.
+    return -weight / math.log(min((_mixed(number) + 0.5) / (_MASK + 1), _BELOW_ONE))
 
 
 class ModulusHashBindings(_Destinations):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker import hash_exchanges
 from broker.asked import Asked
 from broker.errors import PreconditionFailed
 from broker.exchange import KINDS
@@ -175,3 +176,19 @@ def test_dead_letters_go_by_hash_and_chance_too(client: Client) -> None:
     counts = [len(client.bodies_of(queue)) for queue in "ab"]
     assert sum(counts) == 60
     assert all(counts)
+
+
+def unmixed(number: int) -> int:
+    """Whose bits, mixed, are these."""
+    for factor in (0xC4CEB9FE1A85EC53, 0xFF51AFD7ED558CCD):
+        number = (number ^ number >> 33) * pow(factor, -1, 1 << 64) % (1 << 64)
+    return number ^ number >> 33
+
+
+@pytest.mark.parametrize("mixed", [(1 << 64) - 1, (1 << 64) - 600, 0])
+def test_the_greatest_and_the_least_of_all_hashes_have_a_score(mixed: int) -> None:
+    number = unmixed(mixed)
+    assert hash_exchanges._mixed(number) == mixed
+    least, half = hash_exchanges._score(unmixed(0), 1.0), hash_exchanges._score(unmixed(1 << 63), 1.0)
+    assert least <= hash_exchanges._score(number, 1.0) < float("inf")
+    assert (hash_exchanges._score(number, 1.0) > half) == (mixed > 1 << 63)
