@@ -24,6 +24,7 @@ Destination = tuple[str, str]
 
 HISTORY_LENGTH = "x-recent-history-length"
 HISTORY_LENGTH_DEFAULT = 20
+HISTORY_LENGTH_MAX = 10_000  # whoever is bound gets all of it in one turn of the event loop
 NOT_REMEMBERED = "x-recent-history-no-store"  # a message's header
 
 
@@ -212,3 +213,8 @@ def check_kind(kind: str, arguments: Arguments) -> None:
 def _check_history_length(length: Any) -> None:
     if type(length) is not int or length < 1:
         raise PreconditionFailed(f"Invalid argument {show(length)}, '{HISTORY_LENGTH}' must be a positive integer")
+    if length > HISTORY_LENGTH_MAX:
+        raise PreconditionFailed(
+            f"Invalid argument {length}, '{HISTORY_LENGTH}' must be at most {HISTORY_LENGTH_MAX}, the messages that an "
+            "exchange remembers at most"
+        )

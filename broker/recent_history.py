@@ -15,7 +15,8 @@ from broker.message import Run
 from broker.run_parts import one_by_one, part
 from native.content import one, skip
 
-HISTORY_BYTES_MAX = 64 << 20  # of one exchange, whatever its length: four of the largest messages
+HISTORY_BYTES_MAX = 64 << 20  # of one exchange, whatever its length: not four of the largest messages
+RUN_BYTES = 256  # of memory for a run of one message, beside its content and its routing key
 
 
 class History:
@@ -31,17 +32,21 @@ class History:
         run = _without_first(run, max(0, run.count - length))
         self.runs.append(run)
         self._count += run.count
-        self._bytes += len(run.content)
+        self._bytes += _bytes_of(run)
         while self._count > length or self._bytes > HISTORY_BYTES_MAX:
             first = self.runs.popleft()
             self._count -= first.count
-            self._bytes -= len(first.content)
+            self._bytes -= _bytes_of(first)
             missing = length - self._count
-            if missing > 0 and self._bytes + len(first.content) <= HISTORY_BYTES_MAX:
+            if missing > 0 and self._bytes + _bytes_of(first) <= HISTORY_BYTES_MAX:
                 first = _without_first(first, first.count - missing)
                 self.runs.appendleft(first)
                 self._count += first.count
-                self._bytes += len(first.content)
+                self._bytes += _bytes_of(first)
+
+
+def _bytes_of(run: Run) -> int:
+    return RUN_BYTES + len(run.routing_key) + len(run.content)
 
 
 def _without_first(run: Run, count: int) -> Run:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from broker import recent_history
 from broker.errors import PreconditionFailed
+from broker.exchange import HISTORY_LENGTH_MAX
 from broker.message import Run
-from broker.recent_history import HISTORY_BYTES_MAX, History
+from broker.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, History
 from native.content import encode, messages
 from tests.unit.broker.broker_world import Client, World
 
@@ -86,6 +90,14 @@ def test_a_length_that_is_none_is_refused(client: Client, length: object) -> Non
         client.declare_exchange("x", "x-recent-history", arguments={"x-recent-history-length": length})
 
 
+def test_a_length_beyond_what_an_exchange_remembers_is_refused(client: Client) -> None:
+    """A length of millions was taken: all of it was replayed in one turn."""
+    arguments = {"x-recent-history-length": HISTORY_LENGTH_MAX + 1}
+    with pytest.raises(PreconditionFailed, match=r"Invalid argument 10001, .* must be at most 10000"):
+        client.declare_exchange("x", "x-recent-history", arguments=arguments)
+    client.declare_exchange("x", "x-recent-history", arguments={"x-recent-history-length": HISTORY_LENGTH_MAX})
+
+
 def run_of(*bodies: bytes) -> Run:
     return Run("x", "k", b"".join(encode(b"\0\0", body) for body in bodies), len(bodies), sum(map(len, bodies)))
 
@@ -109,3 +121,15 @@ def test_bytes_are_bounded_whatever_the_length() -> None:
     for _ in range(6):
         history.add(run_of(quarter), 1_000_000)
     assert len(bodies_of(history)) == 3
+
+
+def test_empty_messages_are_bounded_by_the_memory_that_their_runs_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only contents were counted: a million runs of one empty message took hundreds of megabytes."""
+    run = run_of(b"")
+    each = RUN_BYTES + len(run.routing_key) + len(run.content)
+    assert sys.getsizeof(run) + sys.getsizeof(run.content) + sys.getsizeof(run.routing_key) <= each
+    monkeypatch.setattr(recent_history, "HISTORY_BYTES_MAX", 10 * each + each // 2)
+    history = History()
+    for _ in range(25):
+        history.add(run, 1_000_000)
+    assert len(history.runs) == 10
