@@ -6,7 +6,9 @@ carry is refused here, where only the node that said it is concerned: ops that a
 node that asked is told why, and its link goes on.
 
 An op of a kind that is unknown here is let through, as long as it is whole: a later version says it to find out whether this
-queue's machine knows it, and all machines that do not know it do nothing (quorum/versions.py).
+queue's machine knows it, and all machines that do not know it do nothing (quorum/versions.py). So is an outcome of SETTLE: a
+machine that does not know it takes the messages back as never seen, and one that does has to do the same below the version
+that brought it. Refused, it would be said again for ever, and the messages stay with their consumer.
 """
 
 from __future__ import annotations
@@ -55,7 +57,6 @@ LEADER_KINDS = frozenset(
     }
 )
 _ALL_BYTES = 1 << 62
-_OUTCOME_MAX = 4  # of SETTLE
 
 
 class RefusedProposal(ValueError):
@@ -115,10 +116,8 @@ def _check_settle(data: bytes, at: int, end: int, node: NodeId) -> None:
     start = at + SETTLE_HEAD.size
     if end < start or (end - start) % RANGE.size:
         raise RefusedProposal(f"the SETTLE at {at} has {end - at} bytes: its ranges are cut off")
-    _, _, who, _, _, outcome = SETTLE_HEAD.unpack_from(data, at)
+    _, _, who, *_ = SETTLE_HEAD.unpack_from(data, at)
     _must_speak_for_itself(who, node)
-    if outcome > _OUTCOME_MAX:
-        raise RefusedProposal(f"a SETTLE with the outcome {outcome}")
     for first, length in RANGE.iter_unpack(memoryview(data)[start:end]):
         if first + length > ID_END:
             raise RefusedProposal(f"a SETTLE of {length} messages from {first} on")

@@ -13,6 +13,7 @@ from quorum.bodies import body_of
 from quorum.commands import (
     ID_END,
     OP_HEAD,
+    SETTLE_HEAD,
     TAG_BYTES_MAX,
     Cancel,
     CommandKind,
@@ -42,6 +43,7 @@ from quorum.ports import QUORUM_TOPIC
 from quorum.proposals import LEADER_KINDS, SESSION_KINDS, RefusedProposal, check
 from quorum.rules import Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
+from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import Entry
 from raft.settings import Settings
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -126,6 +128,30 @@ def test_an_op_of_a_kind_that_is_unknown_here_is_let_through_and_does_nothing() 
     check(op, 0, 2, LIMIT)
     machine = QueueMachine()
     assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[commands.Answer.UNKNOWN]]
+
+
+@pytest.mark.parametrize("version", range(VERSION_OLDEST, VERSION_NEWEST + 1))
+@pytest.mark.parametrize("outcome", [5, 255])
+def test_an_outcome_that_is_unknown_here_is_let_through_and_gives_the_messages_back(version: int, outcome: int) -> None:
+    """It was refused, and whoever said it said it again for ever."""
+
+    def entry(index: int, *ops: bytes) -> Entry:
+        return Entry(index, 1, 0, commands.entry_head(index) + b"".join(ops))
+
+    def state_after(settle: bytes) -> bytes:
+        machine = QueueMachine()
+        machine.apply([entry(1, commands.encode(Upgrade(version)), commands.encode(Consume(KEY, "c")), enqueue())])
+        assert machine.state.consumers.all[KEY].holding
+        assert machine.apply([entry(2, settle)]) == [[None]]
+        machine.state.digest = 0  # of the bytes of the entries, too
+        return b"".join(encode_snapshot(machine.state))
+
+    returned = encode_settle(KEY, Outcome.RETURNED, [(0, 4)])
+    unknown = bytearray(returned)
+    unknown[SETTLE_HEAD.size - 1] = outcome
+    check(bytes(unknown), 0, 2, LIMIT)
+    assert state_after(bytes(unknown)) == state_after(returned)
+    assert state_after(returned) != state_after(encode_settle(KEY, Outcome.ACKNOWLEDGED, [(0, 4)]))
 
 
 def test_whatever_passes_can_be_applied_kept_and_delivered() -> None:
