@@ -113,8 +113,8 @@ class Housekeeping:
         files = self._shelf.log_files.files()
         first, live = files.start, self._shelf.live
         if self._moving is None and live.get(first):
-            if files.stop - 1 - first <= self._shelf.limits.log_files_kept:
-                return
+            if files.stop - 1 - first <= self._shelf.limits.log_files_kept or first >= self._shelf.log.writing_file:
+                return  # the commit that fills it may not be in it yet
             self._moving = MoveOut(self._shelf, self._queues, first)
         if self._moving is not None:
             self._move()

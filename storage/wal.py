@@ -96,6 +96,11 @@ class LogCore:
         return self._gathering.file_number
 
     @property
+    def writing_file(self) -> int:
+        """The file that the next bytes on the disk go to: nothing is on its way to those below it any more."""
+        return self._in_flight.file_number if self._in_flight is not None else self.file_number
+
+    @property
     def position(self) -> int:
         """Where in it the next record would begin."""
         return self._gathering.end

@@ -169,6 +169,11 @@ class LogWriter:
         """The numbers of the files that count, the last one being written."""
         return range(self._facts.first_file, self._core.file_number + 1)
 
+    @property
+    def writing_file(self) -> int:
+        """Nothing is on its way to files below this number any more."""
+        return self._core.writing_file
+
     def release(self, first_file: int) -> None:
         """Nothing in files below this number is needed any more: delete them. The last one that was written always stays: it
         proves where the log ends."""
