@@ -131,6 +131,7 @@ KILLERS = (
             "tests/unit/broker/test_run_parts.py",
             "tests/unit/classic/test_refusals.py",
             "tests/unit/classic/test_put_off.py",
+            "tests/unit/classic/test_dead_letters_over_a_stop.py",
             "tests/contract/test_queue_type.py",
         ),
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
