@@ -15,7 +15,8 @@ the bytes may get through; an fsync that fails and drops the unwritten pages, so
 an fsync that lies; no file descriptor for what opens something; `settle` is the system that writes it back after all.
 `capacity` makes room run out by itself. `flip_bit` and `overwrite` damage what is at rest.
 
-It does not lose directories (`make_dir` is durable by contract), and does not reorder across `sync`.
+A directory is lost, with all that is in it, only if `make_dir` found no descriptor to sync its name with and was not called
+again (what it returns from is durable by contract). Nothing is reordered across `sync`.
 """
 
 from __future__ import annotations
@@ -272,6 +273,7 @@ class SimDisk:
         self.on_delete: Callable[[str], None] | None = None
         self.on_full: Callable[[], None] | None = None  # room ran out by itself
         self._directories: dict[str, _Directory] = {"": _Directory()}
+        self._unsynced: set[str] = set()  # directories whose names a power cut may take
 
     # The world's side.
 
@@ -283,6 +285,11 @@ class SimDisk:
             inode.crash(random)
         for directory in self._directories.values():
             directory.crash(random)
+        for path in sorted(self._unsynced):
+            if random.random() < 0.5:
+                for lost in [one for one in self._directories if f"{one}/".startswith(f"{path}/")]:
+                    del self._directories[lost]
+        self._unsynced.clear()
 
     def kill(self) -> None:
         """The process dies, the machine goes on."""
@@ -294,6 +301,7 @@ class SimDisk:
             inode.sync()
         for directory in self._directories.values():
             directory.sync()
+        self._unsynced.clear()
 
     def files(self) -> list[str]:
         """The names of all files that a reader finds now, without counting as a call."""
@@ -336,6 +344,7 @@ class SimDisk:
         """Another disk in the same state, with what is not durable yet, and without faults."""
         twin = SimDisk(self.capacity)
         twin._directories = deepcopy(self._directories)
+        twin._unsynced = set(self._unsynced)
         return twin
 
     def call(self, operation: str, name: str) -> Fault | None:
@@ -418,18 +427,29 @@ class SimDisk:
         if fault is not None:
             raise DiskFailed(f"cannot fsync {name}: simulated {fault.name}")
         self._directory(name).sync()
+        self._unsynced = {path for path in self._unsynced if path.rpartition("/")[0] != name}
 
     def make_dir(self, name: str) -> None:
-        self._may_fail("make_dir", name)
         parts = name.split("/")
-        for count in range(1, len(parts) + 1):
-            self._directories.setdefault("/".join(parts[:count]), _Directory())
+        paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        try:
+            self._may_fail("make_dir", name)
+        except NoDescriptors:  # it is syncing that needs one
+            made = next((path for path in paths if path not in self._directories), None)
+            if made is not None:
+                self._directories[made] = _Directory()
+                self._unsynced.add(made)
+            raise
+        for path in paths:
+            self._directories.setdefault(path, _Directory())
+        self._unsynced.difference_update(paths)
 
     def remove_dir(self, name: str) -> None:
         self._may_fail("remove_dir", name)
         if self._directory(name).current or any(path.startswith(name + "/") for path in self._directories):
             raise DiskFailed(f"cannot remove {name}: it is not empty")
         del self._directories[name]
+        self._unsynced.discard(name)
 
     def list(self, name: str) -> list[str]:
         self._may_fail("list", name)

@@ -260,6 +260,24 @@ def test_names_are_lost_without_a_directory_sync_and_each_by_itself() -> None:
     assert all(("old" in names) != ("new" in names) for names in outcomes), "a rename happens whole or not at all"
 
 
+def test_a_directory_whose_name_was_not_synced_is_lost_unless_it_is_made_again() -> None:
+    found = set()
+    for seed in range(20):
+        for again in (False, True):
+            disk = SimDisk()
+            disk.faults = fault_on("make_dir", Fault.EMFILE)
+            with pytest.raises(NoDescriptors):
+                disk.make_dir("d")
+            disk.faults = lambda call: None
+            if again:
+                disk.make_dir("d")
+            disk.create("d/f").sync()
+            disk.sync_dir("d")
+            disk.crash(Random(seed))
+            found.add((again, disk.exists("d/f")))
+    assert found == {(False, False), (False, True), (True, True)}
+
+
 def test_a_failed_fsync_drops_the_pages_and_the_next_one_means_nothing() -> None:
     disk = SimDisk()
     file = disk.create("f")
