@@ -99,6 +99,13 @@ class ClassicQueues:
                     queue.backing.index.delete_all()
             manifest = self._housekeeping.stop()
             durable = {queue_id: queue for queue_id, queue in self._queues.items() if queue.record.durable}
+            with_consumers = [queue.record.label for queue in durable.values() if queue.out]
+            if with_consumers:  # a summary knows what is ready; the files know what lives
+                shelf.found(
+                    f"the next start will have to read everything: messages of {with_consumers[0]} were not given back"
+                )
+                shelf.files.close()
+                return
             contents = shelf.store.contents.items()
             summary = clean_stop.CleanStop(
                 clean_stop.VERSION,

@@ -139,6 +139,21 @@ def test_a_stop_whose_disk_is_full_leaves_it_to_the_next_start_to_read_everythin
     assert world.waiting("q") == [(b"1", True)]
 
 
+def test_what_a_consumer_still_has_at_a_stop_is_there_after_it() -> None:
+    """A summary knows what is ready, and was believed to be all: what a consumer of another node had was lost."""
+    world = World([record_of("q", 1)])
+    for number in range(4):
+        world.publish(["q"], [b"%d" % number], confirm=number)
+        world.loop.run_soon()
+    assert world.get("q") is not None and world.get("q") is not None
+    world.kind.stop(world.now)
+    assert not world.disk.exists(CLASSIC_CLEAN_STOP)
+    assert any("messages of queue 'q' in vhost '/' were not given back" in finding for finding in world.kind.findings)
+    world.disk.kill()
+    world.start()
+    assert numbers(world) == [0, 1, 2, 3]
+
+
 def test_a_stop_after_the_log_failed_says_nothing() -> None:
     """What is durable then nobody knows."""
     world = stopped()
