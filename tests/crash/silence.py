@@ -58,7 +58,7 @@ class SilentNetwork:
         run("ip", "addr", "add", f"{self._subnet}.254/24", "dev", self._tag)
         run("ip", "link", "set", self._tag, "up")
         for number in self._numbers:
-            name, cable = self._namespace(number), f"{self._tag}-{number}"
+            name, cable = self._namespace(number), self._cable(number)
             run("ip", "netns", "add", name)
             run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
             run("ip", "link", "set", cable, "master", self._tag, "up")
@@ -76,6 +76,9 @@ class SilentNetwork:
         with contextlib.suppress(RuntimeError):
             run("ip", "link", "del", self._tag)
         for number in self._numbers:
+            with contextlib.suppress(RuntimeError):
+                # By name: with its namespace it would go some time later, and the next network wants the name now.
+                run("ip", "link", "del", self._cable(number))
             with contextlib.suppress(RuntimeError):
                 run("ip", "netns", "del", self._namespace(number))
 
@@ -127,6 +130,9 @@ class SilentNetwork:
                 for receiver, sender in sorted(wrong)
             ]
             raise NotAsAsked(f"node {', node '.join(told)}")
+
+    def _cable(self, number: int) -> str:
+        return f"{self._tag}-{number}"
 
     def _namespace(self, number: int) -> str:
         return f"{self._tag}-node{number}"

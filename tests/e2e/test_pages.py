@@ -1,10 +1,9 @@
-"""What README.md and deploy/ show is run as it stands there, with a test node's addresses in place of the usual ones."""
+"""What README.md, docs/ and deploy/ promise is there. README's commands and programs are run by test_readme.py."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -16,37 +15,11 @@ from tests.running_node import RunningNode
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"^    \.venv/bin/(leveretctl .*)$", README, re.MULTILINE)
 TARGETS = re.findall(r"^    (make \w+)", README, re.MULTILINE)
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, input="secret\n", cwd=ROOT)
-
-
-def test_the_programs_of_the_readme_print_the_message(node: RunningNode) -> None:
-    assert len(PROGRAMS) == 2
-    amqp, grpc = PROGRAMS
-    amqp = amqp.replace('"127.0.0.1"', f'"{node.amqp[0]}", {node.amqp[1]}')
-    grpc = grpc.replace("127.0.0.1:5680", f"{node.grpc[0]}:{node.grpc[1]}")
-    for program in (amqp, grpc):
-        done = run([sys.executable, "-c", program])
-        assert (done.returncode, done.stdout) == (0, "b'one book'\n"), done.stderr
-    address = f"{node.grpc[0]}:{node.grpc[1]}"
-    assert run([sys.executable, "-m", "leveret.ctl", "--node", address, "queue", "delete", "orders"]).returncode == 0
-
-
-def test_the_commands_of_the_readme_succeed(node: RunningNode) -> None:
-    assert len(COMMANDS) >= 4
-    address = f"{node.grpc[0]}:{node.grpc[1]}"
-    single = [part for line in COMMANDS for part in line.replace(".venv/bin/", "").split("&&")]
-    for command in single:
-        arguments = shlex.split(command)[1:]
-        done = run([sys.executable, "-m", "leveret.ctl", "--node", address, *arguments])
-        assert done.returncode == 0, (command, done.stderr)
-    for left in (["queue", "delete", "orders"], ["user", "delete", "app"]):
-        assert run([sys.executable, "-m", "leveret.ctl", "--node", address, *left]).returncode == 0
 
 
 def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
