@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
-from broker.admission import Admission
 from broker.client_address import source_of
 from broker.log_throttle import LogThrottle
-from front.listener import Address, Listener
+from front.gate import Gate, GateLimits
+from front.listener import Address
 from leveret.v1 import peer_pb2
 from node.config import host_and_port
 from node.peer_auth import CHALLENGE, NODE, Gatekeeper, Metadata, NotProven
@@ -41,7 +41,6 @@ from raft.errors import BadBytes
 HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
 HANDSHAKES_LOGGED_S = 10.0  # a failed one is logged once in so long for each host
-REFUSALS_LOGGED_S = 10.0
 STRANGERS_MAX = 128  # connections that have proven nothing yet
 STRANGERS_PER_SOURCE_MAX = 32  # of one address; a node dials each other node once at a time
 BACKLOG = 128
@@ -77,38 +76,36 @@ class PeerServer:
         self.gatekeeper = gatekeeper
         self.logger = logger
         self.sockets: set[PeerSocket] = set()
-        # From the accept to the proof. The clock is that of the loop: only differences count.
-        self.strangers: Admission[PeerSocket] = Admission(STRANGERS_MAX, STRANGERS_PER_SOURCE_MAX, _loop_time)
+        # Whose guests are strangers until their proof. The clock is that of the loop: only differences count.
+        self.gate: Gate[PeerSocket] = Gate(
+            GateLimits(STRANGERS_MAX, STRANGERS_PER_SOURCE_MAX),
+            monotonic=_loop_time,
+            logger=logger,
+            describe=_describe,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._listener: Listener[PeerSocket] | None = None
         self._refused_handshakes = LogThrottle(HANDSHAKES_LOGGED_S)
-        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
 
     async def listen(self, bind: str, tls: ssl.SSLContext | None = None) -> int:
         """The port. Raises CannotListen."""
         host, port = host_and_port(bind, "listen.peer")
         try:
-            self._listener = Listener(
+            address = self.gate.listen(
                 host,
                 port,
                 backlog=BACKLOG,
-                admit=self._admit,
-                logger=self.logger,
+                guest=self._guest,
                 tls=tls,
                 handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
-                on_lost=self.strangers.leave,
                 on_failed=self._handshake_failed,
-                on_exhausted=self._make_room,
             )
         except OSError as error:
             raise CannotListen(f"cannot listen for other nodes on {bind}: {error}") from error
-        self._listener.serve()
-        return self._listener.address[1]
+        return address[1]
 
     async def stop(self) -> None:
         """End all connections. Links that other nodes hold to us break."""
-        if self._listener is not None:
-            self._listener.close()
+        self.gate.close()
         for task in list(self._tasks):
             task.cancel()
         for one in list(self.sockets):
@@ -118,33 +115,11 @@ class PeerServer:
 
     # what guests ask
 
-    def _admit(self, address: Address) -> PeerSocket | None:
-        """A connection that was accepted; None: there is no place for it."""
-        source = source_of(address[0])
+    def _guest(self, address: Address) -> PeerSocket:
+        """Of a connection that was accepted."""
         one = _Guest(self).socket
-        decision = self.strangers.enter(one, source)
-        if decision.evicted is not None:
-            self._evict(decision.evicted)
-        if decision.evicted is not None or not decision.admitted:
-            suppressed = self._refusals.may_log(source, _loop_time())
-            if suppressed is not None:
-                self.logger.warning(
-                    "the listener for nodes is crowded by %s: %d connections have not proven yet that they are nodes, %d from "
-                    "there; the oldest give way (%d more like this were not logged)",
-                    source, len(self.strangers), self.strangers.count(source), suppressed,
-                )  # fmt: skip
-        return one if decision.admitted else None
-
-    def _evict(self, one: PeerSocket) -> None:
-        one.abort()
-        if self._listener is not None:
-            self._listener.abandon(one)
-
-    def _make_room(self) -> None:
-        """There are no descriptors left."""
-        one = self.strangers.evict()
-        if one is not None:
-            self._evict(one)
+        one.source = source_of(address[0])
+        return one
 
     def _handshake_failed(self, address: str, error: OSError) -> None:
         """Another node with a certificate that is not believed comes again and again; so does who knocks at every port."""
@@ -181,7 +156,7 @@ class _Guest:
 
     def _begin(self) -> None:
         server = self._server
-        if self.socket not in server.strangers:  # it gave way before its transport was there
+        if not server.gate.is_stranger(self.socket):  # it gave way before its transport was there
             self.socket.abort()
             return
         server.sockets.add(self.socket)
@@ -278,7 +253,7 @@ class _Guest:
 
     def _proven(self) -> None:
         """It is no stranger any more, and has all the time that it needs."""
-        self._server.strangers.leave(self.socket)
+        self._server.gate.logged_in(self.socket)
         self._stop_timer()
 
     def _stop_timer(self) -> None:
@@ -286,7 +261,8 @@ class _Guest:
             self._timer.cancel()
 
     def _ended(self) -> None:
-        self._proven()
+        self._stop_timer()
+        self._server.gate.left(self.socket)
         if self._task is not None:
             self._task.cancel()
         fault, logger = self.socket.fault, self._server.logger
@@ -298,6 +274,13 @@ class _Guest:
 
 def _nothing_more(payload: bytes) -> None:
     """What comes behind a call that has had its answer is not read."""
+
+
+def _describe(connections: int, strangers: int) -> str:
+    return (
+        f"{strangers} connections to the listener for nodes have not proven yet that they are nodes ({STRANGERS_MAX} may be, "
+        f"{STRANGERS_PER_SOURCE_MAX} of one address)"
+    )
 
 
 def _loop_time() -> float:

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
+from front.gate import Guest
 from node.config import ConfigError, host_and_port
 from node.peer_frames import HELLO_BYTES_MAX, FrameReader, framed
 from storage.disk import Buffer
@@ -33,7 +34,7 @@ class HungUp(Exception):
     """There is no connection, or it ended before what was asked for had come; the text says why."""
 
 
-class PeerSocket(asyncio.BufferedProtocol):
+class PeerSocket(asyncio.BufferedProtocol, Guest):
     """Either side of a connection. Whoever it is handed to puts its own callbacks in place of those before."""
 
     def __init__(self, on_frame: Callable[[bytes], None], on_made: Callable[[], None] | None = None) -> None:
@@ -45,6 +46,7 @@ class PeerSocket(asyncio.BufferedProtocol):
         self.writable = False
         self.reads = 0
         self.name = ""  # HOST:PORT of the other side
+        self.source = ""  # its address, as the limits of a listener count it
         self._on_made = on_made
         self._checked = False
         self._reader = FrameReader(HELLO_BYTES_MAX)

@@ -17,16 +17,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.admission import Admission, Decision
 from broker.client_address import source_of
 from broker.errors import ConnectionForced
-from broker.log_throttle import LogThrottle
 from front.amqp.connection import Connection, State
 from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.wheel import SLOT_S, TimerWheel
-from front.listener import Address, Listener
+from front.gate import Gate, GateLimits, Guest
+from front.listener import Address
 from front.loopback import is_loopback
 from native.content import Buffer
 
@@ -44,7 +43,6 @@ STRANGERS_INPUT_BYTES = 65_536  # before the login
 INPUT_BYTES_MIN = 16_384
 INPUT_BYTES_FIRST = 131_072
 INPUT_S = 0.01
-REFUSALS_LOGGED_S = 10.0  # once in so long for each source
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,21 +80,22 @@ class AmqpServer:
         self.logger = logger
         self.tls_username_from = tls_username_from
         self.sockets: set[AmqpSocket] = set()
-        limits_of_all = self.server_limits
-        self.strangers: Admission[AmqpSocket] = Admission(
-            limits_of_all.unauthenticated_connections, limits_of_all.unauthenticated_per_source, monotonic
-        )  # from the accept to the login
-        self.authenticated_count = 0
+        self.gate: Gate[AmqpSocket] = Gate(
+            GateLimits(
+                self.server_limits.unauthenticated_connections,
+                self.server_limits.unauthenticated_per_source,
+                self.server_limits.connections,
+            ),
+            monotonic=monotonic,
+            logger=logger,
+            describe=self._describe,
+        )
         self.opened_total = 0
-        self.refused_total = 0
-        self.evicted_total = 0
         self.held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
         self.monotonic = monotonic
         self._ids = itertools.count(1)
-        self._listeners: list[Listener[AmqpSocket]] = []
-        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
         self._listens: list[tuple[str, int, ssl.SSLContext | None, bool]] = []  # how they were begun
         self._woken: list[AmqpSocket] = []
         self._turn_is_near = False  # this turn is not over yet, or one is scheduled
@@ -111,31 +110,25 @@ class AmqpServer:
     ) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
         limits = self.server_limits
-        listener: Listener[AmqpSocket] = Listener(
+        address = self.gate.listen(
             host,
             port,
             backlog=limits.backlog,
-            admit=partial(self._admit, proxy_protocol=proxy_protocol),
-            logger=self.logger,
+            guest=partial(self._guest, proxy_protocol=proxy_protocol),
             tls=tls,
             handshake_timeout_s=limits.tls_handshake_timeout_s,
-            on_lost=self.strangers.leave,
-            on_exhausted=self._make_room,
         )
-        listener.serve()
-        self._listeners.append(listener)
-        port = listener.address[1]
+        port = address[1]
         self._listens.append((host, port, tls, proxy_protocol))
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(SLOT_S, self._sweep_timers)
-        self.logger.info("listening for AMQP on %s%s", _endpoint(listener.address), " (TLS)" if tls else "")
+        self.logger.info("listening for AMQP on %s%s", _endpoint(address), " (TLS)" if tls else "")
         return port
 
     async def stop(self) -> None:
         """Refuse new connections, tell the others why, and wait a little for them to go."""
         self._stopping = True
-        for listener in self._listeners:
-            listener.close()
+        self.gate.close()
         reason = ConnectionForced("broker forced connection closure with reason 'shutdown'")
         for one in list(self.sockets):
             one.fail(reply_to(reason))
@@ -150,9 +143,7 @@ class AmqpServer:
 
     def suspend(self) -> None:
         """Listen no more, until `resume`. Connections stay."""
-        for listener in self._listeners:
-            listener.close()
-        self._listeners = []
+        self.gate.close()
 
     async def resume(self) -> None:
         """Listen again where it did. Raises OSError when an address was taken meanwhile."""
@@ -169,11 +160,11 @@ class AmqpServer:
     def statistics(self) -> dict[str, int]:
         return {
             "connections": len(self.sockets),
-            "unauthenticated": len(self.strangers),
+            "unauthenticated": self.gate.strangers,
             "opened_total": self.opened_total,
             "closed_total": self.opened_total - len(self.sockets),
-            "refused_total": self.refused_total,
-            "evicted_total": self.evicted_total,
+            "refused_total": self.gate.refused_total,
+            "evicted_total": self.gate.evicted_total,
         }
 
     # ------------------------------------------------------------------------- turns
@@ -224,61 +215,19 @@ class AmqpServer:
     def next_id(self) -> str:
         return f"amqp-{next(self._ids)}"
 
-    def _admit(self, address: Address, *, proxy_protocol: bool) -> AmqpSocket | None:
-        """A connection that was accepted; None: there is no place for it. Behind a load balancer its source is unknown yet."""
+    def _guest(self, address: Address, *, proxy_protocol: bool) -> AmqpSocket | None:
+        """Of a connection that was accepted. Behind a load balancer its source is unknown yet."""
         if self._stopping:
             return None
-        source = "" if proxy_protocol else source_of(address[0])
-        one = AmqpSocket(self, proxy_protocol, source)
-        decision = self.strangers.enter(one, source, full=self._full)
-        return one if self._carried_out(decision, source) else None
+        return AmqpSocket(self, proxy_protocol, "" if proxy_protocol else source_of(address[0]))
 
-    @property
-    def _full(self) -> bool:
-        limit = self.server_limits.connections
-        return bool(limit) and self.authenticated_count + len(self.strangers) >= limit
-
-    def proxied(self, one: AmqpSocket, host: str) -> bool:
-        """Its source is known now; False: there is no place for it."""
-        one.source = source_of(host)
-        return self._carried_out(self.strangers.rename(one, one.source), one.source)
-
-    def _carried_out(self, decision: Decision[AmqpSocket], source: str) -> bool:
-        if decision.evicted is not None:
-            self._evict(decision.evicted)
-        elif not decision.admitted:
-            self.refused_total += 1
-            self._log_refusal(source, "a connection from %s was refused")
-        return decision.admitted
-
-    def _evict(self, one: AmqpSocket) -> None:
-        self.evicted_total += 1
-        self._log_refusal(one.source, "a connection from %s gave way to a newer one before it had logged in")
-        one.abort()
-        for listener in self._listeners:
-            listener.abandon(one)
-
-    def _make_room(self) -> None:
-        """There are no descriptors left."""
-        one = self.strangers.evict()
-        if one is not None:
-            self._evict(one)
-
-    def _log_refusal(self, source: str, what: str) -> None:
-        suppressed = self._refusals.may_log(source, self.monotonic())
-        if suppressed is not None:
-            limits = self.server_limits
-            self.logger.warning(
-                what + ": %d connections are open (limits.connections: %d), %d of them without a login "
-                "(limits.unauthenticated_connections: %d, per source: %d); %d like this were not logged",
-                source or "a load balancer",
-                len(self.sockets),
-                limits.connections,
-                len(self.strangers),
-                limits.unauthenticated_connections,
-                limits.unauthenticated_per_source,
-                suppressed,
-            )
+    def _describe(self, connections: int, strangers: int) -> str:
+        limits = self.server_limits
+        return (
+            f"{connections} connections are open (limits.connections: {limits.connections}), {strangers} of them without a "
+            f"login (limits.unauthenticated_connections: {limits.unauthenticated_connections}, per source: "
+            f"{limits.unauthenticated_per_source})"
+        )
 
     def forget(self, one: AmqpSocket) -> None:
         self.sockets.discard(one)
@@ -294,7 +243,7 @@ class AmqpServer:
             self.request_turn()
 
 
-class AmqpSocket(asyncio.BufferedProtocol):
+class AmqpSocket(asyncio.BufferedProtocol, Guest):
     """One accepted socket: moves bytes between its transport and its Connection."""
 
     __slots__ = (
@@ -322,7 +271,7 @@ class AmqpSocket(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         server = self._server
         self._transport = cast(asyncio.Transport, transport)
-        if self not in server.strangers:  # it gave way before its transport was there
+        if not server.gate.is_stranger(self):  # it gave way before its transport was there
             self._transport.abort()
             return
         server.opened_total += 1
@@ -394,9 +343,7 @@ class AmqpSocket(asyncio.BufferedProtocol):
             return
         server.begin_turn()
         server.forget(self)
-        server.strangers.leave(self)
-        if self._logged_in:
-            server.authenticated_count -= 1
+        server.gate.left(self)
         if self._core is not None:
             self._core.connection_lost(server.wall_ms())
             self._log_end()
@@ -512,16 +459,17 @@ class AmqpSocket(asyncio.BufferedProtocol):
         if header is None:
             return b""
         self._pending_proxy = None
-        if header.source is not None and not self._server.proxied(self, header.source[0]):
-            self.abort()
-            return b""
+        if header.source is not None:
+            self.source = source_of(header.source[0])
+            if not self._server.gate.source_known(self):
+                self.abort()
+                return b""
         self._begin(header)
         return bytes(pending[header.size :])
 
     def _log_in(self, core: Connection) -> None:
         self._logged_in = True
-        self._server.strangers.leave(self)
-        self._server.authenticated_count += 1
+        self._server.gate.logged_in(self)
         assert core.client is not None or core.state is not State.RUNNING, "running, but unknown to the broker"
         vhost = core.client.vhost if core.client is not None else ""
         self._server.logger.info(

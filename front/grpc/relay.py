@@ -25,10 +25,9 @@ from itertools import count
 from logging import Logger
 from typing import cast
 
-from broker.admission import Admission
 from broker.client_address import source_of
-from broker.log_throttle import LogThrottle
-from front.listener import Address, Listener
+from front.gate import Gate, GateLimits, Guest
+from front.listener import Address
 
 # Enough for the preface, the settings and the first call's metadata (grpc.metadata_bytes_max is 16 KiB).
 STRANGER_BYTES = 32_768
@@ -38,7 +37,6 @@ INPUT_BYTES = 262_144  # of one read; all sockets read into the same memory
 SWEEP_S = 0.5
 BUFFER_HIGH_BYTES = 1_048_576  # waiting for a side that reads slowly
 BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
-REFUSALS_LOGGED_S = 10.0
 UNIX_ABSTRACT = "unix-abstract:"  # how gRPC writes the address of the relay's end
 
 
@@ -57,8 +55,11 @@ class Relay:
     def __init__(self, limits: RelayLimits, logger: Logger) -> None:
         self.limits = limits
         self.logger = logger
-        self.strangers: Admission[ClientSide] = Admission(
-            limits.unauthenticated_connections, limits.unauthenticated_per_source, _now
+        self.gate: Gate[ClientSide] = Gate(
+            GateLimits(limits.unauthenticated_connections, limits.unauthenticated_per_source, limits.connections),
+            monotonic=_now,
+            logger=logger,
+            describe=self._describe,
         )
         self._directory = tempfile.mkdtemp(prefix="leveret-grpc-")  # its owner's alone
         self.path = os.path.join(self._directory, "socket")
@@ -66,30 +67,17 @@ class Relay:
         self._numbers = count(1)
         self._sides: dict[str, ClientSide] = {}  # that reach gRPC, by the name that it knows
         self._open: set[ClientSide] = set()
-        self._known = 0  # that have logged in
-        self._listener: Listener[ClientSide] | None = None
         self._sweeping: asyncio.TimerHandle | None = None
-        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
         self.input = memoryview(bytearray(INPUT_BYTES))
 
     def listen(self, host: str, port: int) -> int:
         """gRPC listens on `path` by now. Returns the port. Raises OSError."""
-        self._listener = Listener(
-            host,
-            port,
-            backlog=BACKLOG,
-            admit=self._admit,
-            logger=self.logger,
-            on_lost=self.strangers.leave,
-            on_exhausted=self._make_room,
-        )
-        self._listener.serve()
+        address = self.gate.listen(host, port, backlog=BACKLOG, guest=self._guest)
         self._sweep()
-        return self._listener.address[1]
+        return address[1]
 
     def stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        self.gate.close()
 
     def close(self) -> None:
         self.stop_listening()
@@ -106,45 +94,21 @@ class Relay:
         return self._sides.get(grpc_peer.removeprefix(UNIX_ABSTRACT))
 
     def logged_in(self, side: ClientSide) -> None:
-        if side in self.strangers:
-            self.strangers.leave(side)
-            self._known += 1
+        if self.gate.is_stranger(side):
+            self.gate.logged_in(side)
             side.allow(None)
 
     # ------------------------------------------------------------------------- connections
 
-    def _admit(self, address: Address) -> ClientSide | None:
-        source = source_of(address[0])
-        side = ClientSide(self, address, source)
-        full = 0 < self.limits.connections <= len(self.strangers) + self._known
-        decision = self.strangers.enter(side, source, full=full)
-        if decision.evicted is not None:
-            self._evict(decision.evicted)
-        elif not decision.admitted:
-            self._log_refusal(source, "a connection from %s was refused")
-        return side if decision.admitted else None
+    def _guest(self, address: Address) -> ClientSide:
+        return ClientSide(self, address, source_of(address[0]))
 
-    def _evict(self, side: ClientSide) -> None:
-        self._log_refusal(side.source, "a connection from %s gave way to a newer one before it had logged in")
-        side.abort()
-        if self._listener is not None:
-            self._listener.abandon(side)
-
-    def _make_room(self) -> None:
-        """There are no descriptors left."""
-        side = self.strangers.evict()
-        if side is not None:
-            self._evict(side)
-
-    def _log_refusal(self, source: str, what: str) -> None:
-        suppressed = self._refusals.may_log(source, _now())
-        if suppressed is not None:
-            self.logger.warning(
-                what + ": %d connections are open (limits.grpc_connections: %d), %d of them without a login (%d may be, per "
-                "source: %d); %d like this were not logged",
-                source, len(self.strangers) + self._known, self.limits.connections, len(self.strangers),
-                self.limits.unauthenticated_connections, self.limits.unauthenticated_per_source, suppressed,
-            )  # fmt: skip
+    def _describe(self, connections: int, strangers: int) -> str:
+        limits = self.limits
+        return (
+            f"{connections} connections are open (limits.grpc_connections: {limits.connections}), {strangers} of them without "
+            f"a login ({limits.unauthenticated_connections} may be, per source: {limits.unauthenticated_per_source})"
+        )
 
     def opened(self, side: ClientSide) -> None:
         self._open.add(side)
@@ -170,12 +134,8 @@ class Relay:
         await asyncio.get_running_loop().create_unix_connection(lambda: GrpcSide(side), sock=near)
 
     def ended(self, side: ClientSide) -> None:
-        if side in self._open:
-            self._open.discard(side)
-            if side in self.strangers:
-                self.strangers.leave(side)
-            elif side.allowed is None:
-                self._known -= 1
+        self._open.discard(side)
+        self.gate.left(side)
         self._sides.pop(side.name, None)
 
     def _sweep(self) -> None:
@@ -192,7 +152,7 @@ class Relay:
                 side.allow(min(STRANGER_BYTES, max(0, side.allowed) + int(STRANGER_BYTES_PER_S * SWEEP_S)))
 
 
-class ClientSide(asyncio.BufferedProtocol):
+class ClientSide(asyncio.BufferedProtocol, Guest):
     """A client's connection."""
 
     def __init__(self, relay: Relay, address: Address, source: str) -> None:
@@ -213,7 +173,7 @@ class ClientSide(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self not in self._relay.strangers:  # it gave way before its transport was there
+        if not self._relay.gate.is_stranger(self):  # it gave way before its transport was there
             self._transport.abort()
             return
         self.since = _now()

@@ -2,7 +2,7 @@
 
 A client may keep still between requests for IDLE_TIMEOUT_S, or STRANGER_IDLE_TIMEOUT_S before it has logged in, and has
 REQUEST_TIMEOUT_S from the first byte of a request to its last. Bodies larger than the handler allows are refused before they
-are read. Connections are admitted when they are accepted, shared between their sources (broker/admission.py).
+are read. Connections are admitted when they are accepted, shared between their sources (front/gate.py).
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import cast
 
 import h11
 
-from broker.admission import Admission
 from broker.client_address import ClientAddress, source_of
-from broker.log_throttle import LogThrottle
-from front.listener import Address, Listener
+from front.gate import Gate, GateLimits, Guest
+from front.listener import Address
 from front.loopback import is_loopback
 from front.web.request import HttpError, Request, Response, error_response
 
@@ -28,7 +27,6 @@ REQUEST_TIMEOUT_S = 30.0
 IDLE_TIMEOUT_S = 120.0
 STRANGER_IDLE_TIMEOUT_S = 10.0
 TLS_HANDSHAKE_TIMEOUT_S = 5.0
-REFUSALS_LOGGED_S = 10.0
 BACKLOG = 4_096  # connections the kernel keeps waiting: a flood must not fill it before it is accepted
 HEADER_BYTES_MAX = 16_384
 READ_BYTES = 65_536
@@ -48,7 +46,7 @@ class WebLimits:
     unauthenticated_per_source: int = 500
 
 
-class WebSocket(asyncio.StreamReaderProtocol):
+class WebSocket(asyncio.StreamReaderProtocol, Guest):
     """One accepted connection."""
 
     def __init__(self, server: WebServer, source: str) -> None:
@@ -59,7 +57,7 @@ class WebSocket(asyncio.StreamReaderProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._accepted = cast(asyncio.Transport, transport)
-        if self in self._server.strangers:
+        if self._server.gate.is_stranger(self):
             super().connection_made(transport)
         else:
             self.abort()  # it gave way before its transport was there
@@ -79,77 +77,38 @@ class WebServer:
         self._body_bytes_max = body_bytes_max
         self._wall_ms = wall_ms
         self.limits = limits or WebLimits()
-        self.strangers: Admission[WebSocket] = Admission(
-            self.limits.connections, self.limits.unauthenticated_per_source, _loop_time
+        self.gate: Gate[WebSocket] = Gate(
+            GateLimits(self.limits.connections, self.limits.unauthenticated_per_source, self.limits.connections),
+            monotonic=_loop_time,
+            logger=logger,
+            describe=self._describe,
         )
-        self._known: set[WebSocket] = set()  # that have logged in
-        self._listeners: list[Listener[WebSocket]] = []
         self._connections: set[asyncio.Task[None]] = set()
-        self._refusals = LogThrottle(REFUSALS_LOGGED_S)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Start listening; returns the port, which the system chooses when 0 is asked for."""
-        listener: Listener[WebSocket] = Listener(
-            host,
-            port,
-            backlog=BACKLOG,
-            admit=self._admit,
-            logger=logger,
-            tls=tls,
-            handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S,
-            on_lost=self.strangers.leave,
-            on_exhausted=self._make_room,
+        address = self.gate.listen(
+            host, port, backlog=BACKLOG, guest=self._guest, tls=tls, handshake_timeout_s=TLS_HANDSHAKE_TIMEOUT_S
         )
-        listener.serve()
-        self._listeners.append(listener)
-        return listener.address[1]
+        return address[1]
 
     async def stop(self) -> None:
-        for listener in self._listeners:
-            listener.close()
+        self.gate.close()
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     # ------------------------------------------------------------------------- admission
 
-    def _admit(self, address: Address) -> WebSocket | None:
-        source = source_of(address[0])
-        one = WebSocket(self, source)
-        full = 0 < self.limits.connections <= len(self.strangers) + len(self._known)
-        decision = self.strangers.enter(one, source, full=full)
-        if decision.evicted is not None:
-            self._evict(decision.evicted)
-        elif not decision.admitted:
-            self._log_refusal(source, "a connection from %s was refused")
-        return one if decision.admitted else None
+    def _guest(self, address: Address) -> WebSocket:
+        return WebSocket(self, source_of(address[0]))
 
-    def _evict(self, one: WebSocket) -> None:
-        self._log_refusal(one.source, "a connection from %s gave way to a newer one before it had logged in")
-        one.abort()
-        for listener in self._listeners:
-            listener.abandon(one)
-
-    def _make_room(self) -> None:
-        """There are no descriptors left."""
-        one = self.strangers.evict()
-        if one is not None:
-            self._evict(one)
-
-    def _log_refusal(self, source: str, what: str) -> None:
-        suppressed = self._refusals.may_log(source, _loop_time())
-        if suppressed is not None:
-            logger.warning(
-                what + ": %d connections are open (limits.http_connections: %d), %d of them without a login (per source: %d); "
-                "%d like this were not logged",
-                source, len(self.strangers) + len(self._known), self.limits.connections, len(self.strangers),
-                self.limits.unauthenticated_per_source, suppressed,
-            )  # fmt: skip
-
-    def _logged_in(self, socket: WebSocket) -> None:
-        if socket in self.strangers:
-            self.strangers.leave(socket)
-            self._known.add(socket)
+    def _describe(self, connections: int, strangers: int) -> str:
+        limits = self.limits
+        return (
+            f"{connections} connections are open (limits.http_connections: {limits.connections}), {strangers} of them "
+            f"without a login (per source: {limits.unauthenticated_per_source})"
+        )
 
     # ------------------------------------------------------------------------- requests
 
@@ -165,8 +124,7 @@ class WebServer:
             pass  # the client went away or kept still for too long: nobody is left to be told
         finally:
             self._connections.discard(task)
-            self.strangers.leave(socket)
-            self._known.discard(socket)
+            self.gate.left(socket)
             writer.close()
 
     async def _serve_requests(
@@ -177,7 +135,7 @@ class WebServer:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
         while True:
             try:
-                idle_s = STRANGER_IDLE_TIMEOUT_S if socket in self.strangers else IDLE_TIMEOUT_S
+                idle_s = STRANGER_IDLE_TIMEOUT_S if self.gate.is_stranger(socket) else IDLE_TIMEOUT_S
                 request = await self._read_request(connection, reader, writer, client, idle_s)
             except h11.RemoteProtocolError as error:
                 request = None
@@ -191,7 +149,7 @@ class WebServer:
                     return
                 response = await self._answer_safely(request)
                 if request.user is not None:
-                    self._logged_in(socket)
+                    self.gate.logged_in(socket)
             await self._send(connection, writer, response, head=request is not None and request.method == "HEAD")
             if request is None or connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return

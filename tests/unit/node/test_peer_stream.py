@@ -353,7 +353,7 @@ def test_who_speaks_something_else_is_closed_and_the_log_says_what(
             writer.write(said)
             await end_of(reader)
             assert why in await warning_of(caplog, "the connection of 127.0.0.1:")
-            assert not called.server.strangers and called.link.connected
+            assert not called.server.gate.strangers and called.link.connected
 
     with caplog.at_level(logging.WARNING):
         uvloop.run(scenario())
@@ -370,9 +370,10 @@ def test_who_proves_nothing_for_long_is_closed_and_there_are_not_many_of_them(
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
             for reader, _ in silent:
                 await end_of(reader)
-            assert "3 connections have not proven" in await warning_of(caplog, "the listener for nodes is crowded")
+            refused = await warning_of(caplog, "a connection from 127.0.0.1 was refused: ")
+            assert "3 connections to the listener for nodes have not proven" in refused
             assert "it has proven nothing within 0.2 s" in await warning_of(caplog, "the connection of 127.0.0.1:")
-            assert not called.server.strangers
+            assert not called.server.gate.strangers
             assert called.link.connected, "the time is for strangers alone"
 
     with caplog.at_level(logging.WARNING):
@@ -397,7 +398,7 @@ def test_random_bytes_before_and_after_the_proof_end_a_connection_and_nothing_el
                 _, writer = await call(port, lambda challenge, me=incarnation: hello_of(Identity(2, me), challenge))
                 writer.write(noise)
                 writer.close()
-            assert not called.server.strangers
+            assert not called.server.gate.strangers
             assert unexpected == []
 
     uvloop.run(scenario())

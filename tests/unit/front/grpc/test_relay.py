@@ -60,7 +60,7 @@ def test_who_calls_nothing_is_closed(said: bytes) -> None:
             reader, writer = await connect(server)
             writer.write(said)
             await hung_up(reader)
-            assert not len(relay_of(server).strangers)
+            assert not relay_of(server).gate.strangers
 
     bounded(run())
 
@@ -109,7 +109,7 @@ def test_a_client_is_held_to_none_of_it() -> None:
                     await publisher.publish(bytes(1 << 20), routing_key="q")
                 await asyncio.sleep(2 * relay.SWEEP_S)
                 await publisher.publish(b"later", routing_key="q")
-            assert relay_of(server)._known == 1 and not len(relay_of(server).strangers)
+            assert relay_of(server).gate.known == 1 and not relay_of(server).gate.strangers
 
     bounded(run())
 
@@ -139,7 +139,7 @@ def test_strangers_give_way_to_each_other_and_clients_get_in() -> None:
         limits = GrpcLimits(unauthenticated_connections=20, unauthenticated_per_source=10)
         async with running(limits=limits) as server:
             silent = [await connect(server) for _ in range(50)]
-            assert len(relay_of(server).strangers) == 10
+            assert relay_of(server).gate.strangers == 10
             await asyncio.sleep(0.3)  # their grace period is over
             async with leveret.connect(server.target) as node:
                 assert (await node.admin.who_am_i()).name == "guest"
