@@ -19,7 +19,7 @@ payloads are hellos, of at most HELLO_BYTES_MAX, in plain frames: what they say 
 
     hello
          0     4  magic     LVRT
-         4     1  version   2; 1 had no checked frames
+         4     1  version   3; 1 had no checked frames, 2 none of the messages 9 to 12 of raft/codec.py
          5     1  kind
          6        fields, one behind the other, at most FIELDS_MAX
     field
@@ -69,7 +69,7 @@ CHECKED = Struct("<III")
 _HEAD = Struct("<II")  # of a checked frame, without its own checksum
 _HELLO = Struct("<4sBB")
 _MAGIC = b"LVRT"
-VERSION = 2
+VERSION = 3
 _LENGTH = Struct("<H")
 _SHOWN_BYTES = 16
 

@@ -2,7 +2,7 @@
 another in what is sent to a node:
 
     offset size field                                 a message: kind u8, then to u64 | sender u64 | term u32, then
-         0    1 version   1                           1 VoteRequest    last_index u64 | last_term u32 | pre u8 | transfer u8
+         0    1 version   2; 1 knew the kinds to 8    1 VoteRequest    last_index u64 | last_term u32 | pre u8 | transfer u8
          1    4 length    of all that follows         2 VoteReply      granted u8 | pre u8
          5    8 group                                 3 Append         prev_index u64 | prev_term u32 | commit u64 |
         13    4 count     of messages                                  read_round u64 | packs u32 | packs
@@ -12,6 +12,10 @@ another in what is sent to a node:
                                                       6 SnapshotReply  index u64 | next_offset u64 | installed u8
                                                       7 TransferNow
                                                       8 Replaced       old u64
+                                                      9 LeaderCheck
+                                                     10 LeaderLookup
+                                                     11 NotLeading
+                                                     12 TransferDeclined
 
     pack         term u32 | kind u8 | size u32 | the bytes of raft/packs.py; the first entry is at prev_index + 1
     meta         index u64 | term u32 | machine_version u32 | membership
@@ -34,18 +38,22 @@ from raft.messages import (
     Entry,
     EntryKind,
     EntryRun,
+    LeaderCheck,
+    LeaderLookup,
     Message,
+    NotLeading,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
 )
 from storage.disk import Buffer
 
-VERSION = 1
+VERSION = 2
 
 _BATCH = Struct("<BIQI")
 _VERSION_AND_LENGTH = 5
@@ -121,7 +129,7 @@ def _body(message: Message) -> bytes:
             return _SNAPSHOT_REPLY.pack(index, next_offset, installed)
         case Replaced(old=old):
             return _OLD.pack(old)
-        case TransferNow():
+        case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
             return b""
 
 
@@ -198,8 +206,8 @@ def _read_snapshot_reply(reader: ByteReader, to: int, sender: int, term: int) ->
     return SnapshotReply(to, sender, term, index, next_offset, _yes(installed))
 
 
-def _read_transfer(reader: ByteReader, to: int, sender: int, term: int) -> TransferNow:
-    return TransferNow(to, sender, term)
+def _without_fields(message: Callable[[int, int, int], Message]) -> Callable[[ByteReader, int, int, int], Message]:
+    return lambda reader, to, sender, term: message(to, sender, term)
 
 
 def _read_replaced(reader: ByteReader, to: int, sender: int, term: int) -> Replaced:
@@ -221,6 +229,10 @@ _KINDS: dict[type[Message], int] = {
     SnapshotReply: 6,
     TransferNow: 7,
     Replaced: 8,
+    LeaderCheck: 9,
+    LeaderLookup: 10,
+    NotLeading: 11,
+    TransferDeclined: 12,
 }
 _READERS: dict[int, Callable[[ByteReader, int, int, int], Message]] = {
     1: _read_vote_request,
@@ -229,6 +241,10 @@ _READERS: dict[int, Callable[[ByteReader, int, int, int], Message]] = {
     4: _read_append_reply,
     5: _read_chunk,
     6: _read_snapshot_reply,
-    7: _read_transfer,
+    7: _without_fields(TransferNow),
     8: _read_replaced,
+    9: _without_fields(LeaderCheck),
+    10: _without_fields(LeaderLookup),
+    11: _without_fields(NotLeading),
+    12: _without_fields(TransferDeclined),
 }

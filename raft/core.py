@@ -24,13 +24,17 @@ from raft.messages import (
     Append,
     AppendReply,
     Entry,
+    LeaderCheck,
+    LeaderLookup,
     MemberId,
     Message,
     NodeId,
+    NotLeading,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
@@ -144,6 +148,12 @@ class Core:
             election.deny_to_node(s, node)
             election.ask_node_who_leads(s, node)
 
+    def forget_leader(self, leader: MemberId, now: float) -> None:
+        """The process that led, as far as this member knows, has ended."""
+        s = self._s
+        if s.leadership is None and s.leader == leader:
+            follower.forget_leader(s, now)
+
     def step(self, message: Message, now: float) -> None:
         """A message arrived. What is stale or makes no sense is ignored."""
         s = self._s
@@ -151,6 +161,8 @@ class Core:
             return
         if isinstance(message, Replaced):
             self._step_replaced(message, now)
+        elif isinstance(message, LeaderLookup):
+            self._step_lookup(message, now)
         elif message.term > s.term and not self._enter_term(message, now):
             return
         elif message.term < s.term:
@@ -164,6 +176,13 @@ class Core:
             succession.step_replaced(s, s.leadership, message, now)
         else:
             follower.step_replaced(s, message, now)
+
+    def _step_lookup(self, lookup: LeaderLookup, now: float) -> None:
+        s = self._s
+        if s.leadership is not None:
+            leader.answer_doubt(s.leadership, lookup.sender)
+        else:
+            election.step_lookup(s, lookup, now)
 
     def _enter_term(self, message: Message, now: float) -> bool:
         """A message of a later term: whether it is to be handled in that term now."""
@@ -201,7 +220,7 @@ class Core:
                 self._tell_term(message.sender, prev_index)
             case SnapshotChunk():
                 self._tell_term(message.sender, 0)
-            case AppendReply() | SnapshotReply() if s.leadership is None:
+            case AppendReply() | SnapshotReply() | LeaderCheck() if s.leadership is None:
                 election.deny_leading(s, message.sender, now)
             case _:
                 pass
@@ -227,9 +246,12 @@ class Core:
                 else:
                     election.step_request(s, message, now)
             case VoteReply():
-                if lead is not None and not message.granted:
-                    succession.declined(lead, message.sender)
                 election.step_reply(s, message, now)
+            case LeaderCheck():
+                if lead is None:
+                    election.deny_leading(s, message.sender, now)
+            case NotLeading():
+                election.step_not_leading(s, message.sender, now)
             case SnapshotChunk():
                 follower.step_chunk(s, message, now)
             case SnapshotReply():
@@ -240,7 +262,10 @@ class Core:
             case TransferNow():
                 if lead is None and s.leader in (0, message.sender):
                     election.stand_at_once(s, message.sender, now)
-            case Replaced():
+            case TransferDeclined():
+                if lead is not None:
+                    succession.declined(lead, message.sender)
+            case Replaced() | LeaderLookup():
                 raise AssertionError("answered above")
             case _ as never:
                 assert_never(never)

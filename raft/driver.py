@@ -36,7 +36,6 @@ from raft.messages import (
     Membership,
     Message,
     NodeId,
-    Replaced,
     SnapshotChunk,
     SnapshotMeta,
     node_of,
@@ -227,8 +226,7 @@ class Driver:
 
     def forget_leader(self, now: float) -> None:
         """Whoever led has ended, though its node answers (again)."""
-        leader, term = self.standing.leader, self.standing.term
-        self.core.step(Replaced(self.me, leader, term, old=leader), now)
+        self.core.forget_leader(self.standing.leader, now)
 
     # A turn.
 

@@ -14,7 +14,17 @@ from raft.follower import become_follower, forget_leader
 from raft.leader import become_leader
 from raft.majority import Outcome, outcome
 from raft.membership import members_of
-from raft.messages import AppendReply, MemberId, NodeId, VoteReply, VoteRequest, node_of
+from raft.messages import (
+    LeaderCheck,
+    LeaderLookup,
+    MemberId,
+    NodeId,
+    NotLeading,
+    TransferDeclined,
+    VoteReply,
+    VoteRequest,
+    node_of,
+)
 from raft.ready import Role
 from raft.state import State
 
@@ -60,7 +70,7 @@ def stand_at_once(s: State, leader: MemberId, now: float) -> None:
     if s.may_campaign():
         _stand_really(s, now, transfer=True)
     elif s.halted:
-        s.messages_after.append(VoteReply(leader, s.me, s.term, granted=False, pre=True))
+        s.messages_after.append(TransferDeclined(leader, s.me, s.term))
 
 
 def _stand_really(s: State, now: float, transfer: bool) -> None:
@@ -88,8 +98,6 @@ def own_vote_is_durable(s: State, now: float) -> None:
 
 def step_reply(s: State, reply: VoteReply, now: float) -> None:
     """Of this term, or of the next one if a pre-vote was granted."""
-    if not reply.granted and reply.sender == s.leader:
-        forget_leader(s, now)  # leaders never say this
     if s.campaign is None:
         return
     if reply.pre != (s.role is Role.PRE_CANDIDATE):
@@ -146,27 +154,41 @@ def step_pre_request(s: State, request: VoteRequest, now: float) -> None:
 
 
 def object_to(s: State, request: VoteRequest) -> None:
-    """Refuse, and ask the leader whether it leads: somebody doubts it, and it may lead no more without standing for election
-    itself. A leader has nothing to say to this; anybody else does, see deny_leading."""
+    """Refuse, and see whether the leader still leads."""
     refuse(s, request)
-    s.messages_after.append(AppendReply(s.leader, s.me, s.term, False, s.commit, s.commit))
+    _check_leader(s)
+
+
+def _check_leader(s: State) -> None:
+    """Somebody doubts it, and it may lead no more without standing for election itself."""
+    s.messages_after.append(LeaderCheck(s.leader, s.me, s.term))
+
+
+def step_lookup(s: State, lookup: LeaderLookup, now: float) -> None:
+    """Of any term; this member does not lead. Who asks does not either."""
+    if lookup.term >= s.term and lookup.sender == s.leader:
+        forget_leader(s, now)
+    if s.trusts_leader():
+        _check_leader(s)
+
+
+def step_not_leading(s: State, sender: MemberId, now: float) -> None:
+    """Of this term."""
+    if sender == s.leader:
+        forget_leader(s, now)
 
 
 def deny_leading(s: State, member: MemberId, now: float) -> None:
-    """`member` answers as if this member led. Tell it; if it is who this member follows, neither leads."""
+    """`member` speaks as if this member led. Tell it; if it is who this member follows, neither leads."""
     if member == s.leader:
         forget_leader(s, now)
-    s.messages_after.append(VoteReply(member, s.me, s.term, granted=False, pre=True))
+    s.messages_after.append(NotLeading(member, s.me, s.term))
 
 
 def deny_to_all(s: State) -> None:
     """A member that led this term and leads no more tells everybody, if nobody else is known to lead."""
     if s.vote == s.me and s.leader == 0:
-        s.messages_after += [
-            VoteReply(member, s.me, s.term, granted=False, pre=True)
-            for member in members_of(s.membership)
-            if member != s.me
-        ]
+        s.messages_after += [NotLeading(member, s.me, s.term) for member in members_of(s.membership) if member != s.me]
 
 
 def deny_to_node(s: State, node: NodeId) -> None:
@@ -174,17 +196,19 @@ def deny_to_node(s: State, node: NodeId) -> None:
     for election that it leads no more: tell a node that is heard again."""
     if s.vote == s.me and s.leader == 0 and not s.may_lead():
         s.messages_after += [
-            VoteReply(member, s.me, s.term, granted=False, pre=True)
-            for member in members_of(s.membership)
-            if node_of(member) == node
+            NotLeading(member, s.me, s.term) for member in members_of(s.membership) if node_of(member) == node
         ]
 
 
 def ask_node_who_leads(s: State, node: NodeId) -> None:
     """A learner never stands for election, and a leader whose own node was held up may not know that it was doubted: ask a node
-    that is heard again as if for a vote, which a leader answers by an append."""
+    that is heard again."""
     if s.leader == 0 and s.installing is None and not s.may_lead():
-        s.messages += [one for one in _requests(s, s.term + 1, pre=True, transfer=False) if node_of(one.to) == node]
+        s.messages += [
+            LeaderLookup(voter, s.me, s.term)
+            for voter in s.membership.voters
+            if voter != s.me and node_of(voter) == node
+        ]
 
 
 def refuse(s: State, request: VoteRequest) -> None:

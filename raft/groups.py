@@ -30,6 +30,8 @@ from raft.machine import Machine
 from raft.membership import Change
 from raft.messages import (
     Append,
+    LeaderCheck,
+    LeaderLookup,
     MemberId,
     Message,
     NodeId,
@@ -531,7 +533,7 @@ class Groups:
 
     def _answer_for_another(self, driver: Driver, message: Message) -> None:
         """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
-        if isinstance(message, Append | SnapshotChunk | VoteRequest | TransferNow):
+        if isinstance(message, Append | SnapshotChunk | VoteRequest | LeaderCheck | LeaderLookup | TransferNow):
             self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
             self.wake(driver)  # its core was told nothing, and the letter leaves with a round
 

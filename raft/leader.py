@@ -148,8 +148,7 @@ def _heard(s: State, lead: Leadership, one: Progress, now: float) -> None:
 
 
 def answer_doubt(lead: Leadership, member: MemberId) -> None:
-    """It stands for election, so it does not know who leads. A vote would be refused, but refusals are what members that
-    do not lead say: an append says more."""
+    """It stands for election, or asks who leads, so it does not know. An append says it, and more than a refused vote."""
     one = lead.progress.get(member)
     if one is not None and one.trusted and one.snapshot is None:
         one.probe()

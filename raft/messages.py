@@ -117,6 +117,35 @@ class VoteReply:
 
 
 @dataclass(slots=True)
+class LeaderCheck:
+    """A follower asks the member that it follows whether that still leads, because somebody wants an election. A member that
+    does not lead answers NotLeading, a leader nothing."""
+
+    to: MemberId
+    sender: MemberId
+    term: int
+
+
+@dataclass(slots=True)
+class LeaderLookup:
+    """A member that knows no leader, and cannot stand for election, asks who leads. A leader answers with an append; a follower
+    of somebody else passes the doubt on to its leader, as LeaderCheck."""
+
+    to: MemberId
+    sender: MemberId
+    term: int
+
+
+@dataclass(slots=True)
+class NotLeading:
+    """The sender does not lead, and who follows it in this term stops doing so."""
+
+    to: MemberId
+    sender: MemberId
+    term: int
+
+
+@dataclass(slots=True)
 class Append:
     """The leader's entries behind (prev_index, prev_term). Without entries it is a probe, a heartbeat, or news of `commit`.
     `read_round` asks the receiver to say it back: see raft/reads.py."""
@@ -183,6 +212,15 @@ class TransferNow:
 
 
 @dataclass(slots=True)
+class TransferDeclined:
+    """The answer to TransferNow of a member that cannot lead: its machine cannot go on."""
+
+    to: MemberId
+    sender: MemberId
+    term: int
+
+
+@dataclass(slots=True)
 class Replaced:
     """A node answers for member `to` of an earlier life: what lives there now is `sender`, which is in no membership that it
     knows. The leader takes the old one out and the new one in as a promotable learner. `old` is the one that was meant."""
@@ -193,4 +231,17 @@ class Replaced:
     old: MemberId
 
 
-Message = VoteRequest | VoteReply | Append | AppendReply | SnapshotChunk | SnapshotReply | TransferNow | Replaced
+Message = (
+    VoteRequest
+    | VoteReply
+    | LeaderCheck
+    | LeaderLookup
+    | NotLeading
+    | Append
+    | AppendReply
+    | SnapshotChunk
+    | SnapshotReply
+    | TransferNow
+    | TransferDeclined
+    | Replaced
+)

@@ -19,9 +19,11 @@ from raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
+    LeaderCheck,
     MemberId,
     Membership,
     Message,
+    NotLeading,
     SnapshotChunk,
     SnapshotReply,
     VoteReply,
@@ -169,7 +171,7 @@ def one_leader_per_term(book: Book, member: MemberId, term: int) -> None:
 def facts_are_durable_before_they_are_told(book: Book, twin: Twin, message: Message) -> None:
     term = twin.durable.facts.term
     match message:
-        case Append() | AppendReply() | SnapshotChunk() | SnapshotReply():
+        case Append() | AppendReply() | SnapshotChunk() | SnapshotReply() | LeaderCheck() | NotLeading():
             assert term >= message.term, f"{message}, and fsynced is term {term}"
         case VoteReply(pre=True) | VoteRequest(pre=True):
             return

@@ -21,12 +21,14 @@ from raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
+    LeaderLookup,
     MemberId,
     Membership,
     Message,
     Replaced,
     SnapshotMeta,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from tests.sim.process import Process, Site
 
 ALL_BYTES = 1 << 40
-UNCHECKED = (Replaced, TransferNow)  # they promise nothing
+UNCHECKED = (LeaderLookup, Replaced, TransferDeclined, TransferNow)  # they promise nothing
 
 
 class View(NamedTuple):

@@ -35,13 +35,17 @@ from raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
+    LeaderCheck,
+    LeaderLookup,
     MemberId,
     Membership,
     Message,
     NodeId,
+    NotLeading,
     Replaced,
     SnapshotChunk,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
@@ -412,7 +416,7 @@ def show(message: Message) -> str:
             return f"{link} of {message.meta.index}/{message.meta.term} {what}"
         case SnapshotReply():
             return f"{link} of {message.index} {'installed' if message.installed else f'from {message.next_offset}'}"
-        case TransferNow():
+        case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
             return link
         case Replaced():
             return f"{link} {name_of(message.old)} is gone"

@@ -10,19 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raft import packs
-from raft.codec import decode_batch, decode_batches, encode_batch
+from raft.codec import VERSION, decode_batch, decode_batches, encode_batch
 from raft.errors import BadBytes
 from raft.messages import (
     Append,
     AppendReply,
     Entry,
     EntryRun,
+    LeaderCheck,
+    LeaderLookup,
     Membership,
     Message,
+    NotLeading,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
@@ -61,6 +65,10 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(SnapshotChunk, *HEAD, METAS, U64, st.binary(max_size=40), st.booleans()),
     st.builds(SnapshotReply, *HEAD, U64, U64, st.booleans()),
     st.builds(TransferNow, *HEAD),
+    st.builds(TransferDeclined, *HEAD),
+    st.builds(LeaderCheck, *HEAD),
+    st.builds(LeaderLookup, *HEAD),
+    st.builds(NotLeading, *HEAD),
     st.builds(Replaced, *HEAD, U64),
 )
 
@@ -118,8 +126,8 @@ def test_every_prefix_of_a_batch_is_refused() -> None:
 
 def test_a_newer_version_is_told_apart_from_damage() -> None:
     data = bytearray(encode_batch(1, [TransferNow(1, 2, 3)]))
-    data[0] = 2
-    with pytest.raises(BadBytes, match=r"version 2 .* update this node"):
+    data[0] = VERSION + 1
+    with pytest.raises(BadBytes, match=rf"version {VERSION + 1} .* update this node"):
         decode_batch(bytes(data))
 
 

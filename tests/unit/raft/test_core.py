@@ -20,12 +20,16 @@ from raft.messages import (
     AppendReply,
     Entry,
     EntryKind,
+    LeaderCheck,
+    LeaderLookup,
     Membership,
     Message,
+    NotLeading,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
     SnapshotReply,
+    TransferDeclined,
     TransferNow,
     VoteReply,
     VoteRequest,
@@ -64,17 +68,19 @@ def persist(core: Core, store: MemoryStore) -> list[Ready]:
     return done
 
 
-def leader() -> tuple[Core, MemoryStore]:
+def leader(term: int = 1) -> tuple[Core, MemoryStore]:
     """Of three, with its first entry committed and known."""
-    core, store = core_of(THREE)
+    store = MemoryStore(THREE)
+    store.write(Facts(term - 1, 0), [])
+    core, store = core_of(THREE, store)
     assert core.deadline is not None
     core.tick(core.deadline)
-    core.step(VoteReply(ME, YOU, 1, granted=True, pre=True), 0.0)
+    core.step(VoteReply(ME, YOU, term, granted=True, pre=True), 0.0)
     persist(core, store)
-    core.step(VoteReply(ME, YOU, 1, granted=True), 0.0)
+    core.step(VoteReply(ME, YOU, term, granted=True), 0.0)
     persist(core, store)
     for member in (YOU, THEY):
-        core.step(AppendReply(ME, member, 1, True, 1, 1), 0.0)
+        core.step(AppendReply(ME, member, term, True, 1, 1), 0.0)
     persist(core, store)
     assert core.status().role is Role.LEADER
     return core, store
@@ -193,6 +199,45 @@ def test_a_restarted_member_keeps_its_term_and_vote() -> None:
     assert ready is not None
     assert list(ready.messages_after) == [VoteReply(THEY, ME, 7, granted=False)]
     assert core.status().vote == YOU
+
+
+def test_a_refused_vote_is_no_denial_of_leading() -> None:
+    """A leader refuses who stands in an earlier term, and that may come late: it was taken for "I do not lead"."""
+    core, store = core_of(THREE)
+    core.step(Append(ME, YOU, 5, 0, 0, 0), 0.0)
+    core.step(VoteReply(ME, YOU, 5, granted=False, pre=True), 0.0)
+    persist(core, store)
+    assert core.status().leader == YOU
+    core.step(NotLeading(ME, YOU, 5), 0.0)
+    assert core.status().leader == 0
+
+
+def test_a_denial_of_leading_is_no_refused_vote() -> None:
+    core, store = core_of(THREE)
+    assert core.deadline is not None
+    core.tick(core.deadline)
+    persist(core, store)
+    assert core.status().role is Role.PRE_CANDIDATE
+    core.step(NotLeading(ME, YOU, 0), 0.0)
+    core.step(NotLeading(ME, THEY, 0), 0.0)
+    assert core.status().role is Role.PRE_CANDIDATE
+
+
+def test_who_asks_for_the_leader_in_an_earlier_term_hears_of_it() -> None:
+    """Asked as if for a vote, a leader of a later term only refused."""
+    core, store = leader(term=7)
+    core.step(LeaderLookup(ME, THEY, 2), 0.0)
+    said = [one for ready in persist(core, store) for one in [*ready.messages, *ready.messages_after]]
+    assert [type(one) for one in said if one.to == THEY] == [Append]
+
+
+def test_only_who_cannot_lead_declines_a_handover() -> None:
+    core, _ = leader()
+    core.transfer(YOU, 0.0)
+    core.step(VoteReply(ME, YOU, 1, granted=False, pre=True), 0.0)
+    assert core.status().transfer_to == YOU
+    core.step(TransferDeclined(ME, YOU, 1), 0.0)
+    assert core.status().transfer_to == 0
 
 
 def test_readies_may_be_on_their_way_together_and_are_told_of_by_the_last() -> None:
@@ -318,6 +363,10 @@ stale: st.SearchStrategy[Message] = st.one_of(
     st.builds(AppendReply, st.just(ME), memberss, numbers, st.booleans(), numbers, numbers, numbers, numbers, numbers),
     st.builds(SnapshotReply, st.just(ME), memberss, numbers, numbers, numbers, st.booleans()),
     st.builds(TransferNow, st.just(ME), memberss, numbers),
+    st.builds(TransferDeclined, st.just(ME), memberss, numbers),
+    st.builds(LeaderCheck, st.just(ME), memberss, numbers),
+    st.builds(LeaderLookup, st.just(ME), memberss, numbers),
+    st.builds(NotLeading, st.just(ME), memberss, numbers),
     st.builds(Replaced, st.just(ME), memberss, numbers, memberss),
     st.builds(Append, st.just(ME), memberss, st.just(0), numbers, numbers, numbers, entry_lists, numbers),
     st.builds(SnapshotChunk, st.just(ME), memberss, st.just(0), metas, numbers, st.binary(max_size=3), st.booleans()),
