@@ -426,6 +426,11 @@ class Broker:
     def let_clients_in(self) -> None:
         self.closed_because = ""
 
+    def end_connections(self, now: int) -> None:
+        """The node stops, and no front serves anybody any more: what clients still hold goes back to its queues."""
+        for connection in list(self._connections.values()):
+            self.connection_closed(connection, now)
+
     def open_connection(self, connection: Connection, now: int) -> None:
         """Raises NotAllowed: no such vhost, no permission for it, or a limit; ConnectionForced while clients are sent away."""
         self.now = now

@@ -1,7 +1,8 @@
 """Builds a node bottom up: disk, log, catalog, queues, broker, fronts. Read `Node.start` from top to bottom.
 
-Listeners come last: whoever can connect finds everything recovered. `Node.stop` goes the other way: clients are told, what they
-left unsettled returns to its queues, queues write what a fast start needs, and the log is closed behind them.
+Listeners come last: whoever can connect finds everything recovered. `Node.stop` goes the other way: clients are told, links to
+other nodes end, what clients of this node and of others left unsettled returns to its queues, queues write what a fast start
+needs, and the log is closed behind them.
 """
 
 from __future__ import annotations
@@ -164,6 +165,7 @@ class Node:
         self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
         anywhere = classic_anywhere(place.name, classic, broker, calls, loop, self._clock.wall_ms)
         self._undo.callback(lambda: anywhere.close(self._clock.wall_ms()))
+        self._undo.callback(lambda: broker.end_connections(self._clock.wall_ms()))
         broker.add_kind(anywhere)
         self.quorum = quorum = self._quorum_queues(place, calls, loop)
         quorum.attach(broker)

@@ -110,6 +110,15 @@ class WatchedClassicQueues(ClassicQueues):
             self._watch(queue, book)
         return queue
 
+    def stop(self, now: int) -> None:
+        """Clients of all nodes have given back what they held: else the next start has to read everything."""
+        may_settle = self._shelf.log.failed is None
+        super().stop(now)
+        for queue in self._queues.values():
+            book = self._process.site.world.classic_book(queue.record)
+            if book is not None and may_settle:
+                invariants.nothing_is_out_at_a_stop(book.about, queue.out.count)
+
     def _watch(self, watched: ClassicQueue, book: ClassicBook) -> None:
         queue: Any = watched
         stored, take, handed_out = queue.stored, queue._take, queue._handed_out

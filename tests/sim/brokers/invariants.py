@@ -144,6 +144,11 @@ def purges_are_counted(about: About, told: int, untold: Collection[int]) -> None
 
 
 @invariant
+def nothing_is_out_at_a_stop(about: About, out: int) -> None:
+    assert not out, f"the node was stopped in order, and clients still hold {out} messages"
+
+
+@invariant
 def what_is_done_with_stays_away(about: About, body: bytes, is_done: bool) -> None:
     """Not handed out again by the process that was told, nor by a later one once the log that says so was durable."""
     assert not is_done, f"{body[:40]!r} is handed out again, and was acknowledged or rejected"

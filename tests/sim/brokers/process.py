@@ -406,6 +406,7 @@ class BrokerProcess(Process):
 
     def close(self) -> None:
         now = self._wall_ms()
+        self.broker.end_connections(now)
         self.anywhere.close(now)
         self.log.delay_s = lambda: 0.0
         self.classic.stop(now)

@@ -392,6 +392,23 @@ def test_an_exclusive_queue_whose_connection_went_before_it_was_there_goes_at_on
     assert world.catalog.queue("/", "late") is None and not list(world.broker.queues())
 
 
+def test_what_clients_hold_comes_back_when_all_connections_are_ended(world: World) -> None:
+    """At a stop, whatever the fronts did with them; a front that notices later has nothing left to do."""
+    holders = [world.client(), world.client()]
+    holders[0].declare("q")
+    holders[0].publish("", "q", b"1", b"2", b"3", b"4")
+    for holder in holders:
+        holder.session.set_prefetch(2, False)
+        holder.consume("q", "c")
+        world.end_turn()
+    assert [len(holder.delivered) for holder in holders] == [2, 2] and world.ready("q") == 0
+    world.broker.end_connections(world.now)
+    assert world.ready("q") == 4 and not list(world.broker.connections())
+    for holder in holders:
+        world.disconnect(holder)
+    assert world.broker.totals.connections_closed == 2
+
+
 def test_exclusive_queues_of_other_nodes_connections_are_their_matter(world: World) -> None:
     connection = world.connect()
     world.submit(DeclareQueue("/", "far", exclusive=True, owner=f"2.7.{connection.id}"))
