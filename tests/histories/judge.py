@@ -57,9 +57,10 @@ def lost(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
 def is_accounted_for(book: Book, message: Message, queue: QueueRules, rules: Rules) -> bool:
     """Whether it was consumed from the queue or from one that it was dead-lettered to, or may rightly be nowhere."""
     passed: set[str] = set()
+    source = ""  # of the dead letter that it is there
     while queue.name not in passed:
         passed.add(queue.name)
-        fates = book.seen.get((queue.name, message), [])
+        fates = [fate for fate in book.seen.get((queue.name, message), []) if _came_from(fate, source)]
         if any(fate.is_consumed for fate in fates):
             return True
         may_leave = _may_leave(book, message, queue, fates, rules.news_s)
@@ -67,10 +68,15 @@ def is_accounted_for(book: Book, message: Message, queue: QueueRules, rules: Rul
             return may_leave
         if may_leave and not queue.at_least_once:
             return True
-        queue = rules.by_name[queue.dead_letters_to]
+        source, queue = queue.name, rules.by_name[queue.dead_letters_to]
         if not queue.keeps_confirmed:
             return True
     return False
+
+
+def _came_from(fate: Fate, source: str) -> bool:
+    """Whether this delivery is of the dead letter of that queue, and not of what came another way."""
+    return not source or any(queue == source for queue, _ in fate.delivered.deaths)
 
 
 def unexpected(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:

@@ -173,6 +173,7 @@ KILLERS = (
         ("tests/unit/node/test_remote_queues.py",),
         blind_to=(*ENGINE, "broker/", "quorum/"),
     ),
+    Killer("clients of simulated brokers", ("tests/unit/sim/test_broker_clients.py",), blind_to=ENGINE),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )

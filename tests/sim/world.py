@@ -144,6 +144,8 @@ class World:
         except (Damaged, Corrupt) as error:
             self._damaged(site, error)
         except Exception as error:
+            if isinstance(error.__cause__, Violation):  # within the handler of a call
+                raise error.__cause__ from None
             if not self.is_excused(process, error):
                 raise Violation("no_fault_of_its_own", f"node {site.number}: {error!r}") from error
             self._failed(site)

@@ -44,12 +44,19 @@ class ClassicBook:
     about: About
     home: int
     on_unseen: Callable[[bytes], None]  # told of what comes back from a consumer that cannot have seen it
+    is_committed: Callable[[bytes], bool]  # whether the publisher of this body has published it for good
     is_target: bool = False  # of dead letters
     stored: dict[bytes, bool] = field(default_factory=dict)
     handed_out: dict[bytes, bool] = field(default_factory=dict)
     done_with: dict[bytes, bool] = field(default_factory=dict)  # durably
     lanes: dict[tuple[bytes, int], int] = field(default_factory=dict)
     keeps_order: bool = True  # until a file gave nothing: what was in it is there again after the next start
+
+    def takes(self, bodies: Sequence[bytes]) -> None:
+        if not self.is_target:
+            for body in bodies:
+                invariants.uncommitted_is_nowhere(self.about, body, self.is_committed(body))
+        self.stored.update(dict.fromkeys(bodies, True))
 
     def hands_out(self, level: int, bodies: Sequence[bytes], done_here: dict[bytes, bool]) -> None:
         """`done_here`: what this process knows to be done with."""
@@ -127,7 +134,7 @@ class WatchedClassicQueues(ClassicQueues):
         done: dict[bytes, bool] = {}
 
         def note_stored(run: Run, level: VariableQueue, now: int) -> StoredRun:
-            book.stored.update(dict.fromkeys(bodies_of(run.content, 0, run.count), True))
+            book.takes(bodies_of(run.content, 0, run.count))
             return stored(run, level, now)
 
         def note_taken(level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:

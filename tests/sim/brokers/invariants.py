@@ -102,6 +102,28 @@ def confirmed_is_committed(about: About, body: bytes, queues: Sequence[str]) -> 
 
 
 @invariant
+def confirmed_by_every_queue(about: About, body: bytes, missing: Sequence[str]) -> None:
+    """Of a message that goes to several."""
+    assert not missing, f"{body[:40]!r} is confirmed, and {list(missing)} never took it"
+
+
+@invariant
+def committed_as_a_whole(about: About, who: str, missing: Sequence[tuple[str, bytes]]) -> None:
+    assert not missing, f"a commit of {who} is answered, and not stored are {[(q, body[:40]) for q, body in missing]}"
+
+
+@invariant
+def uncommitted_is_nowhere(about: About, body: bytes, is_committed: bool) -> None:
+    assert is_committed, f"{body[:40]!r} is stored, and its publisher has not committed it"
+
+
+@invariant
+def stored_once_in_a_queue(about: About, body: bytes, known: int) -> None:
+    """However many bindings lead there. Of each publish; what is published again is another one."""
+    assert not known, f"{body[:40]!r} is stored again"
+
+
+@invariant
 def refused_is_not_stored(about: About, body: bytes, is_stored: bool) -> None:
     assert not is_stored, f"{body[:40]!r} is refused, and was stored"
 

@@ -26,6 +26,14 @@ RARE_PATHS = (
     "consumer cancelled by its node",
     "member added",
     "member removed",
+    "message to several queues confirmed",
+    "message to several queues refused",
+    "transaction committed",
+    "transaction rolled back",
+    "transaction refused in part",
+    "settlements committed",
+    "settlements rolled back",
+    "commit never answered",
 )
 ENGINE_ONLY = ("read_asked_a_majority",)  # brokers ask for no reads but a catalog that is fetched
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
+from broker.tables import decode_properties
 from native.content import messages
 from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Result
 from quorum.machine import QueueMachine
@@ -35,6 +36,7 @@ class Known:
     body: bytes
     priority: int
     fate: str = ""  # empty: it is still there
+    deaths: tuple[str, ...] = ()  # the queues that it died in
     was_handed_out: bool = False
 
 
@@ -126,18 +128,28 @@ class Twin(DumbQueue):
             self._ledger.go([message], f"dead, {DeathReason(reason).name.lower()}")
 
 
+def deaths_of(props: bytes) -> list[tuple[str, str]]:
+    """Where and why a message with these properties died, by its history."""
+    headers = decode_properties(props).get("headers") or {}
+    return [(death["queue"], death["reason"]) for death in headers.get("x-death", ())]
+
+
 class Ledger:
     """One queue's. Fulfils tests.sim.references.Reference."""
 
     def __init__(
         self,
+        name: str,
         about: About,
         has_arrived: Callable[[Ledger, bytes], bool],
         on_acknowledged: Callable[[int], None],
         on_unseen: Callable[[bytes], None],
+        is_committed: Callable[[bytes], bool],
     ) -> None:
         """`has_arrived`: whether what this queue gives up as a dead letter is somewhere else. `on_acknowledged` is told the
-        number of each delivery that the queue has taken note of; `on_unseen` the body of what nobody saw who was given it."""
+        number of each delivery that the queue has taken note of; `on_unseen` the body of what nobody saw who was given it.
+        `is_committed`: whether the publisher of this body has published it for good."""
+        self.name = name
         self.about = about
         self.twin = Twin(self)
         self.asked = Asked()
@@ -153,6 +165,7 @@ class Ledger:
         self._has_arrived = has_arrived
         self._on_acknowledged = on_acknowledged
         self._on_unseen = on_unseen
+        self._is_committed = is_committed
         self._data = b""
         self._lasting: dict[Said, Hold] = {}
         self._lanes: dict[tuple[bytes, int], int] = {}
@@ -194,10 +207,17 @@ class Ledger:
 
     def enqueued(self, op: Enqueue, stored: Sequence[Message]) -> None:
         start, end = op.content
-        bodies = [body for _, body in messages(self._data[start:end], 0, op.messages)]
-        for message, body in zip(stored, bodies, strict=True):
+        found = list(messages(self._data[start:end], 0, op.messages))
+        bodies = [body for _, body in found]
+        for message, (props, body) in zip(stored, found, strict=True):
             known = self.known[message.where] = Known(message.where, body, message.priority)
-            self.bodies.setdefault(body, []).append(known)
+            before = self.bodies.setdefault(body, [])
+            if self.is_target:
+                known.deaths = tuple(queue for queue, _ in deaths_of(props))
+            else:
+                invariants.stored_once_in_a_queue(self.about, body, len(before))
+                invariants.uncommitted_is_nowhere(self.about, body, self._is_committed(body))
+            before.append(known)
         if op.producer is not None:
             numbers = self._numbers.setdefault(op.producer.name, {})
             invariants.producers_numbers_are_stored_once(self.about, op.producer.name, op.producer.number, numbers)

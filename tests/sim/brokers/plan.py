@@ -39,6 +39,10 @@ CLASSIC_PROFILES: dict[str, dict[str, Any]] = {
     "classic-careful": {**CLASSIC_DEAD},
 }
 CLASSIC_TARGET = "classic-dead"
+EVERYWHERE = "everywhere"  # an exchange that leads to several queues at once
+# How it is bound to each of them, always twice: a queue has a message once, however many of its bindings match.
+CAST_KEYS = {"fanout": ("", "other"), "topic": ("#", "k.*"), "direct": ("k.1", "k.1")}
+CAST_KEY = "k.1"
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,10 @@ class BrokerShape(Shape):
     classic_runs_max: int = 8
     classic_ram_count_max: int = 16
     transient: float = 0.0  # share of messages to classic queues that are not persistent
+    cast: str = ""  # names of queues that are bound to EVERYWHERE
+    cast_by: str = "fanout"  # the type of that exchange
+    committers: int = 0  # publishers that publish in transactions
+    settlers: int = 0  # takers that settle in transactions
 
     @property
     def queue_names(self) -> list[str]:
@@ -69,6 +77,10 @@ class BrokerShape(Shape):
     @property
     def classic_names(self) -> list[str]:
         return self.classics.split("+") if self.classics else []
+
+    @property
+    def cast_names(self) -> list[str]:
+        return self.cast.split("+") if self.cast else []
 
 
 OWN_RECIPES: tuple[Recipe, ...] = (
@@ -95,7 +107,23 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     random = Random(f"brokers of {seed}")
     shape = replace(_draw_shape(random), seconds=seconds)
     faults = draw_faults(random, shape, BROKER_RECIPES, (0.3, 0.5, 0.8))
-    return Plan(seed, shape, faults, tuple(_draw_asks(random, shape)), "brokers")
+    asks = tuple(_draw_asks(random, shape))
+    others = Random(f"other clients of {seed}")  # of their own, so that worlds stay what they were without these
+    shape = _with_other_clients(others, shape)
+    return Plan(seed, shape, faults, (*asks, *_draw_other_asks(others, shape)), "brokers")
+
+
+def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
+    """That use transactions, and that publish to several queues at once."""
+    names = [*shape.queue_names, *shape.classic_names]
+    several = random.sample(names, min(len(names), random.choice((2, 2, 3))))
+    return replace(
+        shape,
+        cast="+".join(several) if len(several) > 1 and random.random() < 0.7 else "",
+        cast_by=random.choice(list(CAST_KEYS)),
+        committers=random.choice((0, 1, 1)),
+        settlers=random.choice((0, 0, 1)),
+    )
 
 
 def _draw_shape(random: Random) -> BrokerShape:
@@ -188,3 +216,26 @@ def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
                 kind = random.choice(("publish", "publish", "burst"))
                 yield Ask(round(at + after * 0.003, 3), publisher, 0, kind, key, random.choice((20, 40, 200)))
         at += random.expovariate(1 / gap_s)
+
+
+def _draw_other_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
+    """Publishes of those who publish elsewhere, too, and of those who commit; who settles in transactions consumes."""
+    names = [*shape.queue_names, *shape.classic_names]
+    casts = [EVERYWHERE] if shape.cast else []
+    committers = range(shape.publishers + 1, shape.publishers + shape.committers + 1)
+    settlers = range(shape.takers + 1, shape.takers + shape.settlers + 1)
+    gap_s = random.choice((0.3, 0.6))
+    at = 0.3
+    while at < shape.seconds - 4:
+        if casts:
+            yield _publish(random, at, random.randint(1, shape.publishers), EVERYWHERE)
+        for committer in committers:
+            yield _publish(random, at, committer, random.choice([*names, *casts, *casts]))
+        for settler in settlers:
+            kind = random.choices(("consume", "get", "leave"), (6, 3, 1))[0]
+            yield Ask(round(at, 3), settler, 0, kind, random.choice(names), 0)
+        at += random.expovariate(1 / gap_s)
+
+
+def _publish(random: Random, at: float, publisher: int, key: str) -> Ask:
+    return Ask(round(at, 3), publisher, 0, "publish", key, random.choice((20, 40, 200)))

@@ -1,6 +1,7 @@
 """A publisher: messages with numbers, confirms, and what it does when an answer is lost.
 
-To each queue each connection is a publisher of its own, with numbers of its own, as histories want it. What was not answered
+To each queue, and to the exchange that leads to several, each connection is a publisher of its own, with numbers of its own, as
+histories want it. What was not answered
 when a connection is lost may be published again by the next one, on another node. A publisher that names itself (x-producer,
 x-seq) says its own number of the message then, and the queue must store it once.
 
@@ -63,10 +64,13 @@ class Sent(NamedTuple):
 class Publisher:
     """See the module. Fulfils channel.Owner."""
 
+    may_be_named = True
+    is_committed_at_once = True
+
     def __init__(self, world: BrokerWorld, number: int) -> None:
         self.world = world
         self.name = f"p{number}"
-        self.is_named = number % 3 == 1  # deduplicated
+        self.is_named = self.may_be_named and number % 3 == 1  # deduplicated
         self.answered = 0
         self.unknown = 0
         self.is_done = False
@@ -77,7 +81,7 @@ class Publisher:
         self._next: dict[str, int] = {}  # number, by queue, on this connection
         self._waiting: list[Message] = []  # to be sent
         self._sent = 0  # on this connection
-        self._confirms = False  # they were asked for on this connection: nothing is sent before
+        self._is_ready = False  # confirms were asked for on this connection: nothing is sent before
         self._open: dict[int, Sent] = {}  # by number on the connection: not answered
         self._confirmed: dict[bytes, bool] = {}
         self._returned: dict[bytes, bool] = {}  # bodies that no queue was there for
@@ -122,15 +126,15 @@ class Publisher:
                 return
             self._connections += 1
             self._sent = 0
-            self._confirms = False
+            self._is_ready = False
             self._next = {}
             name = f"{self.name}/{self._connections}"
             self._channel = Channel(self.world, self, site, name)
-        elif self._confirms:
+        elif self._is_ready:
             self._send()
 
     def opened(self, channel: Channel) -> None:
-        self._confirms = True
+        self._is_ready = True
         channel.say(lambda: channel.session.select_confirms())
         self._send()
 
@@ -165,10 +169,9 @@ class Publisher:
             self._open[self._sent] = Sent(message, body, publisher, number, is_named)
             expires_s = message.expires_ms / 1000 if message.expires_ms is not None else None
             self.world.record(Attempted(now, publisher, number, message.priority, expires_s, message.persistent))
-            self.world.publishing(message.queue, body)
+            self.world.publishing(message.queue, body, is_committed=self.is_committed_at_once)
         run = Run(
-            "",
-            first.queue,
+            *self.world.address(first.queue),
             b"".join(contents),
             len(alike),
             size,
@@ -193,15 +196,19 @@ class Publisher:
         for sent in [self._open.pop(number) for number in numbers]:
             message, body = sent.message, sent.body
             self.answered += 1
-            if ok and body in self._returned:
-                self.world.watch.count("message returned")
-                self.world.record(Refused(now, sent.publisher, sent.number))
-            elif ok:
+            if ok and not self._was_returned(sent, now):
                 stored = self.world.look_at_confirm(message.queue, body, self.name, message.own if sent.is_named else 0)
                 self._confirm(stored, now)
-            else:
+            elif not ok:
                 self.world.look_at_refusal(message.queue, body)
                 self.world.record(Refused(now, sent.publisher, sent.number))
+
+    def _was_returned(self, sent: Sent, now: float) -> bool:
+        if sent.body not in self._returned:
+            return False
+        self.world.watch.count("message returned")
+        self.world.record(Refused(now, sent.publisher, sent.number))
+        return True
 
     def _confirm(self, stored: bytes, now: float) -> None:
         """What is confirmed is the message that was stored. It may be told twice, when the first time was lost."""

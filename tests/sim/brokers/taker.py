@@ -209,8 +209,12 @@ class Taker:
         if no_ack:
             world.record(Acknowledged(now, delivery))
             return
-        self._held[given.tag] = Held(given, delivery)
-        world.loop.call_later(self._random.choice(THINKS_S), self._decide, self._channel, given.tag)
+        self._hold(self._channel, Held(given, delivery))
+
+    def _hold(self, channel: Channel | None, held: Held) -> None:
+        """Until it decides what to do with it."""
+        self._held[held.given.tag] = held
+        self.world.loop.call_later(self._random.choice(THINKS_S), self._decide, channel, held.given.tag)
 
     def _decide(self, channel: Channel, tag: int) -> None:
         if channel is not self._channel or tag not in self._held:
@@ -243,7 +247,10 @@ class Taker:
             channel.say(lambda: channel.session.reject(tag, outcome == "requeue", channel.now))
 
     def _note(self, tag: int, outcome: str) -> None:
-        held, now = self._held.pop(tag), self.world.loop.time()
+        self._record(self._held.pop(tag), outcome)
+
+    def _record(self, held: Held, outcome: str) -> None:
+        now = self.world.loop.time()
         if outcome == "acknowledge":
             self.world.acknowledging(held.given, held.delivery)
             self.world.record(Acknowledged(now, held.delivery))

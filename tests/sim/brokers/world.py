@@ -7,10 +7,10 @@ that take whatever comes must find each queue empty at last. What they saw is ju
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker import catalog_commands as commands
 from broker.broker import ignore
@@ -18,8 +18,8 @@ from broker.catalog_commands import JoinNode
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.queue_type import Slice
-from broker.records import NodeRecord, QueueRecord
-from broker.tables import decode_properties
+from broker.records import BindingRecord, ExchangeRecord, NodeRecord, QueueRecord
+from broker.route import route_many
 from node.metadata_group import METADATA_GROUP
 from node.metadata_machine import Outcome
 from quorum.driver import QUEUE_GROUPS
@@ -35,14 +35,25 @@ from tests.sim.brokers.channel import WAY_S, Channel, Given
 from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
-from tests.sim.brokers.ledger import Ledger
+from tests.sim.brokers.ledger import Ledger, deaths_of
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
-from tests.sim.brokers.plan import CLASSIC_PROFILES, CLASSIC_TARGET, PROFILES, QUORUM, TARGET, BrokerShape
+from tests.sim.brokers.plan import (
+    CAST_KEY,
+    CAST_KEYS,
+    CLASSIC_PROFILES,
+    CLASSIC_TARGET,
+    EVERYWHERE,
+    PROFILES,
+    QUORUM,
+    TARGET,
+    BrokerShape,
+)
 from tests.sim.brokers.process import BrokerProcess, BrokerSite
 from tests.sim.brokers.publisher import Publisher
 from tests.sim.brokers.taker import Taker
+from tests.sim.brokers.transactions import Committer, Settler
 from tests.sim.disk import SimDisk, no_faults
 from tests.sim.invariants import Violation
 from tests.sim.plan import Ask, Plan
@@ -52,6 +63,8 @@ from tests.sim.world import CONVERGE_WITHIN_S, STEP_S, World
 
 if TYPE_CHECKING:
     from raft.driver import Driver
+
+T = TypeVar("T")
 
 FORMED_WITHIN_S = 30.0
 JOIN_AGAIN_S = 0.3
@@ -75,15 +88,17 @@ class BrokerWorld(World):
         self.catalog = CatalogReference(self.about_catalog, (self._declared,))
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
+        self._about_clients = About("clients", self.watch.checked)
         self.queue_names = [*self.shape.queue_names, TARGET]
         self.classic_names = [*self.shape.classic_names, CLASSIC_TARGET] if self.shape.classics else []
         self.classics: dict[str, ClassicBook] = {}  # by the queue's name
         self._sent: dict[bytes, bool] = {}  # bodies, to classic queues
+        self._uncommitted: dict[bytes, bool] = {}  # bodies that nobody has said commit of
         self.channels: list[Channel] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
         self.history: History = []
-        self.publishers = [Publisher(self, number) for number in range(1, self.shape.publishers + 1)]
-        self.takers = [Taker(self, number) for number in range(1, self.shape.takers + 1)]
+        self.publishers = self._clients(Publisher, self.shape.publishers, Committer, self.shape.committers)
+        self.takers = self._clients(Taker, self.shape.takers, Settler, self.shape.settlers)
         self.drainers: list[Taker] = []
         self.operator = Operator(self)
         self.shrunk_at = -60.0  # when a member of a queue was taken out last
@@ -91,6 +106,13 @@ class BrokerWorld(World):
         self._last_given: dict[tuple[str, object], int] = {}
         self._purged: list[str] = []
         self._random = Random(f"{plan.seed} brokers")
+
+    def _clients(
+        self, kind: Callable[[BrokerWorld, int], T], count: int, other: Callable[[BrokerWorld, int], T], others: int
+    ) -> list[T]:
+        """Numbered on, those who use transactions last."""
+        plain = [kind(self, number) for number in range(1, count + 1)]
+        return plain + [other(self, number) for number in range(count + 1, count + others + 1)]
 
     # The layer
 
@@ -100,7 +122,12 @@ class BrokerWorld(World):
         record = self._record_of(group)
         about = About(f"queue {record.name}", self.watch.checked)
         ledger = self.ledgers[record.name] = Ledger(
-            about, self._has_arrived, self._acknowledged, partial(self._went_back, record.name)
+            record.name,
+            about,
+            self._has_arrived,
+            self._acknowledged,
+            partial(self._went_back, record.name),
+            self._is_committed,
         )
         ledger.is_target = record.name == TARGET
         return ledger
@@ -115,9 +142,27 @@ class BrokerWorld(World):
     def is_classic(self, queue: str) -> bool:
         return queue in self.classics
 
-    def publishing(self, queue: str, body: bytes) -> None:
-        if queue in self.classics:
+    def destinations(self, key: str) -> list[str]:
+        """The queues that what clients publish under this name goes to."""
+        return self.shape.cast_names if key == EVERYWHERE else [key]
+
+    def address(self, key: str) -> tuple[str, str]:
+        """Exchange and routing key."""
+        return (EVERYWHERE, CAST_KEY) if key == EVERYWHERE else ("", key)
+
+    def publishing(self, key: str, body: bytes, *, is_committed: bool) -> None:
+        if any(queue in self.classics for queue in self.destinations(key)):
             self._sent[body] = True
+        if not is_committed:
+            self._uncommitted[body] = True
+
+    def committing(self, bodies: Sequence[bytes]) -> None:
+        """A client says so now."""
+        for body in bodies:
+            del self._uncommitted[body]
+
+    def _is_committed(self, body: bytes) -> bool:
+        return body not in self._uncommitted
 
     def new_site(self, number: int) -> BrokerSite:
         return BrokerSite(self, number)
@@ -162,15 +207,30 @@ class BrokerWorld(World):
                 self.shape.frail + 1, len(self.sites)
             )  # no disk there loses what it had promised
             self.classics[name] = ClassicBook(
-                About(f"queue {name}", self.watch.checked), home, partial(self._went_back, name), name == CLASSIC_TARGET
+                About(f"queue {name}", self.watch.checked),
+                home,
+                partial(self._went_back, name),
+                self._is_committed,
+                name == CLASSIC_TARGET,
             )
             arguments = {"x-queue-type": "classic", **CLASSIC_PROFILES.get(name, {})}
             command = commands.DeclareQueue("/", name, arguments=arguments, home=f"n{home}")
             first.run(first.life, self._declare, (command,))
+        self._bind_everywhere()
         self._until("all know the queues", self._all_know_the_queues)
         self._formed_at = {number: site.life for number, site in self.sites.items()}
 
-    def _declare(self, command: commands.DeclareQueue) -> None:
+    def _bind_everywhere(self) -> None:
+        first, kind = self.sites[1], self.shape.cast_by
+        asked: list[commands.Command] = []
+        for queue in self.shape.cast_names:
+            asked = asked or [commands.DeclareExchange(ExchangeRecord("/", EVERYWHERE, kind))]
+            for key in CAST_KEYS[kind]:
+                asked.append(commands.Bind(BindingRecord("/", EVERYWHERE, queue, "queue", key)))
+        for command in asked:
+            first.run(first.life, self._declare, (command,))
+
+    def _declare(self, command: commands.Command) -> None:
         process = self.sites[1].process
         assert process is not None, "node 1 is down"
         process.broker.submit(command, 0).then(ignore, raise_it)
@@ -191,9 +251,17 @@ class BrokerWorld(World):
             names = [*self.queue_names, *self.classic_names]
             if process is None or any(process.broker.find_queue("/", name) is None for name in names):
                 return False
+            if self._bound_everywhere(process) != sorted(self.shape.cast_names):
+                return False
         if any(ledger.twin.version < VERSION_NEWEST for ledger in self.ledgers.values()):
             return False  # what clients release without blame is told from what they never saw by later versions only
         return all(self.leader(group) is not None for group in self.watch.books)
+
+    def _bound_everywhere(self, process: BrokerProcess) -> list[str]:
+        catalog = process.metadata.catalog
+        if catalog.exchange("/", EVERYWHERE) is None:
+            return []
+        return sorted(route_many(catalog, "/", EVERYWHERE, [CAST_KEY], process.broker.asks("/", None)))
 
     def start(self, site: Site) -> None:
         """A node with an empty disk asks to be taken in first, as long as nobody answers."""
@@ -348,7 +416,7 @@ class BrokerWorld(World):
                 book.is_over = True
 
     def _has_arrived(self, source: Ledger, body: bytes) -> bool:
-        return body in self.ledgers[TARGET].bodies
+        return any(source.name in known.deaths for known in self.ledgers[TARGET].bodies.get(body, ()))
 
     def _went_back(self, queue: str, body: bytes) -> None:
         """From a consumer that cannot have seen it."""
@@ -417,13 +485,20 @@ class BrokerWorld(World):
     def may_be_named(self, queue: str) -> bool:
         """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
         who does not know that it was refused would be told that it is there."""
+        if queue == EVERYWHERE:
+            return False
         return queue not in self.classics and not {"x-overflow", "x-max-length"} <= PROFILES.get(queue, {}).keys()
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
+        if queue == EVERYWHERE:
+            self.watch.count("message to several queues confirmed")
+            missing = [one for one in self.destinations(queue) if not self._is_stored(one, body)]
+            invariants.confirmed_by_every_queue(self._about_clients, body, missing)
+            return body
         if queue in self.classics:
             book = self.classics[queue]
-            invariants.confirmed_is_stored(book.about, body, body in book.stored or book.home in self.away)
+            invariants.confirmed_is_stored(book.about, body, self._is_stored(queue, body))
             return body
         ledger = self.ledgers[queue]
         stored = body if body in ledger.bodies else ledger.numbered(producer.encode(), number) if number else None
@@ -431,8 +506,24 @@ class BrokerWorld(World):
         assert stored is not None, "it was found to be there"
         return stored
 
+    def look_at_commit(self, who: str, published: Sequence[tuple[str, bytes]]) -> None:
+        """It was answered: all of this is stored."""
+        found = [(queue, body) for key, body in published for queue in self.destinations(key)]
+        missing = [(queue, body) for queue, body in found if not self._is_stored(queue, body)]
+        invariants.committed_as_a_whole(self._about_clients, who, missing)
+
+    def _is_stored(self, queue: str, body: bytes) -> bool:
+        """Or was; or whoever knows is away for ever."""
+        if queue not in self.classics:
+            return body in self.ledgers[queue].bodies
+        book = self.classics[queue]
+        return body in book.stored or book.home in self.away
+
     def look_at_refusal(self, queue: str, body: bytes) -> None:
         self.watch.count("message refused")
+        if queue == EVERYWHERE:
+            self.watch.count("message to several queues refused")
+            return  # by one of them: others may have it
         if queue in self.classics:
             return  # its home may have stored it, and the link to it broke before it could say so
         ledger = self.ledgers[queue]
@@ -449,8 +540,7 @@ class BrokerWorld(World):
         untold.remove(count)
 
     def deaths_of(self, given: Given) -> list[tuple[str, str]]:
-        headers = decode_properties(given.props).get("headers") or {}
-        return [(death["queue"], death["reason"]) for death in headers.get("x-death", ())]
+        return deaths_of(given.props)
 
     # The end
 
@@ -491,11 +581,11 @@ class BrokerWorld(World):
     def judge(self) -> None:
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
         self._drain()
-        invariants.everybody_is_answered(About("clients", self.watch.checked), self._waiting())
+        invariants.everybody_is_answered(self._about_clients, self._waiting())
         names = [*self.queue_names, *self.classic_names]
         rules = Rules(tuple(map(self._rules_of, names)), news_s=NEWS_S, knows_what_went_back=True)
         wrong = judge(self.history, rules)
-        invariants.histories_are_right(About("clients", self.watch.checked), wrong)
+        invariants.histories_are_right(self._about_clients, wrong)
 
     def _drain(self) -> None:
         for taker in self.takers:
@@ -535,7 +625,7 @@ class BrokerWorld(World):
         drops = "x-max-length" in arguments and "x-overflow" not in arguments
         return QueueRules(
             name,
-            fed_by=frozenset(f"{publisher.name}.{name}" for publisher in self.publishers),
+            fed_by=self._fed_by(name),
             dead_letters_to=TARGET if "x-dead-letter-exchange" in arguments else None,
             at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
             delivery_limit=None if limit < 0 else limit,
@@ -543,6 +633,10 @@ class BrokerWorld(World):
             # What is given to clients that acknowledge nothing may be lost on its way to them.
             keeps_confirmed=not drops and name not in self._purged and not self.shape.no_ack,
         )
+
+    def _fed_by(self, name: str) -> frozenset[str]:
+        keys = [name, EVERYWHERE] if name in self.shape.cast_names else [name]
+        return frozenset(f"{publisher.name}.{key}" for publisher in self.publishers for key in keys)
 
     def _rules_of_classic(self, name: str) -> QueueRules:
         """What docs/durability.md says."""
@@ -555,7 +649,7 @@ class BrokerWorld(World):
         is_there = book.home not in self.away
         return QueueRules(
             name,
-            fed_by=frozenset(f"{publisher.name}.{name}" for publisher in self.publishers),
+            fed_by=self._fed_by(name),
             dead_letters_to=CLASSIC_TARGET if "x-dead-letter-exchange" in arguments else None,
             expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
             may_hold_twice=book.is_target,
