@@ -1,4 +1,7 @@
-"""Audit: one line for each failed login, and for each change of users, permissions, vhosts, policies, limits and nodes.
+"""Audit: one line for each failed login, and for each change that only operators make.
+
+Those are changes of users, permissions, vhosts, policies, limits and nodes (commands of the catalog), of the members and
+leaders of quorum queues, of the log level, and connections that somebody closed for their clients.
 
 A line says who, from where, and what, and whether it was refused; never a password or its hash. An import of definitions is a
 change for each thing in it. Changes are attributed to the client whose request is being served (`acting_for`), and to the node
@@ -8,7 +11,8 @@ itself when there is none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +35,8 @@ class Actor:
         return f"user '{bounded(self.user)}' from {self.client.address} over {self.client.protocol}"
 
 
+DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"  # outcomes; unknown: its client stopped waiting for it
+
 _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 
 
@@ -47,7 +53,7 @@ class Audit:
         self._note = note
         self._warn = warn
         self.logins: Counter[tuple[str, bool]] = Counter()  # by protocol, and whether they succeeded
-        self.changes: Counter[tuple[str, bool]] = Counter()  # by kind of command, and whether they were carried out
+        self.changes: Counter[tuple[str, str]] = Counter()  # by kind, and outcome
 
     def logged_in(self, client: ClientAddress) -> None:
         self.logins[client.protocol, True] += 1
@@ -63,21 +69,44 @@ class Audit:
         describe = _DESCRIBE.get(type(command))
         if describe is None:
             return pending
-        kind, who, what = type(command).__name__, _actor.get(), bounded(describe(command))
+        kind, who, what = type(command).__name__, _actor.get(), describe(command)
         seen: Pending[Any] = Pending()
 
         def done(value: Any) -> None:
-            self.changes[kind, True] += 1
-            self._note(f"{who or 'this node'}: {what}")
+            self._write(who, kind, what, DONE)
             seen.resolve(value)
 
         def refused(error: BrokerError) -> None:
-            self.changes[kind, False] += 1
-            self._note(f"{who or 'this node'}: {what}: refused: {bounded(error.text)}")
+            self._write(who, kind, what, REFUSED, error.text)
             seen.fail(error)
 
         pending.then(done, refused)
         return seen
+
+    def changed(self, kind: str, what: str, refused: BrokerError | None = None) -> None:
+        """A change that is no command, and has its outcome."""
+        if refused is None:
+            self._write(_actor.get(), kind, what, DONE)
+        else:
+            self._write(_actor.get(), kind, what, REFUSED, refused.text)
+
+    @contextmanager
+    def change(self, kind: str, what: str) -> Iterator[None]:
+        """A change that is no command: how the block ends is its outcome."""
+        try:
+            yield
+        except BrokerError as error:
+            self.changed(kind, what, error)
+            raise
+        except BaseException:
+            self._write(_actor.get(), kind, what, UNKNOWN, "its client did not wait until it was done")
+            raise
+        self.changed(kind, what)
+
+    def _write(self, who: Actor | None, kind: str, what: str, outcome: str, why: str = "") -> None:
+        self.changes[kind, outcome] += 1
+        end = f": {outcome}: {bounded(why)}" if why else ""
+        self._note(f"{who or 'this node'}: {bounded(what)}{end}")
 
 
 def _put_user(command: commands.PutUser) -> str:

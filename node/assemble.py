@@ -426,6 +426,7 @@ class Node:
             candidates=places.candidates,
             reaches=cluster.reaches,
             away_since_ms=cluster.since_ms,
+            audit=self.metadata.audit,
         )
 
     def _leading_changed(self, driver: Driver) -> None:

@@ -28,9 +28,9 @@ def audit_metrics(audit: Audit) -> Iterator[Metric]:
     yield from (all_, succeeded, failed)
     changes = CounterMetricFamily(
         "leveret_audited_changes",
-        "Changes of users, permissions, vhosts, policies, limits and nodes that this node was asked for",
+        "Changes by operators that this node was asked for, such as those of users, permissions, policies and nodes",
         labels=["kind", "outcome"],
     )
-    for (kind, done), count in sorted(audit.changes.items()):
-        changes.add_metric([kind, "done" if done else "refused"], count)
+    for (kind, outcome), count in sorted(audit.changes.items()):
+        changes.add_metric([kind, outcome], count)
     yield changes

@@ -36,6 +36,7 @@ from node.catalog_keeper import Keeper
 from node.catalog_pieces import Copies, decode_request
 from node.catalog_state import State
 from node.catalog_store import encode_head
+from node.logs import AUDIT
 from node.metadata_courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.metadata_group import MetadataGroup
 from node.metadata_machine import ENTRY_HEAD_BYTES, CatalogMachine, Origin, Outcome, Verdict, Watcher, decode_entry
@@ -51,7 +52,7 @@ REFUSALS_TOLD_S = (
 )
 
 logger = logging.getLogger("leveret")
-audit_logger = logging.getLogger("leveret.audit")
+audit_logger = logging.getLogger(AUDIT)
 
 _SNAPSHOT = Origin(0, 0, 0, 0)  # of what a snapshot brought: it is nobody's answer
 _FOLLOWS = Struct("<BQQ")  # FOLLOWS | incarnation of the process that submitted | number of its last command

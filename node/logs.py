@@ -19,6 +19,7 @@ from broker.log_throttle import LogThrottle
 from node.config import LoggingSection
 
 OURS = "leveret"
+AUDIT = f"{OURS}.audit"
 REPEAT_S = 10.0
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in [*range(32), 127, *range(0x80, 0xA0)]}
@@ -91,4 +92,5 @@ def set_up(section: LoggingSection) -> None:
                 old.close()
         logger.addHandler(handler)
     ours.setLevel(section.level.upper())
+    logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever the level of the others, which operators change
     ours.propagate = False

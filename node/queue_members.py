@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from broker.audit import Audit
 from broker.catalog import Catalog
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.names import labelled, not_found
@@ -52,6 +53,7 @@ class QueueMembers:
         candidates: Callable[[], Sequence[Candidate]],
         reaches: Callable[[NodeId], bool],
         away_since_ms: Callable[[NodeId], int],
+        audit: Audit,
     ) -> None:
         """`candidates`: all nodes. `away_since_ms`: since when a node that is not reached is away; 0: that is unknown."""
         self._catalog = catalog
@@ -59,6 +61,7 @@ class QueueMembers:
         self._candidates = candidates
         self._reaches = reaches
         self._away_since_ms = away_since_ms
+        self._audit = audit
 
     @property
     def _administration(self) -> Administration:
@@ -116,7 +119,7 @@ class QueueMembers:
                     raise ResourceExhausted(
                         f"it has {len(nodes)} members, and no further disk node can take one now: {count} need as many nodes"
                     )
-                await _patiently(partial(self._administration.add_member, queue, place))
+                await self._add_member(queue, place)
                 nodes.add(place)
                 added.append(self._name_of(place))
             return f"members on {', '.join(added)} were added"
@@ -184,12 +187,23 @@ class QueueMembers:
             raise PreconditionFailed(f"node '{there.name}' is a RAM node: members of queues are kept on disk nodes")
         if not self._reaches(there.number):
             raise PreconditionFailed(f"node '{there.name}' is down: no member can begin there")
-        await _patiently(partial(self._administration.add_member, queue, there.number))
+        await self._add_member(queue, there.number)
+
+    async def _add_member(self, queue: QuorumQueue, node: NodeId) -> None:
+        what = f"add a member of {queue.record.label} on node '{self._name_of(node)}'"
+        with self._audit.change("AddQueueMember", what):
+            await _patiently(partial(self._administration.add_member, queue, node))
 
     async def _remove(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> None:
-        await _patiently(partial(self._administration.remove_member, queue, node, anyway=anyway))
+        what = f"remove the member of {queue.record.label} on node '{self._name_of(node)}'"
+        with self._audit.change("DeleteQueueMember", f"{what} anyway" if anyway else what):
+            await _patiently(partial(self._administration.remove_member, queue, node, anyway=anyway))
 
     async def _transfer(self, queue: QuorumQueue, there: NodeRecord) -> None:
+        with self._audit.change("TransferQueueLeader", f"have node '{there.name}' lead {queue.record.label}"):
+            await self._hand_over(queue, there)
+
+    async def _hand_over(self, queue: QuorumQueue, there: NodeRecord) -> None:
         await _patiently(partial(self._administration.transfer, queue, there.number))
         for _ in range(int(PATIENCE_S / AGAIN_S)):
             figures = await self._figures(queue, there.number)
@@ -206,7 +220,7 @@ class QueueMembers:
         place = self._place_for(queue, node)
         disks = sum(1 for one in self._candidates() if one.disk and one.number != node)
         if place is not None and len(others) < target_size(queue.record, self._catalog.effective(queue.record), disks):
-            await _patiently(partial(self._administration.add_member, queue, place))
+            await self._add_member(queue, place)
             if not others:
                 await self._until_it_votes(queue, place)
         await self._remove(queue, node, anyway=False)

@@ -153,6 +153,8 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         if request.level not in LOG_LEVELS:
             raise InvalidRequest(f"log level '{request.level}' is none of {', '.join(LOG_LEVELS)}")
         self._port.set_log_level(request.level)
+        what = f"set the log level of node '{self._port.node_name}' to {request.level}"
+        self._broker.audit.changed("SetLogLevel", what)
         return pb.SetLogLevelResponse()
 
     @answers_errors
@@ -203,10 +205,17 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
             for item in self._broker.connections()
             if request.id in (item.id, item.name) and (who.has_tag("administrator") or item.user == who.user)
         ]
+        audit = self._broker.audit
         if not found:
-            raise NotFound(f"no connection '{request.id}' that user '{who.user}' may close")
+            error = NotFound(f"no connection '{request.id}' that user '{who.user}' may close")
+            audit.changed("CloseConnection", f"close connection '{request.id}'", error)
+            raise error
+        reason = request.reason or f"closed by user '{who.user}'"
         for connection in found:
-            connection.close(ConnectionForced(request.reason or f"closed by user '{who.user}'"))
+            connection.close(ConnectionForced(reason))
+            audit.changed(
+                "CloseConnection", f"close connection '{connection.name}' of user '{connection.user}': {reason}"
+            )
         self.front.broker.turn_ended(self.front.now)
         return pb.CloseConnectionResponse()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -111,6 +112,22 @@ def test_exit_codes_tell_what_to_do(node: RunningNode) -> None:
     refused = ctl_json(node, "user", "list", "--user", "e2e-plain", "--password", "pw", code=77)
     assert refused["error"] in ("AccessRefused", "NotAllowed")
     ctl(node, "user", "delete", "e2e-plain")
+
+
+def test_what_operators_change_is_in_the_log_with_who_and_from_where(node: RunningNode) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(node.amqp_url))
+    ctl(node, "log", "level", "error")
+    (found,) = [one for one in ctl_json(node, "connection", "list") if one["protocol"] == "AMQP 0-9-1"]
+    ctl(node, "connection", "close", found["id"], "--reason", "maintenance")
+    with pytest.raises(pika.exceptions.ConnectionClosed, match="maintenance"):
+        connection.process_data_events(time_limit=10)
+    ctl(node, "log", "level", "info")
+    lines = [line for line in node.log.read_text().splitlines() if " leveret.audit: " in line]
+    (quieter, close, louder) = [line.partition(" leveret.audit: ")[2] for line in lines[-3:]]
+    who = r"user 'guest' from 127\.0\.0\.1:\d+ over gRPC: "
+    assert re.fullmatch(who + "set the log level of node '.*' to error", quieter)
+    assert re.fullmatch(who + f"close connection '{re.escape(found['name'])}' of user 'guest': maintenance", close)
+    assert re.fullmatch(who + "set the log level of node '.*' to info", louder)
 
 
 def test_the_doctor_refuses_a_running_node_and_finds_nothing_after_its_stop(tmp_path: Path) -> None:

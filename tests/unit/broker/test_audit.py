@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextvars import copy_context
 from typing import Any, get_args
 
@@ -82,7 +83,7 @@ def test_a_change_is_one_line_that_says_who_from_where_and_what(command: Any, wh
     lines = copy_context().run(change)
     assert lines.noted == [f"user 'admin' from 192.0.2.7:4000 over gRPC: {what}"]
     assert SECRET not in lines.noted[0]
-    assert lines.audit.changes == {(type(command).__name__, True): 1}
+    assert lines.audit.changes == {(type(command).__name__, "done"): 1}
 
 
 def test_a_change_that_is_refused_says_so_and_without_a_client_it_is_the_nodes() -> None:
@@ -92,7 +93,40 @@ def test_a_change_that_is_refused_says_so_and_without_a_client_it_is_the_nodes()
     lines.audit.watched(commands.DeleteUser("u"), Pending.failed(refused)).then(pytest.fail, errors.append)
     assert errors == [refused]
     assert lines.noted == ["this node: delete user 'u': refused: no user 'u'"]
-    assert lines.audit.changes == {("DeleteUser", False): 1}
+    assert lines.audit.changes == {("DeleteUser", "refused"): 1}
+
+
+def test_a_change_that_is_no_command_is_written_down_as_it_ends() -> None:
+    def change() -> Lines:
+        lines = Lines()
+        acting_for(Actor("admin", CLIENT))
+        refused = NotFound("no node 'n9'")
+        lines.audit.changed("CloseConnection", "close connection 'c'")
+        lines.audit.changed("CloseConnection", "close connection 'd'", refused)
+        with lines.audit.change("AddQueueMember", "add a member"):
+            assert len(lines.noted) == 2, "it is not carried out yet"
+        with pytest.raises(NotFound), lines.audit.change("AddQueueMember", "add another"):
+            raise refused
+        with pytest.raises(CancelledError), lines.audit.change("AddQueueMember", "add a third"):
+            raise CancelledError
+        return lines
+
+    lines = copy_context().run(change)
+    who = "user 'admin' from 192.0.2.7:4000 over gRPC: "
+    assert lines.noted == [
+        f"{who}close connection 'c'",
+        f"{who}close connection 'd': refused: no node 'n9'",
+        f"{who}add a member",
+        f"{who}add another: refused: no node 'n9'",
+        f"{who}add a third: unknown: its client did not wait until it was done",
+    ]
+    assert lines.audit.changes == {
+        ("CloseConnection", "done"): 1,
+        ("CloseConnection", "refused"): 1,
+        ("AddQueueMember", "done"): 1,
+        ("AddQueueMember", "refused"): 1,
+        ("AddQueueMember", "unknown"): 1,
+    }
 
 
 def test_what_clients_declare_is_not_audited_and_everything_else_is() -> None:

@@ -46,6 +46,15 @@ def test_json_lines_hold_the_same_text(tmp_path: Path) -> None:
     assert (event["level"], event["message"]) == ("info", "queue a\\r\\nforged line\\x1b[31m")
 
 
+def test_the_audit_is_written_whatever_the_level_is(tmp_path: Path) -> None:
+    file = tmp_path / "node.log"
+    set_up(LoggingSection(file=str(file), level="error"))
+    logging.getLogger("leveret.amqp").info("nothing that is asked for")
+    logging.getLogger("leveret.audit").info("who did what")
+    set_up(LoggingSection())
+    assert [line.partition(": ")[2] for line in file.read_text().splitlines()] == ["who did what"]
+
+
 def test_plain_text_stays_as_it_is() -> None:
     assert escaped("größe 5 µs: 日本") == "größe 5 µs: 日本"
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from broker.audit import Actor, Audit, acting_for
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import AddNode
-from broker.errors import NotFound, PreconditionFailed
+from broker.client_address import ClientAddress
+from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.members_service import Chosen
 from node.placement import Candidate
 from node.queue_members import QueueMembers
+from quorum.queue import QuorumQueue
 from raft.messages import NodeId
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher
@@ -34,16 +39,46 @@ class World:
             self.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 7, f"n{number}:1")))
         self.catalog.apply(AddNode(NodeRecord("ram", 0, 7, "ram:1", "ram")))
         self.catalog.load(self.record)
+        self.audited: list[str] = []
+        self.audit = Audit(note=self.audited.append, warn=self.audited.append)
 
     @property
     def members(self) -> QueueMembers:
+        return self.members_of(self.clients.cluster.nodes[1].kind)
+
+    def members_of(self, quorum: Any) -> QueueMembers:
         return QueueMembers(
             self.catalog,
-            self.clients.cluster.nodes[1].kind,
+            quorum,
             candidates=lambda: [Candidate(number, f"z{number}", up=number not in self.away) for number in (1, 2, 3)],
             reaches=lambda node: node not in self.away,
             away_since_ms=lambda node: 5_000,
+            audit=self.audit,
         )
+
+
+class Administration:
+    """Does at once what is asked of groups, or refuses."""
+
+    def __init__(self, refusal: BrokerError | None = None) -> None:
+        self.refusal = refusal
+        self.leader = 1
+
+    def add_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        return self._answer()
+
+    def remove_member(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> Pending[None]:
+        return self._answer()
+
+    def transfer(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        self.leader = node
+        return self._answer()
+
+    def figures(self, queue: QuorumQueue, node: NodeId) -> Pending[dict[str, Any]]:
+        return Pending.of({"leader_node": self.leader})
+
+    def _answer(self) -> Pending[None]:
+        return Pending.of(None) if self.refusal is None else Pending.failed(self.refusal)
 
 
 def test_with_everybody_there_is_nothing_to_tell() -> None:
@@ -107,3 +142,62 @@ def test_what_cannot_be_done_is_refused_with_the_reason(ask: Any, error: type[Ex
     world.away = {2, 3}
     with pytest.raises(error, match=text.replace("(", r"\(")):
         asyncio.run(ask(world.members))
+
+
+CHANGES = [
+    (lambda one: one.add("/", "q", "n3"), "AddQueueMember", "add a member of queue 'q' in vhost '/' on node 'n3'"),
+    (
+        lambda one: one.delete("/", "q", "n2", anyway=False),
+        "DeleteQueueMember",
+        "remove the member of queue 'q' in vhost '/' on node 'n2'",
+    ),
+    (
+        lambda one: one.delete("/", "q", "n2", anyway=True),
+        "DeleteQueueMember",
+        "remove the member of queue 'q' in vhost '/' on node 'n2' anyway",
+    ),
+    (lambda one: one.transfer("/", "q", "n2"), "TransferQueueLeader", "have node 'n2' lead queue 'q' in vhost '/'"),
+    (
+        lambda one: one.grow("n3", Chosen(), even_only=False),
+        "AddQueueMember",
+        "add a member of queue 'q' in vhost '/' on node 'n3'",
+    ),
+    (lambda one: one.grow_to(3, Chosen()), "AddQueueMember", "add a member of queue 'q' in vhost '/' on node 'n3'"),
+    (
+        lambda one: one.shrink("n2", Chosen(), anyway=False),
+        "DeleteQueueMember",
+        "remove the member of queue 'q' in vhost '/' on node 'n2'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "kind", "what"), CHANGES)
+@pytest.mark.parametrize("refusal", [None, NotFound("it has no such member")])
+def test_a_change_of_members_is_audited_with_who_asked_for_it(
+    ask: Any, kind: str, what: str, refusal: BrokerError | None
+) -> None:
+    world = World((1, 2))
+    queues = world.clients.cluster.nodes[1].kind.queues
+    members = world.members_of(SimpleNamespace(queues=queues, administration=Administration(refusal)))
+
+    async def asked() -> None:
+        acting_for(Actor("admin", ClientAddress("192.0.2.7", 4_000, False, "gRPC")))
+        try:
+            await ask(members)
+        except NotFound as error:
+            assert error is refusal
+
+    asyncio.run(asked())
+    outcome, end = ("done", "") if refusal is None else ("refused", ": refused: it has no such member")
+    assert world.audited == [f"user 'admin' from 192.0.2.7:4000 over gRPC: {what}{end}"]
+    assert world.audit.changes == {(kind, outcome): 1}
+
+
+def test_a_member_that_moves_away_is_a_member_added_and_one_removed() -> None:
+    world = World((1, 2))
+    queues = world.clients.cluster.nodes[1].kind.queues
+    asyncio.run(world.members_of(SimpleNamespace(queues=queues, administration=Administration())).evacuate("n2"))
+    assert world.audited == [
+        "this node: add a member of queue 'q' in vhost '/' on node 'n3'",
+        "this node: remove the member of queue 'q' in vhost '/' on node 'n2'",
+    ]

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker import catalog_commands as commands
+from broker.audit import Audit
 from broker.broker import Connection
 from broker.browsed import Browsed
 from broker.catalog import Catalog, default_commands
@@ -68,6 +69,8 @@ class FakeBroker:
         self.authentications = 0
         self.held = False
         self.runs: list[Run] = []
+        self.audited: list[str] = []
+        self.audit = Audit(note=self.audited.append, warn=self.audited.append)
 
     def check_kind(self, record: QueueRecord) -> None:
         assert record.kind == "classic", f"a {record.kind} queue"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -174,8 +175,19 @@ def test_a_connection_is_closed_by_its_user_or_an_administrator() -> None:
             assert await node.admin.connections() == []
             with pytest.raises(errors.NotFound, match="that user 'caller' may close"):
                 await node.admin.close_connection(connection.id)
-        await admin.admin.close_connection(connection.name)
+        await admin.admin.close_connection(connection.name, "maintenance")
         await publisher.abandon()
+        close_other, close_own = server.broker.audited
+        assert re.fullmatch(
+            rf"user 'caller' from 127\.0\.0\.1:\d+ over gRPC: close connection '{connection.id}': refused: no connection .*",
+            close_other,
+        )
+        assert re.fullmatch(
+            rf"user 'guest' from 127\.0\.0\.1:\d+ over gRPC: close connection '{re.escape(connection.name)}' of user "
+            "'guest': maintenance",
+            close_own,
+        )
+        assert server.broker.audit.changes == {("CloseConnection", "refused"): 1, ("CloseConnection", "done"): 1}
 
     with_server(work)
 
@@ -195,6 +207,13 @@ def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do() -> None
     async def work(server: Running, node: leveret.Node) -> None:
         with pytest.raises(errors.InvalidRequest, match="'loud' is none of debug, info, warning, error"):
             await node.admin.set_log_level("loud")
+        assert not server.broker.audited, "nothing is changed"
+        await node.admin.set_log_level("debug")
+        (line,) = server.broker.audited
+        assert re.fullmatch(
+            r"user 'guest' from 127\.0\.0\.1:\d+ over gRPC: set the log level of node 'n1' to debug", line
+        )
+        assert server.broker.audit.changes == {("SetLogLevel", "done"): 1}
 
     with_server(work)
 
