@@ -51,7 +51,7 @@ from node.config_limits import (
     grpc_limits,
 )
 from node.descriptors import ceilings, descriptor_limit, log_ceilings
-from node.first_boot import NoPlace, removed_text, take_place
+from node.first_boot import NoPlace, check_name, removed_text, take_place
 from node.identity import DISK, RAM, NodeIdentity, Place, new_replica_or_stop
 from node.listening import addresses, endpoint
 from node.loop_watch import LoopWatch
@@ -132,6 +132,7 @@ class Node:
         peers.enter(PeerIdentity(identity.number, identity.incarnation, identity.cluster_id))
         calls = PeerCalls(peers.links, loop, logger)
         metadata = await self._open_catalog(disk, loop, identity.place, peers, calls)
+        check_name(identity.place, metadata.catalog, config.node.data_dir)  # before anything is taken for rubbish
         classic = self._open_log(disk, loop, metadata.catalog, identity)
         self.place = place = identity.place
         self.member = member = MetadataMember(place, self.raft, metadata.machine, self._new_replica)

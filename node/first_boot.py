@@ -12,10 +12,11 @@ import logging
 import socket
 from collections.abc import Callable, Iterable
 
+from broker.catalog import Catalog
 from leveret.v1 import peer_pb2
 from node.config import Config, host_and_port
 from node.discovery import SETTLED_S, Address, Answer, Ask, Discovery, Found, Join, Question
-from node.identity import DISK, Bound, KnownNode, NodeIdentity
+from node.identity import DISK, Bound, KnownNode, NodeIdentity, Place
 from node.peer_side import PeerSide
 from node.peer_stranger import NoAnswer, Stranger
 from node.version import VERSION
@@ -314,6 +315,18 @@ async def _check_place(config: Config, identity: NodeIdentity, peers: PeerSide, 
             identity.know(map(known_node, greeted.nodes))
 
     await asyncio.gather(*map(ask, sorted(addresses)))
+
+
+def check_name(place: Place, catalog: Catalog, data_dir: str) -> None:
+    """Whether this directory's node has the name that it runs under now. Classic queues name their home: under another name all
+    messages of this node would be taken for those of deleted queues, and be let go. Raises NoPlace."""
+    record = catalog.node_of_number(place.number)
+    if record is not None and record.name != place.name:
+        raise NoPlace(
+            f"the data directory {data_dir} belongs to node '{record.name}', and this node is named '{place.name}': start it "
+            f"with --name {record.name} (node.name in the configuration; without one it is made of the host's name), or "
+            f"give an empty directory"
+        )
 
 
 def removed_text(name: str, why: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pika
+import pytest
 
 from tests.crash.cycles import Cycles
 from tests.running_node import start_node
@@ -38,6 +39,23 @@ def test_a_clean_restart_keeps_persistent_messages_and_drops_transient_ones(tmp_
     assert left == [(b"3", False), (b"5", False), (b"7", False), (b"9", False)]
     with_transient = channel.queue_declare("transient", durable=True)
     assert with_transient.method.message_count == 0
+    connection.close()
+    assert node.stop() == 0
+
+
+def test_a_start_under_another_name_is_refused_and_loses_nothing(tmp_path: Path) -> None:
+    node = start_node(tmp_path / "data", "--name", "first")
+    _, channel = channel_to(node.amqp_url)
+    channel.queue_declare("keep", durable=True)
+    channel.confirm_delivery()
+    for number in range(10):
+        channel.basic_publish("", "keep", str(number).encode(), pika.BasicProperties(delivery_mode=2))
+    assert node.stop() == 0
+    with pytest.raises(RuntimeError, match=r"belongs to node 'first', and this node is named 'second': .*--name first"):
+        start_node(tmp_path / "data", "--name", "second")
+    node = start_node(tmp_path / "data", "--name", "first")
+    connection, channel = channel_to(node.amqp_url)
+    assert channel.queue_declare("keep", passive=True).method.message_count == 10
     connection.close()
     assert node.stop() == 0
 
