@@ -74,7 +74,7 @@ from node.reconciliation import Reconciler
 from node.recovery import recover
 from node.remote_replies import RemoteReplies
 from quorum.commands import SessionKey
-from quorum.driver import WAITING_BYTES_MAX, QuorumQueues
+from quorum.driver import QuorumQueues
 from raft.driver import Driver
 from raft.errors import CannotApply, Damaged
 from raft.groups import Groups
@@ -597,7 +597,7 @@ class Node:
                 log.flush_lazy()
             amqp.request_turn()
             crowded = log.gathering_bytes > self._config.log.gathering_bytes_max or classic.congested
-            congested = anywhere.congested or quorum.waiting_bytes > WAITING_BYTES_MAX
+            congested = anywhere.congested or quorum.congested
             if held != (crowded, congested):
                 held = crowded, congested
                 anywhere.hold(crowded)

@@ -29,6 +29,7 @@ from quorum.bodies import Bodies, EntryCache
 from quorum.browsing import browse_member
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
+from quorum.dead_letters_once import DeadLettersOnce
 from quorum.departures import Departures
 from quorum.last_copy import begin_alone, names_others, votes_alone
 from quorum.letters import BadLetter, Delivery, LetterKind, Status, Verdict
@@ -131,6 +132,7 @@ class QuorumQueues:
         self._attending: dict[QuorumQueue, None] = {}  # in use here, where they have no member
         self._put_off: dict[QuorumQueue, None] = {}  # whose member here begins when there is room or a descriptor again
         self._check_at = 0
+        self.dead_letters_once = DeadLettersOnce(self)
         self.administration = Administration(self)
         self.departures = Departures(self)
         calls.serve(QUORUM_TOPIC, self._heard)
@@ -376,9 +378,14 @@ class QuorumQueues:
     # now and then
 
     @property
+    def congested(self) -> bool:
+        """Whether publishers should pause: too much waits for leaders, or to be passed on by this one."""
+        return self.waiting_bytes > WAITING_BYTES_MAX or self.dead_letters_once.is_full
+
+    @property
     def waiting_bytes(self) -> int:
-        """Said and not answered, by queues that have a leader. Above WAITING_BYTES_MAX publishers are to be held."""
-        return sum([queue.session.waiting_bytes for queue in self.queues.values() if queue.has_leader])
+        """Said and not answered, by queues that have a leader. Only those that wait for an answer are looked at."""
+        return sum([queue.session.waiting_bytes for queue in self._asking if queue.has_leader])
 
     def tick(self, now: int) -> None:
         """Called some ten times a second."""

@@ -4,7 +4,7 @@
     rules          proposes POLICY when the machine does not keep to what is declared
     nodes          tells the machine which nodes cannot be reached, are back, or have begun a new life
     attendants     nodes without a member that have consumers: sends them what these are given, with the messages
-    dead letters   at most once here, at least once in dead_letters.py
+    dead letters   at most once in dead_letters_once.py, at least once in dead_letters.py
     comparison     of the members, in comparison.py
     record         has the catalog name the members that the group has
 
@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from native.content import singles, skip
+from native.content import skip
 from quorum import commands, letters
-from quorum.bodies import Body, counted
+from quorum.bodies import Body
 from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick
 from quorum.comparison import Comparison
 from quorum.dead_letters import DeadLetterWorker
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 RECORD_MS = 2_000  # how often the record is compared with the membership
 EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
+PUT_OFF_MS = 10  # a tick, while too many dead letters wait to be published
 
 
 class Attendant:
@@ -134,7 +135,11 @@ class Leading:
 
     def _due(self, now: int) -> None:
         self._deadline = self._cancel_deadline = None
-        if not self.ended:
+        if self.ended:
+            return
+        if self._kind.dead_letters_once.holds_ticks:  # the machine would bury faster than messages are passed on
+            self._cancel_deadline = self._kind.host.call_at(now + PUT_OFF_MS, self._due)
+        else:
             self.propose_once(Tick())
 
     def _keep_deadline(self, now: int) -> None:
@@ -295,16 +300,8 @@ class Leading:
         """The message, as long as the log has it. None: it is not for us to publish. Raises Damaged."""
         return self._member.bodies.get(dead.piece) if index > self._since else None
 
-    def perform(self, effect: Effect, body: Body | None, now: int) -> None:
-        if isinstance(effect, DeadLetter):
-            assert body is not None, f"a dead letter without its message: {effect}"
-            counts = effect.delivery_count, effect.acquired_count
-            messages = [
-                (body.exchange, body.routing_key, counted(one, *counts), body.persistent)
-                for one in singles(body.content, body.position, effect.piece.length)
-            ]
-            self._kind.host.dead_letter(self._queue, effect.reason, messages, now)
-        elif isinstance(effect, DeadHeld):
+    def perform(self, effect: Effect, now: int) -> None:
+        if isinstance(effect, DeadHeld):
             self._worker.look()
         elif isinstance(effect, Unused):
             self._unused_since = self._machine.state.used_at

@@ -83,8 +83,7 @@ class QuorumQueue(Owner):
         self._kind = kind
         self._by_consumer: dict[Consumer, Subscription] = {}
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
-        # With the index of the entry that they come of, and a dead letter's message.
-        self._effects: deque[tuple[int, Effect, Body | None]] = deque()
+        self._effects: deque[Effect] = deque()  # but dead letters, see quorum/dead_letters_once.py
         self._purges: deque[int] = deque()  # numbers of those that were said and not answered, ascending
         self._purges_once = True  # as far as is known the group does: it is of version 4 or later
         self._windows = Windows(self)
@@ -331,8 +330,8 @@ class QuorumQueue(Owner):
         if self._resync:
             self._look_up()
         while self._effects:
-            _, effect, body = self._effects.popleft()
-            self._perform(effect, body, now)
+            self._perform(self._effects.popleft(), now)
+        self._kind.dead_letters_once.pass_on(self._host)
         for subscription in list(self.subscriptions.values()):
             if subscription.known:
                 if subscription.waiting:
@@ -532,16 +531,15 @@ class QuorumQueue(Owner):
         return (node, incarnation) == self.session.key or (self.leading is not None and self.leading.serves(node))
 
     def applied(self, index: int, effects: Sequence[Effect]) -> None:
-        if not self._effects:
-            self._host.wake(self)
+        self._host.wake(self)
         leading = self.leading
         for effect in effects:
             if type(effect) is DeadLetter:  # its message is to be read now: the log may forget it soon
                 body = leading.body_of_dead(index, effect) if leading is not None else None
                 if body is not None:
-                    self._effects.append((index, effect, body))
+                    self._kind.dead_letters_once.add(self, effect, body)
             else:
-                self._effects.append((index, effect, None))
+                self._effects.append(effect)
 
     def moved(self) -> None:
         if self.leading is not None:
@@ -556,7 +554,7 @@ class QuorumQueue(Owner):
 
     # steps
 
-    def _perform(self, effect: Effect, body: Body | None, now: int) -> None:
+    def _perform(self, effect: Effect, now: int) -> None:
         if type(effect) is Deliver:
             key = effect.consumer
             if key[:2] == self.session.key:
@@ -573,7 +571,7 @@ class QuorumQueue(Owner):
             elif self.leading is not None:
                 self.leading.tell_timed_out(effect.consumer)
         elif self.leading is not None:
-            self.leading.perform(effect, body, now)
+            self.leading.perform(effect, now)
 
     def deliver(self, number: int, delivery: Delivery) -> None:
         """Messages have come for a consumer of this node."""

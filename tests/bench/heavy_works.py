@@ -192,6 +192,15 @@ class LengthPolicyDeadLetters(LengthPolicy):
         self.wait("dead", self.messages - 1)
 
 
+class QuorumLengthPolicyDeadLetters(LengthPolicyDeadLetters):
+    """The same of a quorum queue."""
+
+    def prepare(self) -> None:
+        self.control.declare_queue("q", arguments={"x-queue-type": "quorum"})
+        self.control.declare_queue("dead")
+        self.fill("q")
+
+
 class Expiry(Work):
     """Everything behind the head is too old, and the head goes."""
 
@@ -384,6 +393,7 @@ WORKS: dict[str, type[Work]] = {
     "connection gone with unacked": Gone,
     "length policy": LengthPolicy,
     "length policy, dead letters": LengthPolicyDeadLetters,
+    "quorum dead letters": QuorumLengthPolicyDeadLetters,
     "expiry": Expiry,
     "expiry, dead letters": ExpiryDeadLetters,
     "purge": Purge,

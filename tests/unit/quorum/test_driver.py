@@ -400,6 +400,24 @@ def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way(
     assert taker.bodies == numbered(3)
 
 
+def test_only_queues_that_wait_for_answers_are_asked_how_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    busy, idle = (cluster.declare(name, [1, 2, 3], home=1) for name in ("busy", "idle"))
+    for record in (busy, idle):
+        cluster.leader(record)
+        Publisher(clients, 1, record).publish()
+    cluster.run(2)
+    kind, queue = clients.of(1, busy)
+    assert kind.waiting_bytes == 0
+    Publisher(clients, 1, busy).publish(5)
+    queue.pump(clients.now)  # it is sent, and not answered
+    asked: list[object] = []
+    monkeypatch.setattr(type(queue), "has_leader", property(lambda one: not asked.append(one)))  # type: ignore[func-returns-value]
+    assert kind.waiting_bytes == queue.session.waiting_bytes > 0
+    assert asked == [queue]
+
+
 def test_messages_die_once_and_on_the_leaders_node() -> None:
     clients = Clients()
     cluster = clients.cluster
