@@ -41,6 +41,22 @@ def test_a_confirm_waits_for_the_log(world: World) -> None:
     assert world.confirmed.accepted == {1, 2}
 
 
+def test_a_confirm_waits_for_its_own_commit_and_not_for_the_one_before(world: World) -> None:
+    confirmed_at_sync: list[set[int]] = []
+
+    def publish_meanwhile(call: Call) -> None:
+        if call.operation == "sync":
+            confirmed_at_sync.append(set(world.confirmed.accepted))
+            if len(confirmed_at_sync) == 1:
+                world.publish(["a"], [b"gathered while the first is synced"], confirm=2)
+
+    world.publish(["a"], [b"first"], confirm=1)
+    world.disk.faults = publish_meanwhile
+    world.loop.run_soon()
+    assert confirmed_at_sync[-1] == {1}, "the first is durable by then, and the second is not yet"
+    assert world.confirmed.accepted == {1, 2}
+
+
 def test_what_a_failed_disk_cannot_keep_is_refused_and_never_confirmed(world: World) -> None:
     """One answer for all its queues, also those that only need memory."""
     world.disk.faults = fault_on("sync", Fault.EIO)
