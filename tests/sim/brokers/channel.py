@@ -47,7 +47,9 @@ class Owner(Protocol):
 class Given:
     """One message as a client gets it."""
 
-    __slots__ = ("acquired", "body", "failures", "headers", "key", "message_id", "props", "queue", "redelivered", "tag")
+    __slots__ = (
+        "acquired", "body", "consumer_tag", "failures", "headers", "key", "message_id", "props", "queue", "redelivered", "tag",
+    )  # fmt: skip
 
     def __init__(self, tag: int, piece: Slice, at: int, props: bytes, body: bytes, key: ConsumerKey | None) -> None:
         headers = piece.headers or {}
@@ -61,6 +63,7 @@ class Given:
         self.headers = headers
         self.key = key
         self.message_id = piece.sequence + at
+        self.consumer_tag = ""  # a get has none
 
 
 class Channel:
@@ -176,6 +179,8 @@ class Channel:
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
         found = self._given(first_tag, piece, content)
+        for given in found:
+            given.consumer_tag = consumer.tag
         process = self.process
         assert process is not None, f"{self.name} is given messages by a node that is down"
         self.world.look_at_deliveries(process, consumer, piece, found)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import BrokerError
 from broker.session import GotMessage, Session
 from tests.histories.records import Acknowledged, Delivered, Left, Rejected, Requeued
+from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import Channel, Given
+from tests.sim.brokers.invariants import About
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Taker:
         self._prefetch = 0
         self._is_draining = self._is_gone = False
         self._held: dict[int, Held] = {}  # by tag
-        self._outstanding = 0  # as the client knows it
+        self._prefetches: dict[str, int] = {}  # by consumer tag, on this channel
         self._waits = ""  # for which answer
         self._getting = ""  # from which queue
         self._drains = ""
@@ -102,9 +104,11 @@ class Taker:
         prefetch = self._prefetch
 
         def consume(session: Session, now: int) -> Any:
+            tag = f"tag{self.world.next_number()}"
+            self._prefetches[tag] = prefetch
             session.set_prefetch(prefetch, False)
             return session.consume(
-                queue, f"tag{self.world.next_number()}", no_ack=no_ack, exclusive=False, no_local=False,
+                queue, tag, no_ack=no_ack, exclusive=False, no_local=False,
                 arguments=arguments, now=now,
             )  # fmt: skip
 
@@ -192,7 +196,15 @@ class Taker:
 
     def delivered(self, channel: Channel, deliveries: list[Given]) -> None:
         for given in deliveries:
-            self._take(given, self.name, no_ack=self._prefetch == 0 and not self._is_draining)
+            prefetch = self._prefetches[given.consumer_tag]
+            self._take(given, self.name, no_ack=prefetch == 0)
+            if prefetch:
+                self._look_at_prefetch(given, prefetch)
+
+    def _look_at_prefetch(self, given: Given, prefetch: int) -> None:
+        """The node knows of no settlement before this client has said it."""
+        held = sum(one.given.consumer_tag == given.consumer_tag for one in self._held.values())
+        invariants.prefetch_is_kept(About(self.name, self.world.watch.checked), self.name, held, prefetch)
 
     def _take(self, given: Given, consumer: str, *, no_ack: bool) -> None:
         world, now = self.world, self.world.loop.time()
@@ -271,6 +283,7 @@ class Taker:
             self.world.record(Left(self.world.loop.time(), self._getting, self.name, 1))
         self._getting = ""
         self._channel = None
+        self._prefetches.clear()
         self._held.clear()
         self._waits = ""
         if self._is_draining:

@@ -31,7 +31,7 @@ class Model:
     waiting: list[int] = field(default_factory=list)  # in order
     out: dict[int, Slice] = field(default_factory=dict)
     persistent: set[int] = field(default_factory=set)
-    acknowledged: set[int] = field(default_factory=set)  # since the last start; a crash may bring them back
+    acknowledged: set[int] = field(default_factory=set)  # since the last tick; a crash may bring them back
 
 
 class Story:
@@ -68,7 +68,7 @@ class Story:
         elif action < 0.9:
             world.loop.run_soon()
         else:
-            world.tick()
+            self.tick()
         self.paged += any(level.delta_count for queue in world.queues.values() for level in queue.levels)
         self.moved += any(
             segment.body_size for q in world.queues.values() for segment in q.backing.index.segments.values()
@@ -87,6 +87,12 @@ class Story:
                 self.models[name].persistent.update(numbers)
         confirm = numbers[0] if chance.random() < 0.7 else None
         self.world.publish(names, [self.body(number) for number in numbers], persistent, confirm)
+
+    def tick(self) -> None:
+        """What was acknowledged before it is durable behind it, and stays away whatever happens."""
+        self.world.tick()
+        for model in self.models.values():
+            model.acknowledged.clear()
 
     def take(self, name: str, count: int) -> None:
         model = self.models[name]
