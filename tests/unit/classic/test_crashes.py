@@ -89,10 +89,13 @@ class Story:
         self.world.publish(names, [self.body(number) for number in numbers], persistent, confirm)
 
     def tick(self) -> None:
-        """What was acknowledged before it is durable behind it, and stays away whatever happens."""
+        """What was acknowledged or purged before it is in the log behind it, and stays away whatever happens. What could not be
+        read was not purged: it is there again after the next start."""
+        log = self.world.log
         self.world.tick()
-        for model in self.models.values():
-            model.acknowledged.clear()
+        if log.failed is None and not log.gathering_bytes and not self.world.kind.findings:
+            for model in self.models.values():
+                model.acknowledged.clear()
 
     def take(self, name: str, count: int) -> None:
         model = self.models[name]

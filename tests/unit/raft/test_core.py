@@ -231,6 +231,16 @@ def test_who_asks_for_the_leader_in_an_earlier_term_hears_of_it() -> None:
     assert [type(one) for one in said if one.to == THEY] == [Append]
 
 
+def test_an_acknowledgement_of_more_than_the_leader_has_commits_nothing() -> None:
+    core, store = leader()
+    core.propose([b"a"], 0.0)
+    persist(core, store)
+    core.step(AppendReply(ME, YOU, 1, True, 99, 1), 0.0)
+    assert (core.status().last, core.status().commit) == (2, 1)
+    core.step(AppendReply(ME, YOU, 1, True, 2, 1), 0.0)
+    assert core.status().commit == 2
+
+
 def test_only_who_cannot_lead_declines_a_handover() -> None:
     core, _ = leader()
     core.transfer(YOU, 0.0)
