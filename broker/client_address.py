@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 
 # A host or a customer is given a whole IPv6 network of this size, so one of its addresses says nothing.
 IPV6_SOURCE_BITS = 64
+SOURCES_KEPT = 1_024  # addresses whose source is remembered: a flood asks for the same ones thousands of times a second
 
 
 @dataclass(slots=True, frozen=True)
@@ -28,6 +30,7 @@ class ClientAddress:
         return f"{host}:{self.port}"
 
 
+@lru_cache(maxsize=SOURCES_KEPT)
 def source_of(host: str) -> str:
     """What limits per source count by: the IPv4 address, or the network of an IPv6 address."""
     try:

@@ -19,8 +19,11 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-# Accepted before other sockets have their turn of the loop. When so many were waiting, the listener then rests for several
-# times as long as they took of the processor: a flood of connections takes a fifth of the loop's time at most.
+from front.backlogs import listening_sockets
+
+# Accepted before other sockets have their turn of the loop. When so many were waiting, the socket then rests for several times
+# as long as they took of the processor, and that times the sockets that rest: a flood of connections, of however many sources,
+# takes a quarter of the loop's time at most.
 ACCEPTS_PER_TURN = 16
 REST_SHARE = 4
 # After an accept that failed for want of descriptors or memory: others close theirs in the meantime.
@@ -52,7 +55,7 @@ class Listener(Generic[P]):
         """`admit` is asked for the protocol of each connection; None: it is closed. `on_lost` is told of a protocol that never
         had its transport, `on_failed` of each failed TLS handshake (None: it is logged for debugging), and `on_exhausted`
         when descriptors have run out."""
-        self._sockets = _listening_sockets(host, port, backlog)
+        self._sockets = listening_sockets(host, port, backlog)
         self.address: Address = self._sockets[0].getsockname()[:2]
         self._admit = admit
         self._logger = logger
@@ -106,7 +109,7 @@ class Listener(Generic[P]):
                     return
                 continue  # the client is gone already, or its network is
             self._begin(accepted, address[:2])
-        self._rest(listening, REST_SHARE * (time.thread_time() - began))
+        self._rest(listening, REST_SHARE * (1 + len(self._pauses)) * (time.thread_time() - began))
 
     def _rest(self, listening: socket.socket, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -172,23 +175,6 @@ class Listener(Generic[P]):
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None
-
-
-def _listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """One for each address of the host, all with the same port."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    try:
-        for family, _, _, _, address in dict.fromkeys(found):
-            at = sockets[0].getsockname()[1] if sockets else port
-            one = socket.create_server((str(address[0]), at), family=family, backlog=backlog)
-            one.setblocking(False)
-            sockets.append(one)
-    except OSError:
-        for one in sockets:
-            one.close()
-        raise
-    return sockets
 
 
 def _reserved_descriptor() -> int | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import logging
 import os
 import resource
+import select
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -15,7 +17,8 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from front.listener import Address, Listener
+from front import backlogs, listener
+from front.listener import ACCEPTS_PER_TURN, REST_SHARE, Address, Listener
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -97,6 +100,40 @@ def test_a_listener_survives_a_lack_of_descriptors_and_tells_its_clients(
     with caplog.at_level(logging.ERROR):
         run(scenario())
     assert "connections cannot be accepted" in caplog.text and "Raise the limit of open files" in caplog.text
+
+
+def test_floods_in_several_lanes_share_the_time_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each took a second of the processor: the more sockets rest, the longer each does."""
+    monkeypatch.setattr(backlogs.resource, "getrlimit", lambda what: (1 << 20, 1 << 20))
+    ticks = itertools.count()
+    monkeypatch.setattr(listener.time, "thread_time", lambda: float(next(ticks)))
+    rests: list[float] = []
+    rest = Listener._rest
+
+    def noted(self: Listener[Greeting], listening: socket.socket, seconds: float) -> None:
+        rests.append(seconds)
+        rest(self, listening, seconds)
+
+    monkeypatch.setattr(Listener, "_rest", noted)
+
+    async def scenario() -> None:
+        one = Listener("127.0.0.1", 0, backlog=64, admit=lambda address: None, logger=logging.getLogger("test"))
+        clients, floods = [], 0
+        while floods < 3:
+            ready = select.select(one._sockets, [], [], 0)[0]
+            source = f"127.0.4.{len(clients) // ACCEPTS_PER_TURN + 1}"
+            clients += [socket.create_connection(one.address, 10, (source, 0)) for _ in range(ACCEPTS_PER_TURN)]
+            floods += len(select.select(one._sockets, [], [], 0)[0]) - len(ready)  # a lane of its own
+        one.serve()
+        async with asyncio.timeout(10):
+            while len(rests) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert rests == [REST_SHARE * 1.0, REST_SHARE * 2.0, REST_SHARE * 3.0]
+        one.close()
+        for client in clients:
+            client.close()
+
+    run(scenario())
 
 
 async def received(client: socket.socket) -> bytes:

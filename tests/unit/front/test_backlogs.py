@@ -1,0 +1,142 @@
+"""front/backlogs.py: connections of one source wait in one backlog, and others' in another."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from ipaddress import ip_address
+
+import pytest
+
+from front import backlogs
+from front.backlogs import DESCRIPTORS_PER_LANE, LANES_MAX, listening_sockets
+
+TIMEOUT_S = 10.0
+KEY = 2_654_435_761
+
+
+@pytest.fixture(autouse=True)
+def may_open_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlogs.resource, "getrlimit", lambda what: (1 << 20, 1 << 20))
+
+
+def lane_of(source: str, key: int) -> int:
+    """What the program in the kernel is to compute."""
+    return (int(ip_address(source)) * key & 0xFFFF_FFFF) >> (33 - LANES_MAX.bit_length())
+
+
+@contextmanager
+def listening(host: str = "127.0.0.1", port: int = 0, backlog: int = 16) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(one) for one in listening_sockets(host, port, backlog)]
+
+
+def connected(lanes: list[socket.socket], source: str) -> socket.socket:
+    return socket.create_connection(lanes[0].getsockname()[:2], TIMEOUT_S, (source, 0))
+
+
+def reached(lanes: list[socket.socket], source: str) -> int:
+    """Which of them has a new connection from there."""
+    with connected(lanes, source):
+        ready, _, _ = select.select(lanes, [], [], TIMEOUT_S)
+        (one,) = ready
+        one.accept()[0].close()
+        return lanes.index(one)
+
+
+def test_each_source_has_one_lane_and_sources_have_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlogs.secrets, "randbits", lambda bits: KEY)
+    with listening() as lanes:
+        assert len(lanes) == LANES_MAX
+        assert len({one.getsockname() for one in lanes}) == 1
+        seen = set()
+        for number in range(2, 102):
+            source = f"127.0.3.{number}"
+            seen.add(lane_of(source, KEY))
+            assert {reached(lanes, source) for _ in range(2)} == {lane_of(source, KEY)}
+        assert seen == set(range(LANES_MAX))
+
+
+def test_the_key_is_of_this_process() -> None:
+    """Who knew it could choose an address that is in somebody's way."""
+    assert backlogs.chooser(socket.AF_INET, 8, 3) != backlogs.chooser(socket.AF_INET, 8, 5)
+    sources = [f"127.0.3.{number}" for number in range(2, 22)]
+    found = set()
+    for _ in range(4):
+        with listening() as lanes:
+            found.add(tuple(reached(lanes, source) for source in sources))
+    assert len(found) > 1
+
+
+def test_a_full_backlog_of_one_source_is_not_in_the_way_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is accepted meanwhile: the kernel takes connections of the one until they are as many as may wait."""
+    monkeypatch.setattr(backlogs.secrets, "randbits", lambda bits: KEY)
+    flood, other = "127.0.3.2", "127.0.3.3"
+    assert lane_of(flood, KEY) != lane_of(other, KEY)
+    with listening(backlog=2) as lanes, ExitStack() as stack:
+        pending: list[socket.socket] = []
+        for _ in range(8):
+            one = stack.enter_context(closing(socket.socket()))
+            one.bind((flood, 0))
+            one.setblocking(False)
+            assert one.connect_ex(lanes[0].getsockname()) == errno.EINPROGRESS or one.getpeername()
+            pending.append(one)
+        _, writable, _ = select.select([], pending, [], 0)
+        assert 0 < len(writable) < len(pending), "the backlog is full"
+        began = stack.enter_context(connected(lanes, other))
+        began.settimeout(TIMEOUT_S)
+        ready, _, _ = select.select([lanes[lane_of(other, KEY)]], [], [], TIMEOUT_S)
+        with ready[0].accept()[0] as accepted:
+            accepted.sendall(b"hello")
+            assert began.recv(5) == b"hello"
+
+
+def test_all_addresses_of_a_host_have_the_same_port() -> None:
+    with listening("localhost") as lanes:
+        assert len({one.getsockname()[1] for one in lanes}) == 1
+        assert len(lanes) == LANES_MAX * len({one.family for one in lanes})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_nobody_else_can_listen_there(host: str) -> None:
+    with listening(host) as lanes:
+        port = lanes[0].getsockname()[1]
+        with pytest.raises(OSError, match="Address already in use"), listening(host, port):
+            pytest.fail("two nodes would share the clients of one port")
+    with listening(host, port) as again:
+        assert again[0].getsockname()[1] == port, "it is free again"
+
+
+def test_a_port_of_a_plain_socket_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain, pytest.raises(OSError, match="Address already in use"):
+        listening_sockets("127.0.0.1", plain.getsockname()[1], 16)
+
+
+def test_a_kernel_that_cannot_choose_has_one_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlogs, "SO_ATTACH_REUSEPORT_CBPF", 9_999)
+    with listening() as lanes:
+        assert len(lanes) == 1
+        assert reached(lanes, "127.0.3.2") == 0
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "lanes"),
+    [
+        (resource.RLIM_INFINITY, LANES_MAX),
+        (1_048_576, LANES_MAX),
+        (8 * DESCRIPTORS_PER_LANE, 8),
+        (8 * DESCRIPTORS_PER_LANE - 1, 4),
+        (2 * DESCRIPTORS_PER_LANE, 2),
+        (64, 1),
+    ],
+)
+def test_a_process_that_may_open_little_has_few_lanes(
+    descriptors: int, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlogs.resource, "getrlimit", lambda what: (descriptors, descriptors))
+    with listening() as sockets:
+        assert len(sockets) == lanes
