@@ -58,7 +58,7 @@ sim: setup
 
 # More than an hour of both cores.
 sim-long: setup
-	$(BIN)/python -m tests.sim --layer brokers --fresh --seeds 10000 --faults 200000 --jobs 2
+	$(BIN)/python -m tests.sim --layer brokers --fresh --seeds 10000 --faults 300000 --jobs 2
 
 # Faults on clusters of real nodes while clients work: docs/chaos.md. As root, or some scenarios are left out.
 chaos: setup

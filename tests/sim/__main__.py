@@ -134,6 +134,7 @@ def _tell_totals(totals: Totals, first: int) -> None:
         f"{totals.committed} entries committed, {totals.answered} calls answered, {totals.unknown} of unknown fate, "
         f"{totals.checked.total()} checks of {len(+totals.checked)} invariants"
     )
+    print(totals.progress_told)
     print(f"{totals.run_twice} seeds were run twice, {len(totals.unequal)} came to another trace: {totals.unequal}")
     for path in totals.never_reached():
         print(f"never reached: {path}")

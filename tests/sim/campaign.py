@@ -73,7 +73,22 @@ class Totals:
             *(f"fault: {kind}" for kind in layer.kinds if not self.faults[kind]),
             *(f"path: {path}" for path in layer.rare_paths if not self.counted[path]),
             *(f"invariant: {name}" for name in layer.invariants if not self.checked[name]),
+            *([f"progress: {self.progress_told}"] if self.stands else []),
         ]
+
+    @property
+    def stands(self) -> bool:
+        """Whether faults come so close that clusters only suffer them, and serve nobody in between."""
+        progress = self.layer.progress
+        return bool(progress) and self.counted[progress] < self.faults.total()
+
+    @property
+    def progress_told(self) -> str:
+        progress = self.layer.progress
+        told = f"{self.faults.total() / max(self.cpu_s, 0.001):.0f} faults in a second of CPU"
+        if progress:
+            told += f", '{progress}' {self.counted[progress] / max(self.faults.total(), 1):.1f} times for each"
+        return told
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -83,6 +98,7 @@ class Totals:
             "cpu_s": round(self.cpu_s, 1),
             "events": self.events,
             "faults_injected": self.faults.total(),
+            "progress": self.counted[self.layer.progress],
             "entries_committed": self.committed,
             "calls_answered": self.answered,
             "calls_unknown": self.unknown,

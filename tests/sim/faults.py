@@ -7,7 +7,7 @@ What the numbers of a plan's Fault mean is told at each function. `span` is how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from tests.sim.disk import BLOCK, ENDLESS, OPENING, Call, SimDisk, no_faults
 from tests.sim.disk import Fault as DiskFault
 from tests.sim.disk import Faults as DiskFaults
 from tests.sim.network import Trouble
-from tests.sim.plan import Fault
+from tests.sim.plan import RECIPES, Fault
 from tests.sim.process import Crash, Site
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Happen = Callable[["Faults", Fault, Random], bool | None]
 HAPPENINGS: dict[str, Happen] = {}
 ARMED_S = 5.0  # a call that is to fail is waited for so long
+FRAIL_KINDS = frozenset(recipe.kind for recipe in RECIPES if recipe.frail)
+FULL_ROOM, FULL_ROOM_SOUGHT = 20_000, 2_000  # bytes at most that still fit on a disk that runs full
 
 
 def kind(name: str) -> Callable[[Happen], Happen]:
@@ -39,6 +41,20 @@ def kind(name: str) -> Callable[[Happen], Happen]:
         return happen
 
     return register
+
+
+class Rules:
+    """Of several that a disk follows at once, the first that says something."""
+
+    def __init__(self, rules: Sequence[DiskFaults]) -> None:
+        self.rules = rules
+
+    def __call__(self, call: Call) -> DiskFault | None:
+        for rule in self.rules:
+            what = rule(call)
+            if what is not None:
+                return what
+        return None
 
 
 class Faults:
@@ -71,9 +87,19 @@ class Faults:
 
     def site(self, fault: Fault) -> Site | None:
         """The one that it is about."""
-        if fault.node:
-            return self.world.sites.get(fault.node)
-        return self.world.main_leader()
+        found = self.world.sites.get(fault.node) if fault.node else self.world.main_leader()
+        if not self.world.shape.seeks or fault.kind in FRAIL_KINDS or (found is not None and found.is_up):
+            return found
+        running = [site for site in self.world.sites.values() if site.is_up and not site.stopped]
+        return running[fault.other % len(running)] if running else found
+
+    def other(self, fault: Fault, site: Site) -> int:
+        """The far end of the link of this node that it is about."""
+        network = self.world.network
+        if not self.world.shape.seeks or network.is_connected(site.number, fault.other):
+            return fault.other
+        linked = [number for number in self.world.sites if network.is_connected(site.number, number)]
+        return linked[fault.other % len(linked)] if linked else fault.other
 
     def later(self, after_s: float, call: Callable[..., object], *args: object) -> None:
         self.world.loop.call_later(after_s, call, *args)
@@ -114,15 +140,26 @@ class Faults:
             return what
 
         site.down_s = fault.span
-        site.disk.faults = faults
+        self.harm(site.disk, faults)
         self.later(ARMED_S, self.mend, site.disk, faults)
         return None
 
+    def harm(self, disk: SimDisk, rule: DiskFaults) -> None:
+        """The disk follows this rule from now on: beside others, or in their place."""
+        old = disk.faults
+        if not self.world.shape.seeks or old is no_faults:
+            disk.faults = rule
+        else:
+            disk.faults = Rules([*(old.rules if isinstance(old, Rules) else [old]), rule])
+
     @staticmethod
-    def mend(disk: SimDisk, faults: DiskFaults) -> None:
-        """Unless something else is wrong with it by now."""
-        if disk.faults is faults:
+    def mend(disk: SimDisk, rule: DiskFaults) -> None:
+        """It does not follow this rule any more, if it still did."""
+        if disk.faults is rule:
             disk.faults = no_faults
+        elif isinstance(disk.faults, Rules):
+            left = [one for one in disk.faults.rules if one is not rule]
+            disk.faults = Rules(left) if left else no_faults
 
     def end_all(self) -> None:
         """Everything is as it should be, but for processes that are down."""
@@ -169,19 +206,21 @@ def _delay(faults: Faults, fault: Fault, random: Random) -> bool | None:
 def _clog(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """In one direction; then everything arrives at once."""
     site = faults.site(fault)
-    if site is None or site.number == fault.other:
+    other = faults.other(fault, site) if site is not None else 0
+    if site is None or site.number == other:
         return False
     until = faults.world.loop.time() + fault.span
-    faults.world.network.clog(site.number, fault.other, until, partial(faults.took_effect, fault))
+    faults.world.network.clog(site.number, other, until, partial(faults.took_effect, fault))
     return None
 
 
 @kind("one way cut")
 def _one_way_cut(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
-    if site is None or site.number == fault.other:
+    other = faults.other(fault, site) if site is not None else 0
+    if site is None or site.number == other:
         return False
-    number, other = site.number, fault.other
+    number = site.number
     if random.random() < 0.5:
         number, other = other, number
     return faults.trouble(fault, Trouble("one way cut", lambda a, b: (a, b) == (number, other)))
@@ -256,9 +295,10 @@ def _swizzle(faults: Faults, fault: Fault, random: Random) -> bool | None:
 def _reset(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """The connection of two nodes breaks, and is made again."""
     site, network = faults.site(fault), faults.world.network
-    if site is None or not network.is_connected(site.number, fault.other):
+    other = faults.other(fault, site) if site is not None else 0
+    if site is None or not network.is_connected(site.number, other):
         return False
-    number, other = site.number, fault.other
+    number = site.number
     network.reset(number, other)
 
     def connect() -> None:
@@ -338,7 +378,8 @@ def _disk_full(faults: Faults, fault: Fault, random: Random) -> bool | None:
     if site is None or site.process is None:
         return False
     site.disk.capacity = ENDLESS + 1
-    site.disk.capacity -= site.disk.free() - random.randint(0, 20_000)
+    most = FULL_ROOM_SOUGHT if faults.world.shape.seeks else FULL_ROOM
+    site.disk.capacity -= site.disk.free() - random.randint(0, most)
     site.disk.on_full = partial(faults.took_effect, fault)
     site.down_s = max(0.3, fault.span)
     faults.later(fault.span, setattr, site.disk, "capacity", ENDLESS)
@@ -368,7 +409,7 @@ def _no_descriptors(faults: Faults, fault: Fault, random: Random) -> bool | None
         return DiskFault.EMFILE
 
     site.down_s = fault.span
-    site.disk.faults = none_left
+    faults.harm(site.disk, none_left)
     faults.later(fault.span, faults.mend, site.disk, none_left)
     return None
 
@@ -429,11 +470,10 @@ def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool | None:
         return DiskFault.LIE
 
     disk = site.disk
-    disk.faults = lie
+    faults.harm(disk, lie)
 
     def stop() -> None:
-        if disk.faults is lie:
-            disk.faults = no_faults
+        faults.mend(disk, lie)
         if (
             site.disk is disk and not faults.world.is_healed and random.random() < 0.7
         ):  # the power goes before the cache is written

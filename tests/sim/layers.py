@@ -22,6 +22,7 @@ class Layer:
     invariants: Iterable[str]
     rare_paths: tuple[str, ...]
     big: int  # seeds of a campaign that must reach all of these
+    progress: str = ""  # counted when the cluster serves a client; a big campaign must have more of it than faults
 
 
 MODULES = {"engine": "tests.sim.engine_layer", "brokers": "tests.sim.brokers.layer"}

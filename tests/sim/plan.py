@@ -25,7 +25,7 @@ from raft.settings import Settings
 
 SECONDS = 60.0
 HEALED_BEFORE_END_S = 14.0
-FAULTS_BEFORE_END_S = 16.0
+FAULTS_BEFORE_HEALING_S = 2.0
 CLIENT_KINDS = ("put", "put", "put", "cas", "cas", "delete", "read", "read", "read", "big")
 
 
@@ -72,6 +72,8 @@ class Shape:
     promote_lag_entries: int = 4
     eagerness: float = 1.0
     all_must_heal: int = 1  # 0: a majority is healed, the others stay away
+    healed_s: float = HEALED_BEFORE_END_S  # before the end, from when on no fault happens
+    seeks: int = 0  # whether a fault that would miss the node it was drawn for hits another one
 
     def store_limits(self) -> StoreLimits:
         names = [field.name for field in fields(StoreLimits)]
@@ -279,7 +281,7 @@ def draw_faults(random: Random, shape: Shape, recipes: Sequence[Recipe], gaps_s:
 def _draw_faults(random: Random, shape: Shape, recipes: Sequence[Recipe], gap_s: float) -> Iterator[Fault]:
     weights = [recipe.weight for recipe in recipes]
     at = 1.0 + random.random()
-    while at < shape.seconds - FAULTS_BEFORE_END_S and recipes:
+    while at < shape.seconds - shape.healed_s - FAULTS_BEFORE_HEALING_S and recipes:
         recipe = random.choices(recipes, weights)[0]
         most = shape.frail if recipe.frail else shape.nodes
         node = 0 if not recipe.frail and random.random() < recipe.leader else random.randint(1, most)

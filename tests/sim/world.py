@@ -23,7 +23,7 @@ from tests.sim.disk import SimDisk
 from tests.sim.faults import HAPPENINGS, Faults, Happen
 from tests.sim.invariants import Violation
 from tests.sim.network import Network
-from tests.sim.plan import HEALED_BEFORE_END_S, Ask, Plan
+from tests.sim.plan import Ask, Plan
 from tests.sim.process import Crash, Process, Site
 from tests.sim.references import Reference
 from tests.sim.trace import Trace
@@ -115,9 +115,9 @@ class World:
             self.loop.call_at(began + fault.at, self.faults.happen, fault)
         for ask in self.plan.asks:
             self.loop.call_at(began + ask.at, self.ask, ask)
-        self.loop.run_for(self.shape.seconds - HEALED_BEFORE_END_S)
+        self.loop.run_for(self.shape.seconds - self.shape.healed_s)
         self.heal()
-        self.loop.run_for(HEALED_BEFORE_END_S)
+        self.loop.run_for(self.shape.healed_s)
         self._converge()
         self.judge()
 

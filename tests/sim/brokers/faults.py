@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from raft.messages import node_of
+from raft.messages import Membership, node_of
 from storage import names
 from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.sim.brokers.world import BrokerWorld
 
 BESIDE_THE_LOG = (names.CLASSIC_DIRECTORY, names.STORE_PERSISTENT, names.STORE_TRANSIENT)
+Client = TypeVar("Client")
+
 SHRINKING_S = 5.0  # as long a change of members may be on its way, of which no log knows yet
 
 BROKER_HAPPENINGS: dict[str, Happen] = dict(HAPPENINGS)
@@ -40,24 +42,30 @@ def site_of(faults: Faults, fault: Fault) -> BrokerSite | None:
     return cast("BrokerSite | None", faults.site(fault))
 
 
+def victims(faults: Faults, random: Random, clients: Sequence[Client]) -> Sequence[Client]:
+    """One of them; or all, the first of which that can be hit is."""
+    drawn = random.randrange(len(clients))
+    return [*clients[drawn:], *clients[:drawn]] if faults.world.shape.seeks else [clients[drawn]]
+
+
 # Clients
 
 
 @kind("connection dies")
 def _connection_dies(faults: Faults, fault: Fault, random: Random) -> bool:
     """Of a consumer, with what it holds."""
-    return random.choice(world_of(faults).takers).lose_connection()
+    return any(taker.lose_connection() for taker in victims(faults, random, world_of(faults).takers))
 
 
 @kind("publisher moves")
 def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
     """Its connection dies with answers on their way; it sends again, to another node."""
-    return random.choice(world_of(faults).publishers).lose_connection()
+    return any(publisher.lose_connection() for publisher in victims(faults, random, world_of(faults).publishers))
 
 
 @kind("consumer stalls")
 def _consumer_stalls(faults: Faults, fault: Fault, random: Random) -> bool:
-    return random.choice(world_of(faults).takers).stall(fault.span)
+    return any(taker.stall(fault.span) for taker in victims(faults, random, world_of(faults).takers))
 
 
 # The disk
@@ -86,7 +94,7 @@ def _no_room_beside_the_log(faults: Faults, fault: Fault, random: Random) -> boo
         return DiskFault.ENOSPC
 
     disk = site.disk
-    disk.faults = full
+    faults.harm(disk, full)
 
     def end() -> None:
         if site.disk is disk and not world.is_healed:
@@ -134,12 +142,12 @@ def _change_members(faults: Faults, fault: Fault, random: Random) -> bool | None
     grows = fault.kind == "grow queue"
     others = [number for number in world.sites if number not in world.away]
     fit = [number for number in others if (number in members) != grows]
+    if world.shape.seeks and not grows:
+        fit = [number for number in fit if _can_go(world, membership, number)]
     if not fit:
         return False
     node = random.choice(fit)
-    left = [node_of(one) for one in membership.voters if node_of(one) != node]
-    sound = [one for one in left if not world.is_frail(one) and one not in world.away]
-    if not grows and (len(sound) * 2 <= len(left) or len(sound) * 2 <= len(membership.voters)):
+    if not grows and not _can_go(world, membership, node):
         return False
     if not grows:
         world.shrunk_at = world.loop.time()
@@ -147,6 +155,13 @@ def _change_members(faults: Faults, fault: Fault, random: Random) -> bool | None
     done = partial(faults.took_effect, fault)
     site.run(site.life, lambda: world.operator.change_members(process, queue, node, grows=grows, done=done), ())
     return None
+
+
+def _can_go(world: BrokerWorld, membership: Membership, node: int) -> bool:
+    """Whether those that are left are a majority without any frail one."""
+    left = [node_of(one) for one in membership.voters if node_of(one) != node]
+    sound = [one for one in left if not world.is_frail(one) and one not in world.away]
+    return len(sound) * 2 > len(left) and len(sound) * 2 > len(membership.voters)
 
 
 @kind("forget node")

@@ -46,4 +46,5 @@ LAYER = Layer(
     invariants=[name for name in (*INVARIANTS, *BROKER_INVARIANTS) if name not in ENGINE_ONLY],
     rare_paths=RARE_PATHS,
     big=500,
+    progress="message confirmed",
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.sim.plan import RECIPES, SECONDS, Ask, Plan, Recipe, Shape, draw_faults
+from tests.sim.plan import RECIPES, SECONDS, Ask, Fault, Plan, Recipe, Shape, draw_faults
 
 QUORUM = {"x-queue-type": "quorum", "x-consumer-disconnected-timeout": 3000}
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -94,19 +94,30 @@ OWN_RECIPES: tuple[Recipe, ...] = (
     Recipe("drain", (1, 6)),
     Recipe("grow queue", weight=1.5, leader=0.0),
     Recipe("shrink queue", weight=1.5),
-    Recipe("forget node", (0.5, 4), leader=0.2),
+    Recipe("forget node", (0.5, 4), weight=0.3, leader=0.2),
     Recipe("policy", weight=1.5),
 )
 NOT_OURS = ("add member", "add learner", "promote", "remove member")
 BROKER_RECIPES = (*(recipe for recipe in RECIPES if recipe.kind not in NOT_OURS), *OWN_RECIPES)
 BROKER_KINDS = tuple(recipe.kind for recipe in BROKER_RECIPES)
+LINKED = (
+    "loss", "duplication", "reorder", "delay", "clog", "one way cut", "halves", "isolate", "isolate leader", "flapping",
+    "swizzle", "reset", "drain", "transfer",
+)  # fmt: skip
+NODES_MIN = dict.fromkeys(LINKED, 2) | {"bridge": 3, "forget node": 3, "shrink queue": 3, "grow queue": 3, "ring": 4}
+OF_CLASSIC_HOMES = ("no room beside the log",)
+# How close faults follow each other, more or less. Where they are dense each is over sooner, so that nodes get on in between.
+GAPS_S = (0.05, 0.1, 0.1, 0.2, 0.4)
+FULL_SPAN_GAP_S = 0.4
+HEALED_S = 7.0
+SPAN_MIN = 0.2  # of what a recipe says
 
 
 def draw(seed: int, seconds: float = SECONDS) -> Plan:
     """The world of a seed."""
     random = Random(f"brokers of {seed}")
     shape = replace(_draw_shape(random), seconds=seconds)
-    faults = draw_faults(random, shape, BROKER_RECIPES, (0.3, 0.5, 0.8))
+    faults = _draw_faults(random, shape)
     asks = tuple(_draw_asks(random, shape))
     others = Random(f"other clients of {seed}")  # of their own, so that worlds stay what they were without these
     shape = _with_other_clients(others, shape)
@@ -124,6 +135,20 @@ def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
         committers=random.choice((0, 1, 1)),
         settlers=random.choice((0, 0, 1)),
     )
+
+
+def _draw_faults(random: Random, shape: BrokerShape) -> tuple[Fault, ...]:
+    gap_s = random.choice(GAPS_S)
+    share = min(1.0, max(SPAN_MIN, gap_s / FULL_SPAN_GAP_S))
+    faults = draw_faults(random, shape, [recipe for recipe in BROKER_RECIPES if _can_happen(recipe, shape)], (gap_s,))
+    return tuple(replace(fault, span=round(fault.span * share, 3)) for fault in faults)
+
+
+def _can_happen(recipe: Recipe, shape: BrokerShape) -> bool:
+    """Whether this cluster has what faults of the kind are about."""
+    if recipe.kind in OF_CLASSIC_HOMES and not shape.classics:
+        return False
+    return shape.nodes >= NODES_MIN.get(recipe.kind, 1)
 
 
 def _draw_shape(random: Random) -> BrokerShape:
@@ -156,6 +181,8 @@ def _draw_shape(random: Random) -> BrokerShape:
         election_max_s=election_min_s * random.choice((2, 4)),
         resend_s=random.choice((0.2, 0.5)),
         all_must_heal=random.choice((0, 1)),
+        healed_s=HEALED_S,
+        seeks=1,
     )
     return replace(shape, **_draw_limits(random))
 

@@ -491,6 +491,7 @@ class BrokerWorld(World):
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
+        self.watch.count("message confirmed")
         if queue == EVERYWHERE:
             self.watch.count("message to several queues confirmed")
             missing = [one for one in self.destinations(queue) if not self._is_stored(one, body)]

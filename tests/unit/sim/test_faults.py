@@ -13,9 +13,9 @@ SECONDS = 20.0
 NEVER = 1_000_000.0  # as many calls no disk gets in a few seconds
 
 
-def happened(*faults: Fault) -> dict[str, int]:
+def happened(*faults: Fault, seeks: int = 0) -> dict[str, int]:
     drawn = draw(1, SECONDS)
-    outcome = run(Plan(1, replace(Shape(), seconds=SECONDS, frail=1), faults, drawn.asks))
+    outcome = run(Plan(1, replace(Shape(), seconds=SECONDS, frail=1, seeks=seeks), faults, drawn.asks))
     assert outcome.is_good, outcome.message
     return outcome.faults
 
@@ -52,3 +52,23 @@ def test_a_copy_of_a_disk_that_nobody_was_put_on_is_no_old_disk() -> None:
 def test_a_change_that_is_refused_did_not_happen() -> None:
     """There is no spare node to add, and nothing to promote."""
     assert happened(Fault(1.0, "add member", node=0), Fault(1.5, "promote", node=0)) == {}
+
+
+@pytest.mark.parametrize("kind", ["kill", "pause", "isolate", "reset", "write fails"])
+def test_a_fault_that_seeks_hits_another_node_when_its_own_is_down(kind: str) -> None:
+    dead, fault = Fault(1.0, "kill", node=1, span=3.0), Fault(1.5, kind, node=1, other=1, span=0.5, value=1.0)
+    told = happened(dead, fault, seeks=1)
+    assert sum(told.values()) == 2, told
+    assert sum(happened(dead, fault).values()) == 1
+
+
+def test_what_is_lost_without_a_word_is_lost_only_where_it_was_meant_to_be() -> None:
+    dead = Fault(1.0, "kill", node=1, span=3.0)
+    assert happened(dead, Fault(1.5, "lying fsync", node=1, span=0.5), seeks=1) == {"kill": 1}
+
+
+def test_a_disk_may_follow_several_rules_at_once() -> None:
+    late = Fault(1.0, "write fails", node=1, span=0.5, value=30.0)
+    soon = Fault(1.1, "read fails", node=1, span=0.5, value=NEVER)
+    assert happened(late, soon, seeks=1) == {"write fails": 1}
+    assert happened(late, soon) == {}

@@ -1,0 +1,20 @@
+"""What a campaign says of itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from tests.sim.brokers.layer import LAYER
+from tests.sim.campaign import Totals
+
+
+def totals(faults: int, confirmed: int) -> Totals:
+    one = Totals(replace(LAYER, big=1), seeds=1)
+    one.faults, one.counted = Counter(kill=faults), Counter({"message confirmed": confirmed})
+    return one
+
+
+def test_a_big_campaign_in_which_nobody_is_served_between_faults_is_told_of() -> None:
+    assert [told for told in totals(100, 99).never_reached() if told.startswith("progress")]
+    assert not [told for told in totals(100, 100).never_reached() if told.startswith("progress")]
