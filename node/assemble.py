@@ -204,7 +204,7 @@ class Node:
             members=members,
         )
         metrics = Metrics(
-            broker, self.log, metadata, quorum, calls, peers.links, self.watcher, config, self._loop_watch
+            broker, self.log, metadata, quorum, calls, peers.links, self.groups, self.watcher, config, self._loop_watch
         )
 
         await self._listen_amqp(amqp)

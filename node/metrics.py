@@ -31,6 +31,7 @@ from node.peer_link import PeerLinks
 from node.slices import in_slices
 from node.version import VERSION
 from quorum.driver import QuorumQueues
+from raft.groups import Groups
 from storage.wal_writer import LogWriter
 
 QUEUE_GAUGES = {
@@ -102,6 +103,7 @@ class Metrics(Collector):
         quorum: QuorumQueues,
         calls: PeerCalls,
         links: PeerLinks,
+        groups: Groups,
         watcher: Watcher,
         config: Config,
         loop_watch: LoopWatch | None = None,
@@ -113,6 +115,7 @@ class Metrics(Collector):
         self._quorum = quorum
         self._calls = calls
         self._links = links
+        self._groups = groups
         self._watcher = watcher
         self._config = config
         self._registry = CollectorRegistry()
@@ -292,6 +295,11 @@ class Metrics(Collector):
             "leveret_peer_wrong_checksums",
             "Links to other nodes that ended because bytes were changed on their way",
             self._links.wrong_checksums,
+        )
+        yield counter(
+            "leveret_raft_forgetful_members",
+            "Members of replicated logs on this node that had lost, without noticing, what they had acknowledged",
+            self._groups.forgetful_members,
         )
 
 

@@ -19,7 +19,7 @@ payloads are hellos, of at most HELLO_BYTES_MAX, in plain frames: what they say 
 
     hello
          0     4  magic     LVRT
-         4     1  version   3; 1 had no checked frames, 2 none of the messages 9 to 12 of raft/codec.py
+         4     1  version   3; 1 had no checked frames, 2 none of the messages 9 to 13 of raft/codec.py
          5     1  kind
          6        fields, one behind the other, at most FIELDS_MAX
     field

@@ -16,6 +16,7 @@ another in what is sent to a node:
                                                      10 LeaderLookup
                                                      11 NotLeading
                                                      12 TransferDeclined
+                                                     13 MatchCheck     index u64 | index_term u32
 
     pack         term u32 | kind u8 | size u32 | the bytes of raft/packs.py; the first entry is at prev_index + 1
     meta         index u64 | term u32 | machine_version u32 | membership
@@ -40,6 +41,7 @@ from raft.messages import (
     EntryRun,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     Message,
     NotLeading,
     Replaced,
@@ -67,6 +69,7 @@ _CHUNK = Struct("<QBI")
 _SNAPSHOT_REPLY = Struct("<QQB")
 _META = Struct("<QII")
 _OLD = Struct("<Q")
+_MATCH_CHECK = Struct("<QI")
 
 _ENTRY_KINDS = frozenset(EntryKind)
 
@@ -129,6 +132,8 @@ def _body(message: Message) -> bytes:
             return _SNAPSHOT_REPLY.pack(index, next_offset, installed)
         case Replaced(old=old):
             return _OLD.pack(old)
+        case MatchCheck(index=index, index_term=index_term):
+            return _MATCH_CHECK.pack(index, index_term)
         case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
             return b""
 
@@ -214,6 +219,11 @@ def _read_replaced(reader: ByteReader, to: int, sender: int, term: int) -> Repla
     return Replaced(to, sender, term, reader.fields(_OLD)[0])
 
 
+def _read_match_check(reader: ByteReader, to: int, sender: int, term: int) -> MatchCheck:
+    index, index_term = reader.fields(_MATCH_CHECK)
+    return MatchCheck(to, sender, term, index, index_term)
+
+
 def _yes(value: int) -> bool:
     if value > 1:
         raise BadBytes(f"yes or no is {value}")
@@ -233,6 +243,7 @@ _KINDS: dict[type[Message], int] = {
     LeaderLookup: 10,
     NotLeading: 11,
     TransferDeclined: 12,
+    MatchCheck: 13,
 }
 _READERS: dict[int, Callable[[ByteReader, int, int, int], Message]] = {
     1: _read_vote_request,
@@ -247,4 +258,5 @@ _READERS: dict[int, Callable[[ByteReader, int, int, int], Message]] = {
     10: _without_fields(LeaderLookup),
     11: _without_fields(NotLeading),
     12: _without_fields(TransferDeclined),
+    13: _read_match_check,
 }

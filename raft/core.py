@@ -26,6 +26,7 @@ from raft.messages import (
     Entry,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     MemberId,
     Message,
     NodeId,
@@ -197,7 +198,7 @@ class Core:
             case VoteRequest() if s.role is not Role.LEADER and election.objects(s, message):
                 election.object_to(s, message)
                 return False
-            case Append() | SnapshotChunk():
+            case Append() | SnapshotChunk() | MatchCheck():
                 follower.become_follower(s, message.term, message.sender, now)
             case _:
                 follower.become_follower(s, message.term, 0, now)
@@ -252,6 +253,8 @@ class Core:
                     election.deny_leading(s, message.sender, now)
             case NotLeading():
                 election.step_not_leading(s, message.sender, now)
+            case MatchCheck():
+                follower.step_match_check(s, message, now)
             case SnapshotChunk():
                 follower.step_chunk(s, message, now)
             case SnapshotReply():
@@ -312,6 +315,7 @@ class Core:
             or s.install is not None
             or s.reads
             or s.lost_reads
+            or s.forgotten is not None
             or s.stands_otherwise()
         )
 
@@ -344,9 +348,10 @@ class Core:
             self._take_committed(),
             s.reads,
             s.lost_reads,
+            s.forgotten,
         )
         s.messages, s.messages_after, s.chunks, s.reads, s.lost_reads = [], [], [], [], []
-        s.install = None
+        s.install = s.forgotten = None
         return ready
 
     def _may_apply(self) -> int:

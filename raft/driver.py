@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from raft.core import Core
-from raft.errors import CannotApply, Damaged, NotLeader, RaftError, Unknown
+from raft.errors import CannotApply, Damaged, Forgotten, NotLeader, RaftError, Unknown
 from raft.live_entries import LiveEntries
 from raft.log_store import LogStore
 from raft.machine import Machine
@@ -32,6 +32,7 @@ from raft.membership import Change
 from raft.messages import (
     Entry,
     EntryKind,
+    MatchCheck,
     MemberId,
     Membership,
     Message,
@@ -39,6 +40,7 @@ from raft.messages import (
     SnapshotChunk,
     SnapshotMeta,
     node_of,
+    shown,
 )
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 from storage.disk import Buffer
@@ -231,7 +233,7 @@ class Driver:
     # A turn.
 
     def begin(self, now: float) -> Ready | None:
-        """First: what gathered goes to the core, and what may be sent at once goes out."""
+        """First: what gathered goes to the core, and what may be sent at once goes out. Raises Forgotten."""
         if self._proposals:
             self._hand_over_proposals(now)
         if self._changes:
@@ -241,6 +243,8 @@ class Driver:
         ready = self.core.ready(now)
         if ready is None:
             return None
+        if ready.forgotten is not None:
+            raise self._forgotten(ready.forgotten)
         if ready.standing is not None:
             self._stand(ready.standing)
         for asked in reversed(self._asked):
@@ -250,6 +254,15 @@ class Driver:
         for message in ready.messages:
             self._host.send(self.group, message)
         return ready
+
+    def _forgotten(self, check: MatchCheck) -> Forgotten:
+        last = self.core.status().last
+        text = (
+            f"member {shown(self.me)} acknowledged entry {check.index} of term {check.index_term} to its leader "
+            f"{shown(check.sender)} and does not have it; its log ends at {last}. Its disk confirmed an fsync and lost what "
+            f"was written, or is an old copy: it is not to be trusted"
+        )
+        return Forgotten(text, last + 1, check.index)
 
     def persist(self, ready: Ready) -> None:
         """Second: to the log. Raises StorageError when that takes nothing more: then this node is at its end."""

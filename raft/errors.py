@@ -67,6 +67,16 @@ class Superseded(Damaged):
         self.later = later
 
 
+class Forgotten(Damaged):
+    """Returned when a member no longer has an entry that it acknowledged to its leader: the disk confirmed an fsync and lost
+    what was written, or is an old copy. What it still has is sound, and `index` is the first entry behind that.
+    `acknowledged`: the entry that the leader counts on."""
+
+    def __init__(self, text: str, index: int, acknowledged: int) -> None:
+        super().__init__(text, index)
+        self.acknowledged = acknowledged
+
+
 class NumbersUsedUp(RaftError):
     """Returned when a member is to begin, and none of the numbers is left that the disk was granted."""
 

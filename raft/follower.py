@@ -6,6 +6,7 @@ from raft.messages import (
     Append,
     AppendReply,
     Entry,
+    MatchCheck,
     MemberId,
     Replaced,
     SnapshotChunk,
@@ -123,6 +124,14 @@ def _refuse(s: State, message: Append, agrees: int, hint_term: int) -> None:
             message.sender, s.me, s.term, False, agrees, s.commit, message.prev_index, hint_term, message.read_round
         )
     )
+
+
+def step_match_check(s: State, check: MatchCheck, now: float) -> None:
+    """Of this term. What was acknowledged in it cannot go by itself, for no leader overwrites its own log. While a snapshot is
+    being installed nothing can be said about the log."""
+    _follow(s, check.sender, now)
+    if s.installing is None and check.index > s.commit and not s.log.matches(check.index, check.index_term):
+        s.forgotten = check
 
 
 def step_chunk(s: State, chunk: SnapshotChunk, now: float) -> None:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from raft.core import Core, Settings
 from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
-from raft.errors import BadBytes, CannotApply, Damaged, RaftError, Superseded
+from raft.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError, Superseded
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.machine import Machine
 from raft.membership import Change
@@ -32,6 +32,7 @@ from raft.messages import (
     Append,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     MemberId,
     Message,
     NodeId,
@@ -54,6 +55,10 @@ DEADLINES_MAX = 32  # in one go
 # commands in flight: 51,000 without a bound, 54,000 with 50, 66,000 with 25, 52,000 with 12.
 ROUND_GROUPS_MAX = 25
 TIMER_STEP_S = 0.001  # loops round a time to this; asking for less would turn in circles
+
+
+# What a member that is no more is asked, and its successor answers.
+ANSWERED_FOR_ANOTHER = (Append, SnapshotChunk, MatchCheck, VoteRequest, LeaderCheck, LeaderLookup, TransferNow)
 
 
 class Timer(Protocol):
@@ -145,6 +150,7 @@ class Groups:
     ) -> None:
         self.node = node
         self.failed: str | None = None
+        self.forgetful_members = 0  # that lost without noticing what they had acknowledged, and became others
         self.behind_round: Callable[[], None] | None = None
         self._loop = loop
         self._clock = clock
@@ -479,6 +485,7 @@ class Groups:
         if self._drivers.get(driver.group) is driver:
             self.remove(driver.group)
             self._given_up[driver.group] = driver.me
+            self.forgetful_members += isinstance(error, Forgotten)
             self._on_damaged(driver, error)
 
     def cannot_apply(self, driver: Driver, error: CannotApply) -> None:
@@ -533,7 +540,7 @@ class Groups:
 
     def _answer_for_another(self, driver: Driver, message: Message) -> None:
         """For a replica that lived here before: what lives here now is another one, which promised nothing that it did."""
-        if isinstance(message, Append | SnapshotChunk | VoteRequest | LeaderCheck | LeaderLookup | TransferNow):
+        if isinstance(message, ANSWERED_FOR_ANOTHER):
             self.send(driver.group, Replaced(message.sender, driver.me, message.term, old=message.to))
             self.wake(driver)  # its core was told nothing, and the letter leaves with a round
 

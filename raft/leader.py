@@ -13,8 +13,8 @@ from raft.feeding import expect_answer
 from raft.follower import become_follower
 from raft.leadership import Leadership
 from raft.log import ENTRY_OVERHEAD_BYTES
-from raft.majority import reached_by_majority
-from raft.messages import AppendReply, Entry, EntryKind, MemberId, NodeId, SnapshotReply
+from raft.majority import majority_of, reached_by_majority
+from raft.messages import AppendReply, Entry, EntryKind, MatchCheck, MemberId, NodeId, SnapshotReply
 from raft.progress import Progress
 from raft.ready import Role
 from raft.state import State
@@ -108,6 +108,8 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
     if reply.accepted:
         advanced = one.accepted(reply.index)
         lead.must_send = lead.must_send or (advanced and one.next <= s.log.last)
+    elif reply.rejected <= one.match:
+        _check_match(s, lead, one)
     elif one.rejected(reply.rejected, _agrees(s, reply)):
         lead.must_send = True
     _heard(s, lead, one, now)
@@ -116,6 +118,21 @@ def step_append_reply(s: State, lead: Leadership, reply: AppendReply, now: float
         count(s, lead, now)
     if s.leadership is lead:
         succession.go_on(s, lead, now)
+
+
+def _check_match(s: State, lead: Leadership, one: Progress) -> None:
+    """It refuses what it has acknowledged. Most often that was said before it acknowledged. Else it has lost something without
+    noticing, must not be counted, and would never be sent that again: it finds out itself (follower.step_match_check)."""
+    if s.log.first_index() - 1 <= one.match and _can_replace(s, lead, one.member):
+        s.messages.append(MatchCheck(one.member, s.me, s.term, one.match, s.log.term(one.match)))
+
+
+def _can_replace(s: State, lead: Leadership, member: MemberId) -> bool:
+    """Whether the others can commit that it is replaced. Where two of three have lost something, the group would have no
+    majority for ever if both gave themselves up; as it is, an operator still has a choice."""
+    others = [voter for voter in s.membership.voters if voter != member]
+    sound = sum([voter == s.me or lead.progress[voter].is_fed for voter in others])
+    return sound >= majority_of(len(others)) and s.members.index <= s.commit
 
 
 def _agrees(s: State, reply: AppendReply) -> int:

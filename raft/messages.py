@@ -177,6 +177,19 @@ class AppendReply:
 
 
 @dataclass(slots=True)
+class MatchCheck:
+    """The leader counts `index` as durable at the receiver, which has acknowledged it, and was refused an append at or below
+    it. The refusal may have been sent before the acknowledgement; then the receiver has the entry, and ignores this. A receiver
+    that does not have it has lost what it acknowledged."""
+
+    to: MemberId
+    sender: MemberId
+    term: int
+    index: int
+    index_term: int
+
+
+@dataclass(slots=True)
 class SnapshotChunk:
     """Part of a snapshot for a follower whose next entry the leader no longer has."""
 
@@ -239,6 +252,7 @@ Message = (
     | NotLeading
     | Append
     | AppendReply
+    | MatchCheck
     | SnapshotChunk
     | SnapshotReply
     | TransferNow

@@ -135,6 +135,11 @@ class Progress:
         self.trusted = True
         self.probe()
 
+    @property
+    def is_fed(self) -> bool:
+        """Its log agrees with the leader's, as far as it was asked since its node was trusted."""
+        return self.trusted and self.sending is Sending.STREAM
+
     def may_send(self, window_bytes: int, window_messages: int) -> bool:
         """Whether entries may be sent now."""
         if self.sending is Sending.STREAM:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from raft.messages import Entry, MemberId, Message, SnapshotChunk, SnapshotMeta
+from raft.messages import Entry, MatchCheck, MemberId, Message, SnapshotChunk, SnapshotMeta
 
 
 class Role(Enum):
@@ -83,6 +83,11 @@ class Ready:
 
     lost_reads: Sequence[int]
     """Tokens of reads that this member can no longer answer: leadership was lost. They may be asked again elsewhere."""
+
+    forgotten: MatchCheck | None
+    """The leader counts on an entry that this member acknowledged and does not have: its disk confirmed an fsync and lost what
+    was written, or is an old copy. Nothing else of this Ready is performed, and this member does nothing more: its node begins
+    another one in its place."""
 
     @property
     def must_persist(self) -> bool:

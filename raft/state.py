@@ -15,7 +15,7 @@ from raft.log import Log
 from raft.log_store import LogStore
 from raft.majority import majority_of
 from raft.membership import MembershipHistory
-from raft.messages import Entry, MemberId, Membership, Message, NodeId, SnapshotChunk, SnapshotMeta, node_of
+from raft.messages import Entry, MatchCheck, MemberId, Membership, Message, NodeId, SnapshotChunk, SnapshotMeta, node_of
 from raft.ready import Facts, ReadPoint, Role, Standing
 from raft.settings import Settings
 
@@ -30,8 +30,8 @@ class State:
 
     __slots__ = (
         "applied", "applying", "attempts", "campaign", "chunks", "commit", "delayed_s", "election_at", "facts_changed",
-        "facts_durable", "facts_number", "halted", "install", "installing", "intake", "leader", "leadership", "log",
-        "lost_reads", "me", "members", "messages", "messages_after", "random", "reads", "role", "settings", "shown",
+        "facts_durable", "facts_number", "forgotten", "halted", "install", "installing", "intake", "leader", "leadership",
+        "log", "lost_reads", "me", "members", "messages", "messages_after", "random", "reads", "role", "settings", "shown",
         "store", "term", "trusted", "vote",
     )  # fmt: skip
 
@@ -81,6 +81,7 @@ class State:
         self.install: SnapshotMeta | None = None
         self.reads: list[ReadPoint] = []
         self.lost_reads: list[int] = []
+        self.forgotten: MatchCheck | None = None
         self.shown = Standing(self.role, 0, 0)  # the standing of the last Ready
 
     @property

@@ -68,6 +68,7 @@ class EngineProcess(Process):
             self._repair(group, damage)
 
     def member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        self.site.world.watch.found_damaged(driver.group, driver.me, damage)
         self._repair(driver.group, damage)
 
     def _repair(self, group: int, damage: Damaged) -> None:

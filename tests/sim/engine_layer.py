@@ -27,6 +27,7 @@ RARE_PATHS = (
     "crash within a start",
     "lies were found out",
     "node stands on an old disk",
+    "loss found by the leader",
     "node left dead",
 )
 

@@ -20,6 +20,7 @@ from raft.messages import (
     Entry,
     EntryKind,
     LeaderCheck,
+    MatchCheck,
     MemberId,
     Membership,
     Message,
@@ -171,7 +172,7 @@ def one_leader_per_term(book: Book, member: MemberId, term: int) -> None:
 def facts_are_durable_before_they_are_told(book: Book, twin: Twin, message: Message) -> None:
     term = twin.durable.facts.term
     match message:
-        case Append() | AppendReply() | SnapshotChunk() | SnapshotReply() | LeaderCheck() | NotLeading():
+        case Append() | AppendReply() | MatchCheck() | SnapshotChunk() | SnapshotReply() | LeaderCheck() | NotLeading():
             assert term >= message.term, f"{message}, and fsynced is term {term}"
         case VoteReply(pre=True) | VoteRequest(pre=True):
             return
@@ -269,6 +270,12 @@ def only_own_term_is_counted(book: Book, member: MemberId, term: int, index: int
 def match_is_durable(book: Book, leader: MemberId, member: MemberId, match: int, term: int | None) -> None:
     if match and term is not None:
         assert book.holds(member, match, term), f"{leader} believes that {member} has {match} of term {term}, fsynced"
+
+
+@invariant
+def who_is_told_of_a_loss_has_lost(book: Book, member: MemberId, acknowledged: int) -> None:
+    allowed = book.forgiven.get(member, 0)
+    assert acknowledged <= allowed, f"{member} is said to have lost {acknowledged}, and has lost none behind {allowed}"
 
 
 @invariant

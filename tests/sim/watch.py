@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from raft.driver import Driver
-from raft.errors import Damaged
+from raft.errors import Damaged, Forgotten
 from raft.group_log import GroupLog
 from raft.log_replay import files_of
 from raft.membership import decode as decode_membership
@@ -230,6 +230,12 @@ class Watch:
         """A later leader has what was said to an earlier one taken back: its log ends here, with an entry of this term."""
         if self._acknowledged.get((group, member), (0, 0))[0] > last:
             self._acknowledged[group, member] = (last, term)
+
+    def found_damaged(self, group: int, member: MemberId, damage: Damaged) -> None:
+        """A member takes part no more."""
+        if isinstance(damage, Forgotten):
+            self.count("loss found by the leader")
+            invariants.who_is_told_of_a_loss_has_lost(self.book(group), member, damage.acknowledged)
 
     def heard(self, messages: Sequence[tuple[int, Message]]) -> None:
         """These have arrived, each with its group."""

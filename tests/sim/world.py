@@ -323,7 +323,7 @@ class World:
     # The end
 
     def heal(self) -> None:
-        """No more faults; and whoever is to be there is. What runs goes on as it is, but for leaders that are deceived."""
+        """No more faults; and whoever is to be there is. What runs goes on as it is."""
         self.is_healed = True
         self.faults.end_all()
         if not self.shape.all_must_heal:
@@ -338,27 +338,11 @@ class World:
                 site.down_until = 0.0
                 site.down_s = 0.1
                 self.start(site)
-        for site in self.sites.values():
-            if site.process is not None and self._is_deceived(site.process):
-                self.watch.count("deceived leader restarted")
-                site.end(power=False)
-                self.start(site)
         present = [site for site in self.sites.values() if site.process is not None]
         for site in present:
             for other in present:
                 if site.number < other.number and not self.network.is_connected(site.number, other.number):
                     self.network.connect(site.number, other.number)
-
-    def _is_deceived(self, process: Process) -> bool:
-        """Whether it leads, and believes that a member has what that has lost without a word. Nothing tells a leader so, and
-        it would never send it again (docs/simulation.md, "A run")."""
-        for driver in process.groups.drivers():
-            lead = driver.core._s.leadership
-            for one in lead.progress.values() if lead is not None else ():
-                twin = self.watch.twin(one.node, driver.group)
-                if twin is not None and twin.durable.member == one.member and twin.durable.last < one.match:
-                    return True
-        return False
 
     def _who_stays_away(self) -> list[int]:
         """Some of those without which every group has a majority that never lost anything."""
@@ -381,9 +365,12 @@ class World:
         return True
 
     def _is_alive(self, group: int, member: int) -> bool:
+        """And has lost nothing that nobody has found yet: such a member is to become another one, which takes a majority."""
         twin = self.watch.twin(node_of(member), group)
         site = self.sites[node_of(member)]
-        return twin is not None and twin.durable.member == member and not (site.damaged or site.rolled_back)
+        if twin is None or twin.durable.member != member or site.damaged or site.rolled_back:
+            return False
+        return not self.watch.book(group).forgiven.get(member)
 
     def _stored_memberships(self, group: int) -> list[Membership]:
         """Those of members that are down, in force or not."""

@@ -15,6 +15,7 @@ partition 1 2 | 3              no messages between the sides; all suspect whom t
 cut FROM>TO                    no messages that way; nobody notices
 suspect MEMBER NODE / trust MEMBER NODE                                      what its failure detector says
 crash MEMBER / restart MEMBER  what was not written is lost                  wipe MEMBER   it comes back as another member
+lose MEMBER LAST               it restarts; what its disk had said to be written behind entry LAST is lost, without a word
 halt MEMBER                    its machine cannot go on; said again, it does what is due then
 snapshot MEMBER [KEEP]         of all that it applied                        spoil MEMBER  the chunks it has are damaged
 state [MEMBER] / log MEMBER / machine MEMBER                                 how things stand
@@ -37,6 +38,7 @@ from raft.messages import (
     EntryKind,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     MemberId,
     Membership,
     Message,
@@ -117,6 +119,8 @@ class Player:
         while (ready := self.world.take_ready(member)) is not None:
             took = True
             self.tell(member, ready)
+            if ready.forgotten is not None:
+                break
         for token, index in self.world.answered[answered:]:
             self.said.append(f"{name_of(member)} answers read {token} as of {index}")
         self.said += [f"{name_of(member)} cannot answer read {token} any more" for token in self.world.lost[lost:]]
@@ -124,6 +128,12 @@ class Player:
 
     def tell(self, member: MemberId, ready: Ready) -> None:
         name = name_of(member)
+        if ready.forgotten is not None:
+            check = ready.forgotten
+            self.said.append(
+                f"{name} takes part no more: it acknowledged {check.index}/{check.index_term}, and lost it"
+            )
+            return
         if ready.standing is not None:
             role, term, leader = ready.standing
             self.said.append(f"{name} is {role.value} of term {term}, {name_of(leader)} leads")
@@ -317,6 +327,12 @@ class Player:
         self.world.add(old.id + 1, Membership(()))
         self.tell_trust()
 
+    def do_lose(self, name: str, last: str) -> None:
+        one = self.world.members[member_of(name)]
+        self.do_crash(name)
+        one.store.lose(int(last))
+        self.do_restart(name)
+
     def do_halt(self, name: str) -> None:
         self.world.members[member_of(name)].running().halt(self.world.now)
 
@@ -418,6 +434,8 @@ def show(message: Message) -> str:
             return f"{link} of {message.index} {'installed' if message.installed else f'from {message.next_offset}'}"
         case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
             return link
+        case MatchCheck():
+            return f"{link} has it {message.index}/{message.index_term}?"
         case Replaced():
             return f"{link} {name_of(message.old)} is gone"
 

@@ -346,6 +346,7 @@ class BrokerProcess(Process):
             self.quorum.leading_changed(driver.group)
 
     def member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        self.site.world.watch.found_damaged(driver.group, driver.me, damage)
         if driver.group == METADATA_GROUP:
             self.excuse(damage)
             self.member.damaged(damage)

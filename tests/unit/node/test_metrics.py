@@ -75,6 +75,7 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         SimpleNamespace(divergences=4, quarantined=["q"], refusals=3),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
         SimpleNamespace(wrong_checksums=6),  # type: ignore[arg-type]
+        SimpleNamespace(forgetful_members=7),  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: MEASURED),  # type: ignore[arg-type]
         config,
     )

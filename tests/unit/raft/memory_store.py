@@ -92,5 +92,12 @@ class MemoryStore:
         self._entries = []
         self._first, self._term_before = meta.index + 1, meta.term
 
+    def lose(self, last: int) -> None:
+        """The disk had said that all is fsynced; what is behind this entry is not there."""
+        assert self._meta.index <= last < self.last_index(), (
+            f"entries behind {last}, of {self.last_index()}, cannot be lost"
+        )
+        del self._entries[last + 1 - self._first :]
+
     def all_entries(self) -> Sequence[Entry]:
         return self._entries

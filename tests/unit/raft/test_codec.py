@@ -19,6 +19,7 @@ from raft.messages import (
     EntryRun,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     Membership,
     Message,
     NotLeading,
@@ -69,6 +70,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(LeaderCheck, *HEAD),
     st.builds(LeaderLookup, *HEAD),
     st.builds(NotLeading, *HEAD),
+    st.builds(MatchCheck, *HEAD, U64, TERM),
     st.builds(Replaced, *HEAD, U64),
 )
 

@@ -22,6 +22,7 @@ from raft.messages import (
     EntryKind,
     LeaderCheck,
     LeaderLookup,
+    MatchCheck,
     Membership,
     Message,
     NotLeading,
@@ -250,6 +251,32 @@ def test_only_who_cannot_lead_declines_a_handover() -> None:
     assert core.status().transfer_to == 0
 
 
+def test_a_member_finds_out_that_it_lost_what_its_leader_counts_on() -> None:
+    core, store = core_of(THREE)
+    core.step(Append(ME, YOU, 1, 0, 0, 0, (Entry(1, 1, EntryKind.NOOP, b""),)), 0.0)
+    persist(core, store)
+    core.step(MatchCheck(ME, YOU, 1, 1, 1), 0.0)
+    core.step(MatchCheck(ME, YOU, 0, 9, 0), 0.0)  # of an earlier leadership
+    assert core.ready(0.0) is None
+    core.step(MatchCheck(ME, YOU, 1, 2, 1), 0.0)
+    ready = core.ready(0.0)
+    assert ready is not None
+    assert ready.forgotten == MatchCheck(ME, YOU, 1, 2, 1)
+
+
+def test_a_member_that_installs_a_snapshot_cannot_tell_whether_it_lost_anything() -> None:
+    """The store may have replaced its log already."""
+    core, store = core_of(THREE)
+    core.step(Append(ME, YOU, 1, 0, 0, 0, (Entry(1, 1, EntryKind.NOOP, b""),)), 0.0)
+    persist(core, store)
+    core.step(SnapshotChunk(ME, YOU, 1, SnapshotMeta(5, 1, THREE, 1), 0, b"state", True), 0.0)
+    ready = core.ready(0.0)
+    assert ready is not None
+    assert ready.install is not None
+    core.step(MatchCheck(ME, YOU, 1, 2, 1), 0.0)
+    assert core.ready(0.0) is None
+
+
 def test_readies_may_be_on_their_way_together_and_are_told_of_by_the_last() -> None:
     core, store = leader()
     first, second = [], []
@@ -377,6 +404,7 @@ stale: st.SearchStrategy[Message] = st.one_of(
     st.builds(LeaderCheck, st.just(ME), memberss, numbers),
     st.builds(LeaderLookup, st.just(ME), memberss, numbers),
     st.builds(NotLeading, st.just(ME), memberss, numbers),
+    st.builds(MatchCheck, st.just(ME), memberss, st.just(0), numbers, numbers),
     st.builds(Replaced, st.just(ME), memberss, numbers, memberss),
     st.builds(Append, st.just(ME), memberss, st.just(0), numbers, numbers, numbers, entry_lists, numbers),
     st.builds(SnapshotChunk, st.just(ME), memberss, st.just(0), metas, numbers, st.binary(max_size=3), st.booleans()),

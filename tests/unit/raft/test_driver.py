@@ -163,7 +163,8 @@ class World:
     def turn(self, **fields: Any) -> None:
         self.core.numbers += 1
         lists = ("messages", "entries", "messages_after", "chunks", "committed", "reads", "lost_reads")
-        nothing: dict[str, Any] = {"standing": None, "facts": None, "install": None} | {name: [] for name in lists}
+        none = ("standing", "facts", "install", "forgotten")
+        nothing: dict[str, Any] = dict.fromkeys(none) | {name: [] for name in lists}
         self.core.readies.append(Ready(number=self.core.numbers, **(nothing | fields)))
         ready = self.driver.begin(0.0)
         assert ready is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import repeat
+from random import Random
 
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
@@ -10,7 +11,7 @@ from raft.messages import Membership, member_id
 from raft.node_log import StoreLimits
 from raft.register import put
 from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY
-from tests.sim.disk import SimDisk
+from tests.sim.disk import Fault, SimDisk, no_faults
 from tests.unit.raft.groups_world import Node, World
 
 TINY = StoreLimits(
@@ -151,3 +152,29 @@ def must_be_taken_in(world: World, node: Node, member: int) -> None:
     assert node.driver().me == member
     assert member in world.leader().driver().core.status().membership.voters
     assert len({one.machine().digest() for one in world.nodes.values()}) == 1
+
+
+def test_a_disk_that_confirmed_an_fsync_and_lost_it_is_found_by_the_leader() -> None:
+    """The leader counted on what the member had acknowledged, and took its refusals for old news: it was fed nothing until
+    somebody else led."""
+    world = World()
+    write(world, range(3))
+    victim = world.others(world.leader().number)[0]
+    old = victim.driver().me
+    victim.disk.settle()
+    victim.disk.faults = lambda call: Fault.LIE if call.operation == "sync" else None
+    write(world, range(3, 6))
+    acknowledged = next(one for one in world.leader().driver().core.status().followers if one.member == old).match
+    disk = victim.disk
+    victim.kill()
+    disk.crash(Random(1))
+    disk.faults = no_faults
+    back = world.restart(victim.number, disk)
+    assert back.driver().me == old
+    assert back.driver().core.status().last < acknowledged
+    must_be_repaired(world, back, old)
+    assert back.groups.forgetful_members == 1
+    assert any(
+        f"acknowledged entry {acknowledged} of term" in one and "Its disk confirmed an fsync and lost" in one
+        for one in world.findings
+    )

@@ -142,6 +142,9 @@ class World:
         assert ready is None or expected, f"member {member} said that it has nothing to do, and has"
         if ready is None:
             return None
+        if ready.forgotten is not None:
+            one.crash()
+            return ready
         self._check(one)
         for message in ready.messages:
             self._send(one, message)
