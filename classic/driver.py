@@ -56,11 +56,13 @@ class ClassicQueues:
 
     # start and stop
 
-    def recover(self, chunks: Iterable[Chunk], records: Iterable[QueueRecord]) -> None:
-        """Read what the disk holds for these queues: all that are declared. Raises Corrupt."""
+    def recover(self, chunks: Iterable[Chunk], records: Iterable[QueueRecord]) -> int:
+        """Read what the disk holds for these queues: all that are declared. Returns the highest number of a queue that has
+        messages there and is not among them, or 0. Raises Corrupt."""
         declared = {record.id: record for record in records if record.kind == self.name and record.durable}
         self._recovery = Recovery(self._shelf, declared)
         self._recovery.read(chunks)
+        return self._recovery.newest_unknown
 
     def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
         """`log_files` is the share in a log that others use, too."""

@@ -72,6 +72,7 @@ class Recovery:
         self._records = records  # of the queues that are declared; what belongs to others is over
         self._from_log: dict[int, FromLog] = {}
         self._deleted: set[int] = set()
+        self.newest_unknown = 0  # number of a queue that has messages here and is not declared; 0: there is none
         self._repaired = False  # an index segment is shorter now than the manifest says
         self._lowest: dict[VariableQueue, int] = {}  # where the first living run of each level of a queue begins
         shelf.disk.make_dir(names.CLASSIC_DIRECTORY)
@@ -240,6 +241,12 @@ class Recovery:
                     continue
                 self._shelf.next_index = max(self._shelf.next_index, index + 1)
                 self._record(kind, view[record[5] : record[6]], chunk.file_number, chunk.base + record[5])
+        self._note_unknown(self.manifest.queues)
+        if self.clean is not None:
+            self._note_unknown(self.clean.queues)
+
+    def _note_unknown(self, queue_ids: Iterable[int]) -> None:
+        self.newest_unknown = max([self.newest_unknown, *(one for one in queue_ids if one not in self._records)])
 
     def _record(self, kind: int, payload: memoryview, file_number: int, offset: int) -> None:
         if kind == Kind.CLASSIC_PUBLISH:
@@ -262,6 +269,8 @@ class Recovery:
             of = self._from_log.get(queue_id)
             if of is None:
                 if queue_id not in self._records:
+                    if queue_id > self.newest_unknown:
+                        self.newest_unknown = queue_id
                     continue
                 of = self._of(queue_id)
             block = of.blocks[-1]

@@ -268,7 +268,16 @@ class Node:
         classic_thread = Threads(loop, 1, "leveret-classic")
         classic = ClassicQueues(disk, classic_limits(config), classic_thread)
         records = queues_of(catalog, config.node_name)
-        recovered = recover(disk, facts, raft, classic, records, had_log=identity.belonged)
+        recovered = recover(
+            disk,
+            facts,
+            raft,
+            classic,
+            records,
+            had_log=identity.belonged,
+            next_queue_id=catalog.next_queue_id,
+            older_catalog=config.node.older_catalog,
+        )
         repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
         self._notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
         if recovered.lost:

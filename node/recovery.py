@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from raft.node_log import RaftStore
+from storage import names
 from storage.disk import Disk
+from storage.errors import Corrupt
 from storage.wal import LogEnd
 from storage.wal_facts import LogFacts
 from storage.wal_replay import Replay
@@ -40,11 +42,22 @@ def recover(
     records: Iterable[QueueRecord],
     *,
     had_log: bool,
+    next_queue_id: int,
+    older_catalog: bool,
 ) -> Recovered:
     """Read the log once. Raises Corrupt and what the disk raises. `had_log`: an earlier process wrote one here; all files of a
-    log that are gone leave no trace of their own."""
+    log that are gone leave no trace of their own. `next_queue_id`: the catalog has given no queue a number from this one on.
+    `older_catalog`: an operator has said that what it does not know of may go."""
     replay = Replay(disk, facts, salvage=True)
-    classic.recover(raft.recover(replay, facts.first_file), records)
+    newest_unknown = classic.recover(raft.recover(replay, facts.first_file), records)
+    if newest_unknown >= next_queue_id:  # it would be taken for a queue that was deleted, and its messages let go
+        reason = (
+            f"it knows of no classic queue above number {next_queue_id - 1}, and the log has messages of number "
+            f"{newest_unknown}: the catalog was lost, or is an older one"
+        )
+        if not older_catalog:
+            raise Corrupt(names.CATALOG_DIRECTORY, 0, 0, f"{reason}. Put back the one that belongs to this log")
+        logger.error("%s. As node.older_catalog asks for, these messages are let go", reason)
     end = replay.finish()
     raft.finish(end)
     for damage in replay.damage:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pika
 import pytest
 
+from storage.names import CATALOG_DIRECTORY
 from tests.crash.cycles import Cycles
 from tests.running_node import start_node
 
@@ -57,6 +59,38 @@ def test_a_start_under_another_name_is_refused_and_loses_nothing(tmp_path: Path)
     connection, channel = channel_to(node.amqp_url)
     assert channel.queue_declare("keep", passive=True).method.message_count == 10
     connection.close()
+    assert node.stop() == 0
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+def test_a_start_without_its_catalog_is_refused_and_loses_nothing(tmp_path: Path, ending: str) -> None:
+    data = tmp_path / "data"
+    node = start_node(data)
+    _, channel = channel_to(node.amqp_url)
+    channel.queue_declare("keep", durable=True)
+    channel.confirm_delivery()
+    for number in range(10):
+        channel.basic_publish("", "keep", str(number).encode(), pika.BasicProperties(delivery_mode=2))
+    if ending == "stop":
+        assert node.stop() == 0
+    else:
+        node.kill()
+    (data / CATALOG_DIRECTORY).rename(tmp_path / "catalog")
+    with pytest.raises(
+        RuntimeError, match="knows of no classic queue above number 0, and the log has messages of number 1"
+    ):
+        start_node(data)
+    shutil.rmtree(data / CATALOG_DIRECTORY)
+    (tmp_path / "catalog").rename(data / CATALOG_DIRECTORY)
+    node = start_node(data)
+    connection, channel = channel_to(node.amqp_url)
+    assert channel.queue_declare("keep", passive=True).method.message_count == 10
+    connection.close()
+    assert node.stop() == 0
+    shutil.rmtree(data / CATALOG_DIRECTORY)
+    (tmp_path / "older.toml").write_text("[node]\nolder_catalog = true\n")
+    node = start_node(data, "--config", str(tmp_path / "older.toml"))
+    assert "these messages are let go" in node.log.read_text()
     assert node.stop() == 0
 
 
