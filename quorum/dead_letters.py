@@ -4,6 +4,8 @@ At most IN_FLIGHT_MAX messages are on their way. One that its new queues refuse 
 it wait. One that has nowhere to go, because nothing is bound or all ways lead back to where it died unrejected, holds nobody
 up: it is tried again later and later, up to every NOWHERE_RETRY_MS_MAX, until somebody changes what is declared. Nothing that
 died here is dropped, however long that takes. A new leader begins with the oldest again, so a message may arrive twice.
+
+When to try again is counted by the monotonic clock: a wall clock that is set back must not hold up anybody.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class DeadLetterWorker:
         self._member = member
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
-        # Ids of those with nowhere to go: when to try again, after how long.
+        # Ids of those with nowhere to go: when to try again, after how long. All are held, or were at the last look: what an
+        # earlier leader settled may leave now.
         self._nowhere: dict[int, tuple[int, int]] = {}
         self._arrived: list[int] = []
         self._settling = False
@@ -59,13 +62,17 @@ class DeadLetterWorker:
     def look(self) -> None:
         """There may be more than before."""
         if not self._member.machine.state.dead.count:
+            self._nowhere.clear()
             return
-        now = self._kind.wall_ms()
+        now = self._now_ms()
         if self._ended or (self._retry_at is not None and now < self._retry_at):
             return
         self._retry_at = None
         self._settle()
-        for dead in self._member.machine.dead_letters(limit=2 * IN_FLIGHT_MAX + len(self._nowhere)):
+        limit = 2 * IN_FLIGHT_MAX + len(self._nowhere)
+        found = self._member.machine.dead_letters(limit=limit)
+        self._forget_gone(found, limit)
+        for dead in found:
             for offset in range(dead.piece.length):
                 if len(self._in_flight) >= IN_FLIGHT_MAX:
                     return
@@ -76,6 +83,20 @@ class DeadLetterWorker:
                 self._publish(dead, offset, now)
                 if self._retry_at is not None:
                     return
+
+    def _now_ms(self) -> int:
+        return int(self._kind.monotonic() * 1000)
+
+    def _forget_gone(self, found: Sequence[Dead], limit: int) -> None:
+        """Of those with nowhere to go, what is not held any more. `found`: the first so many that are."""
+        if not self._nowhere:
+            return
+        held = {dead.first_id + offset for dead in found for offset in range(dead.piece.length)}
+        is_all = len(held) < limit
+        last = max(held, default=0)
+        gone = [number for number in self._nowhere if number not in held and (is_all or number < last)]
+        for number in gone:
+            del self._nowhere[number]
 
     def _may_go(self, number: int, now: int) -> bool:
         return number not in self._in_flight and (number not in self._nowhere or self._nowhere[number][0] <= now)
@@ -95,7 +116,7 @@ class DeadLetterWorker:
             self._queue,
             dead.reason,
             (body.exchange, body.routing_key, content, body.persistent),
-            now,
+            self._kind.wall_ms(),
             partial(self._published, number),
         )
 
@@ -103,7 +124,7 @@ class DeadLetterWorker:
         """What is to be tried again, the tick of the leader's node comes back to."""
         if self._ended:
             return
-        now = self._kind.wall_ms()
+        now = self._now_ms()
         if arrived is Arrival.ARRIVED:
             self._nowhere.pop(number, None)
             self._arrived.append(number)

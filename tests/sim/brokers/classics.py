@@ -29,6 +29,7 @@ from storage.log_users import LogShare
 from storage.wal_writer import LogWriter
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
+from tests.sim.brokers.ledger import deaths_of
 
 if TYPE_CHECKING:
     from storage.beside_loop import Background
@@ -47,16 +48,19 @@ class ClassicBook:
     is_committed: Callable[[bytes], bool]  # whether the publisher of this body has published it for good
     is_target: bool = False  # of dead letters
     stored: dict[bytes, bool] = field(default_factory=dict)
+    deaths: dict[tuple[bytes, str], bool] = field(default_factory=dict)  # bodies of a target, and where they died
     handed_out: dict[bytes, bool] = field(default_factory=dict)
     done_with: dict[bytes, bool] = field(default_factory=dict)  # durably
     lanes: dict[tuple[bytes, int], int] = field(default_factory=dict)
     keeps_order: bool = True  # until a file gave nothing: what was in it is there again after the next start
 
-    def takes(self, bodies: Sequence[bytes]) -> None:
-        if not self.is_target:
-            for body in bodies:
+    def takes(self, run: Run) -> None:
+        for props, body in messages(run.content, 0, run.count):
+            if self.is_target:
+                self.deaths.update({(bytes(body), queue): True for queue, _ in deaths_of(bytes(props))})
+            else:
                 invariants.uncommitted_is_nowhere(self.about, body, self.is_committed(body))
-        self.stored.update(dict.fromkeys(bodies, True))
+            self.stored[bytes(body)] = True
 
     def hands_out(self, level: int, bodies: Sequence[bytes], done_here: dict[bytes, bool]) -> None:
         """`done_here`: what this process knows to be done with."""
@@ -134,7 +138,7 @@ class WatchedClassicQueues(ClassicQueues):
         done: dict[bytes, bool] = {}
 
         def note_stored(run: Run, level: VariableQueue, now: int) -> StoredRun:
-            book.takes(bodies_of(run.content, 0, run.count))
+            book.takes(run)
             return stored(run, level, now)
 
         def note_taken(level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:

@@ -70,6 +70,12 @@ def dead_letters_leave_when_they_have_arrived(about: About, body: bytes, is_ther
 
 
 @invariant
+def at_most_once_is_not_twice(about: About, body: bytes, source: str, known: int) -> None:
+    """Of quorum queues, whose log says once that a message dies."""
+    assert not known, f"the dead letter {body[:40]!r} of {source} came at most once, and comes again"
+
+
+@invariant
 def only_what_was_acknowledged_is_gone(about: About, body: bytes, was_said: bool) -> None:
     assert was_said, f"message {body[:40]!r} is settled, and no client has acknowledged it"
 

@@ -34,6 +34,10 @@ RARE_PATHS = (
     "settlements committed",
     "settlements rolled back",
     "commit never answered",
+    "dead letter refused",
+    "dead letter nowhere",
+    "dead letter at least once is refused",
+    "dead letter at most once is refused",
 )
 ENGINE_ONLY = ("read_asked_a_majority",)  # brokers ask for no reads but a catalog that is fetched
 

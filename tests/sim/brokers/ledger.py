@@ -22,6 +22,7 @@ from raft.messages import Entry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
+from tests.sim.brokers.plan import ALL_PROFILES
 from tests.unit.quorum.dumb_queue import DumbQueue, Event, Message
 
 Where = tuple[int, int, int]  # entry, offset of the op, place in the run
@@ -81,6 +82,8 @@ class Twin(DumbQueue):
         result = super().do(index, offset, op)
         if isinstance(op, Enqueue) and result is Answer.ACCEPTED:
             ledger.enqueued(op, self.ready[before:])
+        elif isinstance(op, Enqueue) and result is Answer.REJECTED:
+            ledger.rejected(op)
         elif isinstance(op, DeadSettled):
             ledger.dead_settled([message for number, (_, message) in dead.items() if number not in self.dead])
         elif isinstance(op, Get) and isinstance(result, Got):
@@ -134,6 +137,12 @@ def deaths_of(props: bytes) -> list[tuple[str, str]]:
     return [(death["queue"], death["reason"]) for death in headers.get("x-death", ())]
 
 
+def may_come_again(source: str) -> bool:
+    """Whether a dead letter of this queue may be published twice: at least once, or by a classic queue after a crash."""
+    arguments = ALL_PROFILES.get(source)
+    return arguments is None or arguments.get("x-dead-letter-strategy") == "at-least-once"
+
+
 class Ledger:
     """One queue's. Fulfils tests.sim.references.Reference."""
 
@@ -145,10 +154,12 @@ class Ledger:
         on_acknowledged: Callable[[int], None],
         on_unseen: Callable[[bytes], None],
         is_committed: Callable[[bytes], bool],
+        on_dead_refused: Callable[[str], None],
     ) -> None:
         """`has_arrived`: whether what this queue gives up as a dead letter is somewhere else. `on_acknowledged` is told the
         number of each delivery that the queue has taken note of; `on_unseen` the body of what nobody saw who was given it.
-        `is_committed`: whether the publisher of this body has published it for good."""
+        `is_committed`: whether the publisher of this body has published it for good. `on_dead_refused` is told the source of a
+        dead letter that is not taken."""
         self.name = name
         self.about = about
         self.twin = Twin(self)
@@ -166,6 +177,7 @@ class Ledger:
         self._on_acknowledged = on_acknowledged
         self._on_unseen = on_unseen
         self._is_committed = is_committed
+        self._on_dead_refused = on_dead_refused
         self._data = b""
         self._lasting: dict[Said, Hold] = {}
         self._lanes: dict[tuple[bytes, int], int] = {}
@@ -214,6 +226,9 @@ class Ledger:
             before = self.bodies.setdefault(body, [])
             if self.is_target:
                 known.deaths = tuple(queue for queue, _ in deaths_of(props))
+                again = [other for other in before if other.deaths == known.deaths]
+                if not may_come_again(known.deaths[0]):
+                    invariants.at_most_once_is_not_twice(self.about, body, known.deaths[0], len(again))
             else:
                 invariants.stored_once_in_a_queue(self.about, body, len(before))
                 invariants.uncommitted_is_nowhere(self.about, body, self._is_committed(body))
@@ -222,6 +237,12 @@ class Ledger:
             numbers = self._numbers.setdefault(op.producer.name, {})
             invariants.producers_numbers_are_stored_once(self.about, op.producer.name, op.producer.number, numbers)
             numbers[op.producer.number] = bodies[0]
+
+    def rejected(self, op: Enqueue) -> None:
+        if self.is_target:
+            start, end = op.content
+            for props, _ in messages(self._data[start:end], 0, op.messages):
+                self._on_dead_refused(deaths_of(props)[0][0])
 
     def acknowledged(self, key: ConsumerKey, number: int, message: Message) -> None:
         known, asked = self.known[message.where], self.asked

@@ -17,6 +17,7 @@ from broker.errors import BrokerError
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S
+from tests.sim.brokers.plan import GRAVES, TARGET
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
@@ -57,9 +58,18 @@ class Operator:
         self._made = 0
 
     def ask(self, ask: Ask, done: Callable[[], None] = lambda: None) -> None:
+        self.submit(ask.kind, done)
+
+    def open_graves(self) -> tuple[Command, Command]:
+        """What it takes that dead letters find the exchange which comes and goes."""
+        exchange = ExchangeRecord("/", GRAVES, "direct")
+        return commands.DeclareExchange(exchange), commands.Bind(BindingRecord("/", GRAVES, TARGET, "queue", TARGET))
+
+    def submit(self, wish: Command | str, done: Callable[[], None] = lambda: None) -> None:
+        """To some node: a command, or one of a kind."""
         site = self.world.a_node(self._random)
         if site is not None:
-            command = self._command(ask.kind)
+            command = self._command(wish) if isinstance(wish, str) else wish
             floor = self._newest
             self.world.loop.call_later(WAY_S, site.run, site.life, self._submit, (site, command, floor, done))
 
@@ -72,6 +82,9 @@ class Operator:
                 return commands.DeclareExchange(ExchangeRecord("/", exchange, random.choice(KINDS)))
             case "exchange":
                 return commands.DeleteExchange("/", exchange)
+            case "graves":
+                makes = self.open_graves()
+                return random.choices((*makes, commands.DeleteExchange("/", GRAVES)), (3, 3, 2))[0]
             case "bind":
                 queue = random.choice(self.world.queue_names)
                 record = BindingRecord("/", exchange, queue, "queue", f"k{random.randint(1, 3)}")

@@ -45,6 +45,33 @@ CAST_KEYS = {"fanout": ("", "other"), "topic": ("#", "k.*"), "direct": ("k.1", "
 CAST_KEY = "k.1"
 
 
+# Dead letters that are refused: by targets that have room for a few, and for want of the exchange that leads to their target.
+NARROW, CLASSIC_NARROW, GRAVES = "narrow", "classic-narrow", "graves"
+FULL_SOON = {"x-max-length": 6, "x-overflow": "reject-publish"}
+REFUSED_PROFILES: dict[str, dict[str, Any]] = {
+    "refused": {**AT_LEAST_ONCE, "x-dead-letter-routing-key": NARROW, "x-delivery-limit": 1},
+    "refused-late": {**AT_LEAST_ONCE, "x-dead-letter-routing-key": NARROW, "x-message-ttl": 700},
+    "refused-far": {**AT_LEAST_ONCE, "x-dead-letter-routing-key": CLASSIC_NARROW, "x-message-ttl": 700},
+    "refused-once": {**DEAD, "x-dead-letter-routing-key": NARROW, "x-message-ttl": 700},
+    "buried": {**AT_LEAST_ONCE, "x-dead-letter-exchange": GRAVES, "x-message-ttl": 700},
+    "buried-once": {**DEAD, "x-dead-letter-exchange": GRAVES, "x-delivery-limit": 1, "x-message-ttl": 2000},
+}
+ALL_PROFILES = {
+    **PROFILES,
+    **REFUSED_PROFILES,
+    TARGET: {},
+    NARROW: {**FULL_SOON, "x-delivery-limit": -1},
+}
+ALL_CLASSIC_PROFILES = {**CLASSIC_PROFILES, CLASSIC_TARGET: {}, CLASSIC_NARROW: FULL_SOON}
+
+
+def target_of(name: str) -> str | None:
+    """The queue that gets the dead letters of this one."""
+    arguments = ALL_CLASSIC_PROFILES[name] if name in ALL_CLASSIC_PROFILES else ALL_PROFILES[name]
+    target: str | None = arguments.get("x-dead-letter-routing-key")
+    return target
+
+
 @dataclass(frozen=True)
 class BrokerShape(Shape):
     """The cluster, its queues (names of PROFILES, joined by +), and how clients are."""
@@ -77,6 +104,16 @@ class BrokerShape(Shape):
     @property
     def classic_names(self) -> list[str]:
         return self.classics.split("+") if self.classics else []
+
+    @property
+    def refusing_names(self) -> list[str]:
+        """Targets of dead letters that may be full."""
+        return [target for target in (NARROW, CLASSIC_NARROW) if target in map(target_of, self.queue_names)]
+
+    @property
+    def buries(self) -> bool:
+        """Whether an exchange for dead letters comes and goes."""
+        return any(ALL_PROFILES[name].get("x-dead-letter-exchange") == GRAVES for name in self.queue_names)
 
     @property
     def cast_names(self) -> list[str]:
@@ -125,11 +162,13 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
 
 
 def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
-    """That use transactions, and that publish to several queues at once."""
+    """That use transactions, that publish to several queues at once, and whose dead letters are refused."""
     names = [*shape.queue_names, *shape.classic_names]
     several = random.sample(names, min(len(names), random.choice((2, 2, 3))))
+    refused = random.sample(list(REFUSED_PROFILES), random.choice((0, 0, 1, 2)))
     return replace(
         shape,
+        queues="+".join([*shape.queue_names, *refused]),
         cast="+".join(several) if len(several) > 1 and random.random() < 0.7 else "",
         cast_by=random.choice(list(CAST_KEYS)),
         committers=random.choice((0, 1, 1)),
@@ -246,7 +285,9 @@ def _draw_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
 
 
 def _draw_other_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
-    """Publishes of those who publish elsewhere, too, and of those who commit; who settles in transactions consumes."""
+    """Publishes of those who publish elsewhere, too, and of those who commit; who settles in transactions consumes. Queues
+    whose dead letters are refused are used like others, their targets just now and then."""
+    dying = [name for name in shape.queue_names if name in REFUSED_PROFILES]
     names = [*shape.queue_names, *shape.classic_names]
     casts = [EVERYWHERE] if shape.cast else []
     committers = range(shape.publishers + 1, shape.publishers + shape.committers + 1)
@@ -261,6 +302,14 @@ def _draw_other_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
         for settler in settlers:
             kind = random.choices(("consume", "get", "leave"), (6, 3, 1))[0]
             yield Ask(round(at, 3), settler, 0, kind, random.choice(names), 0)
+        for name in dying:
+            yield _publish(random, at, random.randint(1, shape.publishers), name)
+            kind = random.choices(("", "consume", "get"), (5, 1, 2))[0]
+            if kind:
+                key = random.choice([name, *shape.refusing_names])
+                yield Ask(round(at, 3), random.randint(1, shape.takers), 0, kind, key, 0)
+        if shape.buries and random.random() < 0.2:
+            yield Ask(round(at, 3), 1, 0, "graves", TARGET, 0)
         at += random.expovariate(1 / gap_s)
 
 

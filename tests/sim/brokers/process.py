@@ -25,8 +25,10 @@ from broker.catalog_commands import (
     RemoveNode,
     SetClusterId,
 )
+from broker.dead_letter import DeadMessage
 from broker.errors import BrokerError, PreconditionFailed
 from broker.pending import Pending
+from broker.queue_type import Arrival, DeathReason, Queue
 from broker.records import NodeRecord, QueueRecord
 from classic.shelf import ClassicLimits
 from node.catalog_store import CatalogDamaged
@@ -159,6 +161,23 @@ class NoPasswords:
         return Pending.of(True)
 
 
+class BuryingBroker(Broker):
+    """Counts what becomes of dead letters that are to arrive at least once."""
+
+    def __init__(self, count: Callable[[str], None], **others: Any) -> None:
+        super().__init__(**others)
+        self._count = count
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
+    ) -> None:
+        def answered(arrival: Arrival) -> None:
+            self._count(f"dead letter {arrival.name.lower()}")
+            on_answer(arrival)
+
+        super().dead_letter_confirmed(queue, reason, message, now, answered)
+
+
 class BrokerProcess(Process):
     """See the module."""
 
@@ -236,7 +255,8 @@ class BrokerProcess(Process):
         places = QueuePlaces(place.number, self.metadata.catalog, self.metadata, self.groups.trusts)
         self._turn_asked = False
         self._broker_timer: Timer | None = None
-        self.broker = Broker(
+        self.broker = BuryingBroker(
+            site.world.watch.count,
             node=place.name,
             catalog=self.metadata.catalog,
             metadata=PlacingMetadata(self.metadata, places),

@@ -40,15 +40,17 @@ from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
 from tests.sim.brokers.plan import (
+    ALL_CLASSIC_PROFILES,
+    ALL_PROFILES,
     CAST_KEY,
     CAST_KEYS,
-    CLASSIC_PROFILES,
     CLASSIC_TARGET,
     EVERYWHERE,
-    PROFILES,
+    GRAVES,
     QUORUM,
     TARGET,
     BrokerShape,
+    target_of,
 )
 from tests.sim.brokers.process import BrokerProcess, BrokerSite
 from tests.sim.brokers.publisher import Publisher
@@ -69,6 +71,7 @@ T = TypeVar("T")
 FORMED_WITHIN_S = 30.0
 JOIN_AGAIN_S = 0.3
 DRAINED_WITHIN_S = 40.0
+HELD_UP_DRAINED_WITHIN_S = 240.0  # a few dead letters get a place with each retry, and one may wait for a minute
 CLUSTER_ID = "5eed" * 8
 QUIET = frozenset(("_do", "_end_turn", "_look", "_receive_call", "_call_left", "_tick_broker"))
 NEWS_S = 20.0  # a node that is paused or cut off tells nobody that a client of its has left
@@ -89,10 +92,12 @@ class BrokerWorld(World):
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
         self._about_clients = About("clients", self.watch.checked)
-        self.queue_names = [*self.shape.queue_names, TARGET]
-        self.classic_names = [*self.shape.classic_names, CLASSIC_TARGET] if self.shape.classics else []
+        targets = [TARGET, *([CLASSIC_TARGET] if self.shape.classics else []), *self.shape.refusing_names]
+        self.targets = dict.fromkeys(targets, True)  # of dead letters
+        self.queue_names = [*self.shape.queue_names, *(name for name in targets if name in ALL_PROFILES)]
+        self.classic_names = [*self.shape.classic_names, *(name for name in targets if name in ALL_CLASSIC_PROFILES)]
         self.classics: dict[str, ClassicBook] = {}  # by the queue's name
-        self._sent: dict[bytes, bool] = {}  # bodies, to classic queues
+        self._sent: dict[bytes, bool] = {}  # bodies that may come to classic queues
         self._uncommitted: dict[bytes, bool] = {}  # bodies that nobody has said commit of
         self.channels: list[Channel] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
@@ -128,8 +133,9 @@ class BrokerWorld(World):
             self._acknowledged,
             partial(self._went_back, record.name),
             self._is_committed,
+            self._dead_refused,
         )
-        ledger.is_target = record.name == TARGET
+        ledger.is_target = record.name in self.targets
         return ledger
 
     def _record_of(self, group: int) -> QueueRecord:
@@ -151,7 +157,7 @@ class BrokerWorld(World):
         return (EVERYWHERE, CAST_KEY) if key == EVERYWHERE else ("", key)
 
     def publishing(self, key: str, body: bytes, *, is_committed: bool) -> None:
-        if any(queue in self.classics for queue in self.destinations(key)):
+        if any(queue in self.classics or target_of(queue) in self.classics for queue in self.destinations(key)):
             self._sent[body] = True
         if not is_committed:
             self._uncommitted[body] = True
@@ -174,7 +180,7 @@ class BrokerWorld(World):
         match ask.kind:
             case "publish" | "burst":
                 self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
-            case "exchange" | "bind" | "policy":
+            case "exchange" | "bind" | "policy" | "graves":
                 self.operator.ask(ask)
             case _:
                 self.takers[(ask.client - 1) % len(self.takers)].ask(ask)
@@ -199,7 +205,7 @@ class BrokerWorld(World):
             self.start(self.sites[number])
             self._until(f"node {number} votes", lambda number=number: self._is_voter(number))
         for name in self.queue_names:
-            arguments = {**QUORUM, **PROFILES.get(name, {})}
+            arguments = {**QUORUM, **ALL_PROFILES[name]}
             home = f"n{1 + self.random.randrange(len(self.sites))}"
             first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
         for name in self.classic_names:
@@ -211,9 +217,9 @@ class BrokerWorld(World):
                 home,
                 partial(self._went_back, name),
                 self._is_committed,
-                name == CLASSIC_TARGET,
+                name in self.targets,
             )
-            arguments = {"x-queue-type": "classic", **CLASSIC_PROFILES.get(name, {})}
+            arguments = {"x-queue-type": "classic", **ALL_CLASSIC_PROFILES[name]}
             command = commands.DeclareQueue("/", name, arguments=arguments, home=f"n{home}")
             first.run(first.life, self._declare, (command,))
         self._bind_everywhere()
@@ -261,7 +267,7 @@ class BrokerWorld(World):
         catalog = process.metadata.catalog
         if catalog.exchange("/", EVERYWHERE) is None:
             return []
-        return sorted(route_many(catalog, "/", EVERYWHERE, [CAST_KEY], process.broker.asks("/", None)))
+        return sorted(route_many(catalog, "/", EVERYWHERE, [CAST_KEY]))
 
     def start(self, site: Site) -> None:
         """A node with an empty disk asks to be taken in first, as long as nobody answers."""
@@ -416,7 +422,15 @@ class BrokerWorld(World):
                 book.is_over = True
 
     def _has_arrived(self, source: Ledger, body: bytes) -> bool:
-        return any(source.name in known.deaths for known in self.ledgers[TARGET].bodies.get(body, ()))
+        target = target_of(source.name)
+        assert target is not None, f"{source.name} has dead letters, and nowhere to send them"
+        if target in self.classics:
+            return (body, source.name) in self.classics[target].deaths
+        return any(source.name in known.deaths for known in self.ledgers[target].bodies.get(body, ()))
+
+    def _dead_refused(self, source: str) -> None:
+        at_least_once = ALL_PROFILES.get(source, {}).get("x-dead-letter-strategy") == "at-least-once"
+        self.watch.count(f"dead letter at {'least' if at_least_once else 'most'} once is refused")
 
     def _went_back(self, queue: str, body: bytes) -> None:
         """From a consumer that cannot have seen it."""
@@ -487,7 +501,7 @@ class BrokerWorld(World):
         who does not know that it was refused would be told that it is there."""
         if queue == EVERYWHERE:
             return False
-        return queue not in self.classics and not {"x-overflow", "x-max-length"} <= PROFILES.get(queue, {}).keys()
+        return queue not in self.classics and not {"x-overflow", "x-max-length"} <= ALL_PROFILES[queue].keys()
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
@@ -596,7 +610,9 @@ class BrokerWorld(World):
             drainer = Taker(self, number)
             self.drainers.append(drainer)
             drainer.drain(name)
-        until = self.loop.time() + DRAINED_WITHIN_S
+        is_held_up = self.shape.buries or self.shape.refusing_names
+        until = self.loop.time() + (HELD_UP_DRAINED_WITHIN_S if is_held_up else DRAINED_WITHIN_S)
+        self._open_graves()
         while self.loop.time() < until and any(self._left_in(name) for name in names):
             self.loop.run_for(STEP_S)
         for name in names:
@@ -604,6 +620,16 @@ class BrokerWorld(World):
             about = self.classics[name].about if name in self.classics else self.ledgers[name].about
             invariants.queues_drain(about, left)
             self.record(Drained(self.loop.time(), name, "every node", left))
+
+    def _open_graves(self) -> None:
+        """Whatever is held for want of this exchange has somewhere to go from now on."""
+        catalog = self.catalog.machine.catalog
+        if not self.shape.buries:
+            return
+        if catalog.exchange("/", GRAVES) is None or not route_many(catalog, "/", GRAVES, [TARGET]):
+            for command in self.operator.open_graves():
+                self.operator.submit(command)
+            self.loop.call_later(1.0, self._open_graves)
 
     def _left_in(self, name: str) -> int:
         if name in self.classics:
@@ -617,9 +643,10 @@ class BrokerWorld(World):
     def _rules_of(self, name: str) -> QueueRules:
         if name in self.classics:
             return self._rules_of_classic(name)
-        arguments = PROFILES.get(name, {})
-        if name == TARGET:
-            return QueueRules(name, may_hold_twice=True, keeps_order=False)
+        arguments = ALL_PROFILES[name]
+        if name in self.targets:
+            is_kept = name == TARGET or not self.shape.no_ack
+            return QueueRules(name, may_hold_twice=True, keeps_order=False, keeps_confirmed=is_kept)
         moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
         ttl = arguments.get("x-message-ttl")
         limit = arguments.get("x-delivery-limit", 20)
@@ -627,7 +654,7 @@ class BrokerWorld(World):
         return QueueRules(
             name,
             fed_by=self._fed_by(name),
-            dead_letters_to=TARGET if "x-dead-letter-exchange" in arguments else None,
+            dead_letters_to=target_of(name),
             at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
             delivery_limit=None if limit < 0 else limit,
             expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
@@ -641,7 +668,7 @@ class BrokerWorld(World):
 
     def _rules_of_classic(self, name: str) -> QueueRules:
         """What docs/durability.md says."""
-        arguments = CLASSIC_PROFILES.get(name, {})
+        arguments = ALL_CLASSIC_PROFILES[name]
         book = self.classics[name]
         home = self.sites[book.home]
         moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
@@ -651,7 +678,7 @@ class BrokerWorld(World):
         return QueueRules(
             name,
             fed_by=self._fed_by(name),
-            dead_letters_to=CLASSIC_TARGET if "x-dead-letter-exchange" in arguments else None,
+            dead_letters_to=target_of(name),
             expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
             may_hold_twice=book.is_target,
             keeps_confirmed=is_there and not drops and name not in self._purged and not self.shape.no_ack,

@@ -9,6 +9,7 @@ import pytest
 
 from broker.queue_type import Arrival, DeathReason, Outcome, Queue
 from native.content import messages
+from quorum.commands import FIRST_ID, DeadSettled
 from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
 from raft.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -148,3 +149,32 @@ def test_of_very_many_with_nowhere_to_go_only_some_are_gone_past(world: World) -
     world.target.nowhere = set()
     world.cluster.run(2 * NOWHERE_RETRY_MS_MAX / 1000)
     assert world.kept(2) == 0
+
+
+@pytest.mark.parametrize("answer", [Arrival.REFUSED, Arrival.NOWHERE])
+def test_a_wall_clock_that_is_set_back_does_not_hold_up_dead_letters(world: World, answer: Arrival) -> None:
+    """A leader's clock was an hour ahead when they were refused: they waited for that hour."""
+    ahead = 3_600_000
+    for node in world.cluster.nodes.values():
+        node.kind.wall_ms = lambda: world.cluster.wall_ms() + ahead
+    world.target.accepts = answer
+    world.reject(3)
+    assert world.target.refused > 0
+    ahead = 0
+    world.target.accepts = Arrival.ARRIVED
+    world.cluster.run(2 * RETRY_MS / 1000)
+    assert world.kept(2) == 0
+
+
+def test_what_an_earlier_leader_settled_does_not_count_as_nowhere(world: World) -> None:
+    """It leaves when the new leader applies what was committed, and would count for ever."""
+    world.target.accepts = Arrival.NOWHERE
+    world.reject(3)
+    leading = world.cluster.nodes[1].queue(world.record).leading
+    assert leading is not None and leading.dead_letters_nowhere == 3
+    leading.propose((DeadSettled([(FIRST_ID, 2)]),), lambda done: None)
+    world.cluster.run(2 * RETRY_MS / 1000)
+    assert (world.kept(1), leading.dead_letters_nowhere) == (1, 1)
+    leading.propose((DeadSettled([(FIRST_ID + 2, 1)]),), lambda done: None)
+    world.cluster.run(0.5)
+    assert leading.dead_letters_nowhere == 0

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from broker.broker import Broker
 from broker.confirms import Receipt
 from broker.publish import Publishing
+from broker.queue_type import Arrival
 from broker.session import Session
 from broker.transactions import Completion
+from quorum.dead_letters import DeadLetterWorker
 from tests.sim.brokers.layer import RARE_PATHS
 from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, BrokerShape
 from tests.sim.plan import Ask, Plan
@@ -49,6 +52,14 @@ def transactions() -> Outcome:
         (1, "get", "full"),
         (3, "consume", "plain"),
     )
+
+
+def refused_dead_letters(*queues: str) -> Outcome:
+    """Nobody consumes what they go to, and an exchange that some go through comes and goes. One queue has a consumer, which
+    rejects now and then; from the others all expires."""
+    shape = BrokerShape(seconds=SECONDS, groups=0, queues="+".join(queues), publishers=1, takers=1)
+    asks = ((1, "publish", queue) for queue in queues)
+    return outcome_of(shape, *asks, (1, "consume", "refused" if "refused" in queues else "dead"), (1, "graves", "dead"))
 
 
 @pytest.mark.parametrize("cast_by", CAST_KEYS)
@@ -100,8 +111,56 @@ def test_nothing_is_settled_before_its_commit(monkeypatch: pytest.MonkeyPatch) -
     assert transactions().invariant == "only_what_was_acknowledged_is_gone"
 
 
+def test_dead_letters_that_are_refused_stay_or_are_dropped_and_come_no_more_often_than_promised() -> None:
+    outcome = refused_dead_letters("refused", "refused-late", "refused-far", "refused-once", "buried")
+    assert outcome.is_good, outcome.message
+    for strategy in ("least", "most"):
+        assert outcome.counted[f"dead letter at {strategy} once is refused"] > 10
+    for answer in ("arrived", "refused", "nowhere"):
+        assert outcome.counted[f"dead letter {answer}"] > 10
+    assert outcome.checked["dead_letters_leave_when_they_have_arrived"] > 10
+    assert outcome.checked["at_most_once_is_not_twice"] > 0
+
+
+@pytest.mark.parametrize("queue", ["refused-late", "refused-far"])
+def test_a_dead_letter_that_its_target_refused_has_not_arrived(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = DeadLetterWorker._published
+
+    def given_up(worker: DeadLetterWorker, number: int, arrived: Arrival) -> None:
+        published(worker, number, Arrival.ARRIVED if arrived is Arrival.REFUSED else arrived)
+
+    monkeypatch.setattr(DeadLetterWorker, "_published", given_up)
+    assert refused_dead_letters(queue).invariant == "dead_letters_leave_when_they_have_arrived"
+
+
+def test_a_dead_letter_without_its_exchange_has_not_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    published = DeadLetterWorker._published
+
+    def given_up(worker: DeadLetterWorker, number: int, arrived: Arrival) -> None:
+        published(worker, number, Arrival.ARRIVED)
+
+    monkeypatch.setattr(DeadLetterWorker, "_published", given_up)
+    assert refused_dead_letters("buried").invariant == "dead_letters_leave_when_they_have_arrived"
+
+
+def test_a_dead_letter_at_most_once_is_not_published_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_letter = Broker.dead_letter
+
+    def twice(broker: Broker, *arguments: Any) -> None:
+        dead_letter(broker, *arguments)
+        dead_letter(broker, *arguments)
+
+    monkeypatch.setattr(Broker, "dead_letter", twice)
+    assert refused_dead_letters("refused-once").invariant == "at_most_once_is_not_twice"
+
+
 def test_a_big_campaign_must_reach_all_of_this() -> None:
-    reached = {**several_queues("topic").counted, **transactions().counted}
-    own = [path for path in RARE_PATHS if path.startswith(("message to several", "transaction", "settlements"))]
-    assert len(own) == 7
+    reached = {
+        **several_queues("topic").counted,
+        **transactions().counted,
+        **refused_dead_letters("refused", "refused-once", "buried").counted,
+    }
+    begins = ("message to several", "transaction", "settlements", "dead letter")
+    own = [path for path in RARE_PATHS if path.startswith(begins)]
+    assert len(own) == 11
     assert [path for path in own if not reached.get(path)] == []
