@@ -30,7 +30,7 @@ class End(Protocol):
 class Trouble:
     """What is wrong with some links for a while. The plan's faults put these on and take them off."""
 
-    __slots__ = ("cut", "delay_s", "duplicate", "kind", "loss", "on_effect", "reorder_s")
+    __slots__ = ("cut", "damage", "delay_s", "duplicate", "kind", "loss", "on_effect", "reorder_s")
 
     def __init__(
         self,
@@ -41,14 +41,16 @@ class Trouble:
         duplicate: float = 0.0,
         delay_s: float = 0.0,
         reorder_s: float = 0.0,
+        damage: float = 0.0,
     ) -> None:
-        """`cut` says which directions it is about."""
+        """`cut` says which directions it is about; `damage`, where links have frames, how likely bytes of a letter change."""
         self.kind = kind
         self.cut = cut
         self.loss = loss
         self.duplicate = duplicate
         self.delay_s = delay_s
         self.reorder_s = reorder_s
+        self.damage = damage
         self.on_effect: Callable[[], None] = lambda: None  # on what it has done to a letter
 
 

@@ -12,6 +12,7 @@ from storage import names
 from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault
 from tests.sim.faults import HAPPENINGS, Faults, Happen
+from tests.sim.network import Trouble
 from tests.sim.plan import Ask, Fault
 
 if TYPE_CHECKING:
@@ -66,6 +67,17 @@ def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
 @kind("consumer stalls")
 def _consumer_stalls(faults: Faults, fault: Fault, random: Random) -> bool:
     return any(taker.stall(fault.span) for taker in victims(faults, random, world_of(faults).takers))
+
+
+# Links
+
+
+@kind("damaged bytes")
+def _damaged_bytes(faults: Faults, fault: Fault, random: Random) -> bool | None:
+    """Some letters to and from one node are changed on their way. value: how likely each."""
+    site = faults.site(fault)
+    number = site.number if site else fault.other
+    return faults.trouble(fault, Trouble("damaged bytes", lambda a, b: number in (a, b), loss=0.0, damage=fault.value))
 
 
 # The disk

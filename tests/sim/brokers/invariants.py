@@ -168,6 +168,16 @@ def purges_are_counted(about: About, told: int, untold: Collection[int]) -> None
     assert told in untold, f"{told} messages were purged, it is said; by the log, and not told yet, {sorted(untold)}"
 
 
+# What nodes read
+
+
+@invariant
+def frames_say_what_was_sent(about: About, pair: tuple[int, int], noticed: bool, read: Sequence[bytes]) -> None:
+    assert noticed, (
+        f"node {pair[1]} reads {[one[:40] for one in read]} of node {pair[0]}, whose bytes were changed on their way"
+    )
+
+
 # Classic queues
 
 

@@ -26,6 +26,8 @@ RARE_PATHS = (
     "consumer cancelled by its node",
     "member added",
     "member removed",
+    "connection ended by a wrong checksum",
+    "connection made again after damage",
     "message to several queues confirmed",
     "message to several queues refused",
     "transaction committed",

@@ -4,20 +4,29 @@ Raft's letters are lost, doubled and reordered, as they are in tests/sim/network
 drops when too much waits. What the nodes say to each other (node/peer_calls.py) is not: it arrives once and in order, later
 when something is wrong with the way, or the connection ends. Nodes end a connection on which they hear nothing, and connect
 again as soon as there is a way.
+
+Where bytes are changed on their way, letters travel in the frames of real links (node/peer_frames.py): the reader must notice,
+and the connection ends before anything of the letter is believed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
+from node.peer_frames import FrameReader, framed
+from raft.errors import BadBytes
+from raft.messages import Message
+from tests.sim.brokers.invariants import About, frames_say_what_was_sent
 from tests.sim.clock import SimLoop
 from tests.sim.network import End, Network, Pair
 
 RETRANSMITTED_S = 0.2  # later arrives what was lost once
 LOOK_S = 0.1  # how often is looked whether a way is open again
+BITS_CHANGED_MAX = 3  # of one frame
+FRAME_BYTES_MAX = 64 << 20  # node/peer_link.py, message_bytes_max
 
 
 class CallEnd(End, Protocol):
@@ -36,7 +45,14 @@ class LinkNetwork(Network):
     """See the module. `silence_s`: as long a connection lives on which nothing is heard."""
 
     def __init__(
-        self, loop: SimLoop, random: Random, delay_s: float, ends: Mapping[int, CallEnd], silence_s: float
+        self,
+        loop: SimLoop,
+        random: Random,
+        delay_s: float,
+        ends: Mapping[int, CallEnd],
+        silence_s: float,
+        about: About,
+        count: Callable[[str], None],
     ) -> None:
         super().__init__(loop, random, delay_s, ends)  # type: ignore[arg-type]  # the same dictionary, which grows
         self._call_ends = ends
@@ -44,12 +60,17 @@ class LinkNetwork(Network):
         self._ways: dict[Pair, deque[bytes]] = {}  # calls under way, of the connection that there is
         self._silent_since: dict[Pair, float] = {}
         self._arrives_at: dict[Pair, float] = {}
+        self._about = about
+        self._count = count
+        self._ended_by_damage: dict[Pair, bool] = {}  # connections that are not made again yet
 
     def connect(self, a: int, b: int) -> None:
         for pair in ((a, b), (b, a)):
             self._ways[pair] = deque()
             self._arrives_at.pop(pair, None)
             self._silent_since.pop(pair, None)
+            if self._ended_by_damage.pop(pair, False):
+                self._count("connection made again after damage")
         super().connect(a, b)
 
     def forget(self, a: int, b: int) -> None:
@@ -118,7 +139,50 @@ class LinkNetwork(Network):
         letters = list(way)
         way.clear()
         for letter in letters:
-            if self._ways.get(pair) is way:
+            if self._ways.get(pair) is way and not self._is_damaged(pair, letter):
                 self._call_ends[receiver].receive_call(sender, letter)
         if self._ways.get(pair) is way:
             self._call_ends[sender].call_left(receiver)
+
+    def _arrive(self, pair: Pair, connection: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
+        if self._connections.get(pair) == connection and not self._is_damaged(pair, letter):
+            super()._arrive(pair, connection, letter, messages)
+
+    def _is_damaged(self, pair: Pair, letter: bytes) -> bool:
+        """Whether bytes of it were changed on its way. Then its receiver ends the connection."""
+        for trouble in self.troubles:
+            if trouble.damage and trouble.cut(*pair) and self._random.random() < trouble.damage:
+                trouble.on_effect()
+                self._read_damaged(pair, letter)
+                self._count("connection ended by a wrong checksum")
+                self._ended_by_damage[min(pair), max(pair)] = True
+                self.reset(*pair)
+                return True
+        return False
+
+    def _read_damaged(self, pair: Pair, letter: bytes) -> None:
+        """What a node makes of a frame of which some bits are others."""
+        frame = bytearray(b"".join(framed([letter], checked=True)))
+        for bit in self._random.sample(range(len(frame) * 8), self._random.randint(1, BITS_CHANGED_MAX)):
+            frame[bit // 8] ^= 1 << bit % 8
+        reader = FrameReader(FRAME_BYTES_MAX)
+        reader.checked = True
+        read: list[bytes] = []
+        noticed = False
+        try:
+            read = _read(reader, frame)
+        except BadBytes:
+            noticed = True
+        frames_say_what_was_sent(self._about, pair, noticed, read)
+
+
+def _read(reader: FrameReader, data: bytes | bytearray) -> list[bytes]:
+    """The payloads in it, as they come from a socket."""
+    found: list[bytes] = []
+    while data:
+        room = reader.get_buffer()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        found += reader.payloads(count)
+        data = data[count:]
+    return found

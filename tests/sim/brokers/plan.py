@@ -125,6 +125,8 @@ OWN_RECIPES: tuple[Recipe, ...] = (
     Recipe("connection dies", weight=2.0),
     Recipe("publisher moves", weight=2.0),
     Recipe("consumer stalls", (0.5, 6), weight=1.5),
+    # links
+    Recipe("damaged bytes", (0.5, 6), (0.005, 0.2), weight=1.5),
     # the disk
     Recipe("no room beside the log", (0.5, 6), (0.5, 12), weight=2.0, leader=0.0),
     # operators
@@ -139,7 +141,7 @@ BROKER_RECIPES = (*(recipe for recipe in RECIPES if recipe.kind not in NOT_OURS)
 BROKER_KINDS = tuple(recipe.kind for recipe in BROKER_RECIPES)
 LINKED = (
     "loss", "duplication", "reorder", "delay", "clog", "one way cut", "halves", "isolate", "isolate leader", "flapping",
-    "swizzle", "reset", "drain", "transfer",
+    "swizzle", "reset", "damaged bytes", "drain", "transfer",
 )  # fmt: skip
 NODES_MIN = dict.fromkeys(LINKED, 2) | {"bridge": 3, "forget node": 3, "shrink queue": 3, "grow queue": 3, "ring": 4}
 OF_CLASSIC_HOMES = ("no room beside the log",)

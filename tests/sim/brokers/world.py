@@ -174,7 +174,10 @@ class BrokerWorld(World):
         return BrokerSite(self, number)
 
     def new_network(self, random: Random) -> LinkNetwork:
-        return LinkNetwork(self.loop, random, self.shape.net_delay_s, self.sites, self.shape.silence_s)
+        about = About("a link", self.watch.checked)
+        return LinkNetwork(
+            self.loop, random, self.shape.net_delay_s, self.sites, self.shape.silence_s, about, self.watch.count
+        )
 
     def ask(self, ask: Ask) -> None:
         match ask.kind:
