@@ -71,6 +71,10 @@ class Player:
     def do_later(self) -> None:
         self.client.broker.answers_later = True
 
+    def do_answer_these(self) -> None:
+        """What waits now; what is asked from then on waits too."""
+        self.client.broker.answer_all()
+
     def do_answer(self) -> None:
         self.client.broker.answers_later = False
         self.client.broker.answer_all()

@@ -11,6 +11,7 @@ from broker.queue_type import Arrival, DeathReason
 from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
+from tests.unit.broker.late_queues import FailedQueues, LateQueues
 
 
 @pytest.fixture
@@ -379,6 +380,30 @@ def test_a_dead_letter_has_arrived_when_its_queues_have_confirmed_it(client: Cli
 def test_a_dead_letter_that_is_refused_has_not_arrived(client: Client) -> None:
     client.declare("full", max_length=0, overflow="reject-publish")
     source(client, dead_letter_routing_key="full")
+    assert kept(client) == [Arrival.REFUSED]
+
+
+def test_a_dead_letter_for_several_queues_has_arrived_when_all_have_confirmed_it(client: Client) -> None:
+    late = LateQueues(client.world.broker)
+    late.name, late.owed = "stream", []
+    client.world.broker.add_kind(late)
+    client.declare("slow", queue_type="stream")
+    client.declare_exchange("all", "fanout")
+    for queue in ("dead", "slow"):
+        client.bind(queue, "all", "")
+    client.declare("src", dead_letter_exchange="all")
+    told = kept(client)
+    assert told == []
+    late.owed.pop().accepted()
+    assert told == [Arrival.ARRIVED]
+
+
+def test_a_dead_letter_whose_target_has_no_disk_any_more_has_not_arrived(client: Client) -> None:
+    failed = FailedQueues(client.world.broker)
+    failed.name = "stream"
+    client.world.broker.add_kind(failed)
+    client.declare("broken", queue_type="stream")
+    source(client, dead_letter_routing_key="broken")
     assert kept(client) == [Arrival.REFUSED]
 
 

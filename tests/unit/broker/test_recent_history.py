@@ -9,8 +9,9 @@ import pytest
 from broker import recent_history
 from broker.errors import PreconditionFailed
 from broker.exchange import HISTORY_LENGTH_MAX
-from broker.message import Run
+from broker.message import LOOK_HEADERS, Run
 from broker.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, History
+from broker.tables import encode_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import Client, World
 
@@ -47,6 +48,17 @@ def test_the_length_is_an_argument_and_a_binding_made_again_replays_nothing(clie
     assert bind(client, "q") == numbered(3, 2)
     assert bind(client, "q") == []
     assert bind(client, "r") == numbered(3, 2)
+
+
+def test_of_messages_that_travel_together_only_what_says_so_is_not_remembered(client: Client) -> None:
+    client.declare_exchange("x", "x-recent-history")
+    bind(client, "q")
+    kept, passing = encode_properties({}), encode_properties({"headers": {"x-recent-history-no-store": True}})
+    content = b"".join(encode(props, body) for props, body in ((kept, b"1"), (passing, b"2"), (kept, b"3")))
+    client.session.publish(Run("x", "k", content, 3, 3, persistent=True, look=LOOK_HEADERS), client.world.now)
+    client.world.end_turn()
+    assert client.bodies_of("q") == [b"1", b"2", b"3"]
+    assert bind(client, "r") == [b"1", b"3"]
 
 
 def test_what_says_so_is_passed_on_and_not_remembered(client: Client) -> None:

@@ -134,6 +134,21 @@ def test_settling_on_a_connection_that_is_gone_says_that_the_message_comes_again
     with_node(work, b"1")
 
 
+def test_nothing_of_a_connection_that_is_gone_is_passed_on_or_said_by_the_next_one() -> None:
+    """Its tags mean other messages there."""
+
+    async def work(server: Running, node: leveret.Node) -> None:
+        async with node.consume("q", reconnect=True) as deliveries:
+            first = await anext(deliveries)
+            await until(lambda: len(deliveries._arrived) == 1)
+            await first.ack()
+            deliveries._connection_gone()  # at this moment: the settlement has not been written
+            assert not deliveries._arrived
+            assert deliveries._take_requests() == []
+
+    with_node(work, b"1", b"2")
+
+
 def test_without_reconnect_a_broken_connection_ends_the_iteration() -> None:
     async def work(server: Running, node: leveret.Node) -> None:
         async with node.consume("q") as deliveries:

@@ -206,6 +206,23 @@ def test_with_resend_everything_arrives_at_least_once_and_in_order(seed: int) ->
     with_node(work)
 
 
+def test_what_was_not_sent_yet_comes_behind_what_is_sent_again() -> None:
+    """The node reads nothing, so part of what was given is on its way, and the rest has not left."""
+
+    async def work(server: Running, node: leveret.Node) -> None:
+        one = await node.publisher(resend=True)
+        server.broker.open_connections[0].set_blocked("memory")
+        await until(lambda: one.blocked_reason == "memory")
+        bodies = [b"%d|" % number + bytes(1 << 20) for number in range(12)]
+        publishing = [asyncio.ensure_future(one.publish(body, routing_key="q")) for body in bodies]
+        await until(lambda: one.unconfirmed == len(bodies) and 0 < len(one._to_send) < len(bodies))
+        break_connections(server)
+        await asyncio.gather(*publishing)
+        assert [body[:3].partition(b"|")[0] for body in dict.fromkeys(stored(server))] == [b"%d" % n for n in range(12)]
+
+    with_node(work)
+
+
 def test_a_refused_stream_is_an_error_at_once() -> None:
     async def run() -> None:
         async with running() as server, leveret.connect(server.target, vhost="missing") as node:

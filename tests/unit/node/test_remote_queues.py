@@ -142,6 +142,39 @@ def test_what_was_got_and_not_settled_comes_back_when_the_link_breaks(far: Far) 
     assert again[1].piece.redelivered
 
 
+def test_what_is_found_for_a_get_whose_link_is_gone_by_then_stays(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = far.queue()
+    far.publish(queue, b"a")
+    far.turn()
+    at_home = far.far.at_home(queue)
+    found: Pending[Any] = Pending()
+    get = at_home.get
+    monkeypatch.setattr(at_home, "get", lambda no_ack, now: found)
+    queue.get(False, far.now).then(lambda _: None, lambda _: None)
+    far.turn()
+    far.disconnect()
+    get(False, far.now).then(found.resolve, found.fail)
+    monkeypatch.undo()
+    far.connect()
+    again = far.get(queue)
+    assert again is not None
+    assert (again[0], again[1].piece.redelivered) == (b"a", False)
+
+
+def test_figures_that_are_asked_for_know_of_what_was_settled_before(far: Far) -> None:
+    queue = far.queue()
+    consumer, taker = far.consumer(queue, prefetch=1)
+    far.publish(queue, b"a")
+    far.turn()
+    far.settle_all(consumer, taker)
+    used = queue.used(far.now)
+    far.turn()
+    assert used is not None
+    assert used.answered
+    assert isinstance(queue, RemoteQueue)
+    assert (queue.figures.unacknowledged, queue.figures.ready) == (0, 0)
+
+
 def test_a_consumer_that_was_not_answered_when_the_link_broke_is_not_called_cancelled(far: Far) -> None:
     """Its client has not heard of it: it is told that the home node is down."""
     queue, taker = far.queue(), Taker()
@@ -205,6 +238,20 @@ class Late(Far):
         at_home = self.far.home.open(record, effective_arguments(record, None, None), self.now)
         self.far._queues[record.id] = queue, at_home  # type: ignore[assignment]
         self.turn()
+
+
+def test_what_was_said_before_the_home_has_heard_of_a_queue_comes_before_what_is_said_when_it_just_has() -> None:
+    far = Late()
+    queue = far.here_only()
+    far.publish(queue, b"1")
+    far.turn()
+    far.publish(queue, b"2")
+    far.far.network.loop.run_soon()
+    record = queue.record
+    at_home = far.far.home.open(record, effective_arguments(record, None, None), far.now)
+    far.far.network.step()  # the second arrives before the home has caught up with the first
+    far.far._queues[record.id] = queue, at_home
+    assert far.drain(queue) == [b"1", b"2"]
 
 
 def test_what_is_said_about_a_queue_waits_until_its_home_has_heard_of_it() -> None:

@@ -157,6 +157,13 @@ def test_more_than_may_be_dropped_in_one_entry_takes_several_ticks(
     assert world.machine.figures().ready == 2
 
 
+def test_no_version_is_taken_back() -> None:
+    world = QueueWorld()
+    world.say(Upgrade(BOUNDED))
+    assert world.say(Upgrade(BOUNDED - 1)) == [None]
+    assert world.machine.version == BOUNDED
+
+
 def test_before_version_7_all_beyond_the_limits_is_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members of earlier builds do so, and all have to do the same."""
     monkeypatch.setattr(machine_module, "ROWS_MAX", 3)

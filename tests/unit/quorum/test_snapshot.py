@@ -9,7 +9,7 @@ import pytest
 
 from broker.queue_type import Outcome
 from native.crc32c import crc32c
-from quorum.commands import Consume, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
+from quorum.commands import Consume, NodeDown, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
 from quorum.machine import QueueMachine
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.versions import VERSION_NEWEST
@@ -56,6 +56,19 @@ def test_a_busy_queue_comes_back_whole() -> None:
     assert again.consumer_figures() == machine.consumer_figures()
     assert again.browse(0, 100) == machine.browse(0, 100)
     assert again.suspected() == machine.suspected()
+
+
+def test_what_a_node_held_that_is_down_comes_back_in_time_behind_a_snapshot() -> None:
+    other = SessionKey(2, 1)
+    world = QueueWorld(Rules(disconnected_timeout_ms=500))
+    world.consume(1, 5, session=other)
+    world.publish(2)
+    world.say(NodeDown(other))
+    world.machine = restored(world.machine)
+    world.wait(499)
+    assert world.ready() == []
+    world.wait(1)
+    assert world.ready() == [0, 1]
 
 
 def test_damage_anywhere_is_found() -> None:

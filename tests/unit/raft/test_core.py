@@ -242,6 +242,24 @@ def test_an_acknowledgement_of_more_than_the_leader_has_commits_nothing() -> Non
     assert core.status().commit == 2
 
 
+def test_a_read_round_that_nobody_has_asked_confirms_no_read() -> None:
+    core, store = leader()
+    core.step(AppendReply(ME, YOU, 1, True, 1, 1, read_round=99), 0.0)
+    core.read(7, 0.0)
+    assert [ready.reads for ready in persist(core, store) if ready.reads] == []
+    core.step(AppendReply(ME, YOU, 1, True, 1, 1, read_round=1), 0.0)
+    assert [point.token for ready in persist(core, store) for point in ready.reads] == [7]
+
+
+@pytest.mark.parametrize("indexes", [(2,), (1, 3), (1, 1)])
+def test_an_append_whose_entries_do_not_follow_each_other_is_not_taken(indexes: tuple[int, ...]) -> None:
+    core, store = core_of(THREE)
+    entries = tuple(Entry(index, 1, EntryKind.COMMAND, b"a") for index in indexes)
+    core.step(Append(ME, YOU, 1, 0, 0, 0, entries), 0.0)
+    said = [message for ready in persist(core, store) for message in ready.messages_after]
+    assert (core.status().last, said) == (0, [])
+
+
 def test_only_who_cannot_lead_declines_a_handover() -> None:
     core, _ = leader()
     core.transfer(YOU, 0.0)

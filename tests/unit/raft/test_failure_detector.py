@@ -163,9 +163,28 @@ def test_what_an_ended_process_of_a_peer_said_is_ignored() -> None:
 def test_an_answer_to_our_earlier_process_is_ignored() -> None:
     detector = FailureDetector(10, SETTINGS, 0.0)
     detector.add(THEM, 0.0)
-    detector.tick(0.0)
-    detector.heard_sign(THEM, Sign(True, 20, 1, 9), 0.1)
+    detector.heard_sign(THEM, Sign(False, 20, 1, 0), 0.0)  # its incarnation is known, and it is asked
+    number = max(sign.number for _, sign in detector.take_signs() if not sign.is_pong)
+    detector.heard_sign(THEM, Sign(True, 20, number, 9), 0.1)
     assert not detector.trusts(THEM)
+    detector.heard_sign(THEM, Sign(True, 20, number, 10), 0.1)
+    assert detector.trusts(THEM)
+
+
+def test_an_answer_says_how_it_was_when_the_question_left() -> None:
+    detector = FailureDetector(10, SETTINGS, 0.0)
+    detector.add(THEM, 0.0)
+    detector.heard_sign(THEM, Sign(False, 20, 1, 0), 0.0)
+    number = max(sign.number for _, sign in detector.take_signs() if not sign.is_pong)
+    for step in range(1, 12):
+        at = step * SETTINGS.ping_interval_s
+        if step == 9:
+            detector.heard_sign(THEM, Sign(True, 20, number, 10), at)
+            assert detector.trusts(THEM)
+        detector.heard(THEM, at)
+        detector.tick(at)
+    assert at > SETTINGS.answer_s
+    assert not detector.trusts(THEM), "nothing that was asked in all that time was answered"
 
 
 def test_a_node_that_was_held_up_itself_asks_again_before_it_judges() -> None:

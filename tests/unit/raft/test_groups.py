@@ -11,11 +11,11 @@ from raft.driver import SnapshotRules
 from raft.errors import BadBytes, NotLeader, TooLarge, Unknown
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
-from raft.messages import Entry, Membership, NodeId, member_id
+from raft.messages import AppendReply, Entry, Membership, NodeId, member_id
 from raft.node_log import StoreLimits
 from raft.register import Outcome, put
 from raft.settings import Settings
-from raft.transport import LETTER_BYTES
+from raft.transport import LETTER_BYTES, encode_batches
 from storage.record import PAYLOAD_BYTES_MAX
 from tests.sim.disk import Fault, SimDisk, fault_on
 from tests.unit.raft.groups_world import DELAY_S, Answers, Node, World
@@ -359,6 +359,16 @@ def test_what_a_stranger_says_is_refused() -> None:
         node.groups.receive(2, b"")
     with pytest.raises(NoSuchGroup, match="group 99"):
         node.propose(b"x", group=99)
+
+
+def test_no_node_speaks_for_a_member_of_another() -> None:
+    world = World()
+    node = world.nodes[1]
+    me, other = node.driver().me, world.nodes[3].driver().me
+    (letter,) = encode_batches([(1, [AppendReply(me, other, 1, True, 1, 1)])])
+    with pytest.raises(BadBytes, match="node 2 sends what member"):
+        node.groups.receive(2, letter)
+    node.groups.receive(3, letter)
 
 
 def test_a_command_that_no_letter_could_carry_is_refused_and_others_go_on() -> None:

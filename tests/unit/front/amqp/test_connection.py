@@ -219,6 +219,20 @@ class TestWriting:
         assert 10_000 <= client.core.out_bytes < 12_000
         assert client.broker.calls[-1] == ("resume",)
 
+    def test_every_channel_goes_on_when_it_is_written(self) -> None:
+        client = Client(limits=Limits(write_buffer_high_bytes=10_000)).connect()
+        client.say(2, commands.Channel.Open())
+        for channel in (1, 2):
+            client.say(channel, commands.Queue.Declare(queue=f"q{channel}"))
+            client.say(channel, commands.Basic.Consume(queue=f"q{channel}", consumer_tag=f"t{channel}", no_ack=True))
+        client.core.set_transport_writable(False)
+        client.give(publish("q1", b"a") + publish("q2", b"b"))
+        client.core.set_transport_writable(True)
+        client.core.proceed(NOW)
+        client.broker.turn_ended(NOW)
+        assert client.broker.calls.count(("resume",)) == 2
+        assert names(client.take()).count("Basic.Deliver") == 2
+
 
 class TestPatience:
     @pytest.mark.parametrize(("heartbeat_s", "patience_s"), [(0, 30), (5, 5), (300, 30)])

@@ -9,10 +9,13 @@ import grpc.aio
 import pytest
 
 import leveret
+from broker.queue_type import Slice
+from broker.tables import encode_properties
 from front.grpc import consume_service
 from leveret import errors
 from leveret.channels import Stubs
 from leveret.v1 import consume_pb2, message_pb2
+from native.content import encode
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
 
 
@@ -68,6 +71,28 @@ def test_what_is_not_settled_goes_back_when_the_stream_ends() -> None:
         assert [(got.body, got.redelivered) for got in await node.get("q", count=9)] == [(b"1", True), (b"3", True)]
 
     with_stream(work, b"1", b"2", b"3")
+
+
+def test_tags_go_on_where_a_slice_is_cut_into_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume_service, "BATCH_BYTES_MAX", 100)
+    bodies = [b"%d" % number * 30 for number in range(1, 6)]
+
+    async def work(server: Running, node: leveret.Node, raw: Raw) -> None:
+        await raw.subscribed()
+        session = server.broker.open_sessions[-1]
+        content = b"".join(encode(encode_properties({}), body) for body in bodies)
+        piece = Slice(server.broker.fake_queues["/", "q"], None, 0, len(bodies), 0, "x", "k", False)  # type: ignore[arg-type]
+        session.sink.deliver(session.subscriptions["t"], 7, piece, content)
+        found: list[tuple[int, bytes]] = []
+        batches = 0
+        while len(found) < len(bodies):
+            batch = (await raw.answer()).deliveries
+            found += [(tag, message.body) for tag, message in enumerate(batch.messages, batch.first_tag)]
+            batches += 1
+        assert found == list(enumerate(bodies, 7))
+        assert batches > 1
+
+    with_stream(work)
 
 
 def test_a_rejected_message_goes_and_a_requeued_one_comes_again() -> None:
