@@ -19,9 +19,10 @@ STORE = (
     "raft/node_log.py", "raft/packs.py", "raft/segments.py", "raft/snapshots.py", "raft/wal_log_store.py",
 )  # fmt: skip
 
-BROKERS = ("broker/", "classic/", "node/", "quorum/")
+FRONTS = "front/"
+BROKERS = ("broker/", "classic/", FRONTS, "node/", "quorum/")
 ENGINE = ("raft/", "storage/")
-ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", "node/")  # quorum queues
+ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", FRONTS, "node/")  # quorum queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ KILLERS = (
         "classic queues",
         tuple(f"tests/unit/classic/test_{name}.py" for name in ("compaction", "damage", "disk_failures", "disk_calls")),
         only="not whatever_call",  # which draws what it does
-        blind_to=(*ENGINE, "broker/", "node/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", "node/", "quorum/"),
     ),
     Killer("queue scenarios", ("tests/scenarios/quorum",), blind_to=ALL_BUT_QUEUES),
     Killer(
@@ -135,9 +136,9 @@ KILLERS = (
             "tests/contract/test_queue_type.py",
         ),
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
-        blind_to=(*ENGINE, "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "quorum/"),
     ),
-    Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, "classic/")),
+    Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
         "catalog",
@@ -152,7 +153,7 @@ KILLERS = (
                 "node/test_catalog_store",
             )
         ),
-        blind_to=(*ENGINE, "classic/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),
     ),
     Killer(
         "catalog on several nodes",
@@ -161,19 +162,43 @@ KILLERS = (
             for name in ("catalog_followers", "cluster_metadata", "cluster", "identity")
         ),
         only="not whatever_is_killed",  # which draws what it does
-        blind_to=(*ENGINE, "classic/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),
     ),
     Killer(
         "links",
         tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls")),
-        blind_to=(*ENGINE, "broker/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", "quorum/"),
     ),
     Killer(
         "classic queues of other nodes",
         ("tests/unit/node/test_remote_queues.py",),
-        blind_to=(*ENGINE, "broker/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", "quorum/"),
     ),
     Killer("clients of simulated brokers", ("tests/unit/sim/test_broker_clients.py",), blind_to=ENGINE),
+    Killer(
+        "strangers",
+        (
+            *(f"tests/unit/broker/test_{name}.py" for name in ("admission", "login_queue")),
+            *(f"tests/unit/front/test_{name}.py" for name in ("gate", "backlogs", "listener")),
+            *(f"tests/unit/node/test_{name}.py" for name in ("auth", "alarms", "descriptors", "logs")),
+        ),
+        only="not counts_stay_right",  # which draws what it does
+        blind_to=(*ENGINE, "classic/", "quorum/"),
+    ),
+    Killer(
+        "logins",
+        tuple(
+            f"tests/unit/front/{name}.py"
+            for name in (
+                "amqp/test_handshake",
+                "amqp/test_tls_strangers",
+                "web/test_api",
+                "grpc/test_auth",
+                "grpc/test_relay",
+            )
+        ),
+        blind_to=(*ENGINE, "classic/", "quorum/"),
+    ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
 )

@@ -165,8 +165,10 @@ def test_a_measurement_that_fails_ends_nothing_and_alarms_stay_as_they_are(caplo
             ),
         )
         watching = asyncio.create_task(watch.run())
-        async with asyncio.timeout(10):
-            await cleared.wait()
+        waiting = asyncio.create_task(cleared.wait())
+        await asyncio.wait((watching, waiting), timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        assert not watching.done(), f"the watcher has ended: {watching.exception()!r}"
+        assert waiting.done(), "nothing is measured any more"
         assert measured > 5, "not before it can be measured again"
         watching.cancel()
 

@@ -56,6 +56,8 @@ class FakeBroker:
             pending.resolve(value)
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[Any]:
+        if "authenticate" in self.refuse:
+            return Pending.failed(self.refuse["authenticate"])
         if password != SECRET:
             return Pending.failed(AccessRefused(f"invalid credentials of user '{user}'"))
         return self.answer(SimpleNamespace(name=user))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pamqp import commands
 
+from broker.errors import ResourceExhausted
 from front.amqp import spec
 from front.amqp.connection import State
 from front.amqp.terms import Credentials, Peer
@@ -175,6 +176,15 @@ class TestLogin:
         assert client.give(b"anything") == []
         client.core.timer_elapsed(NOW)
         assert client.core.state is State.CLOSED
+
+    @pytest.mark.parametrize("capabilities", [CAPABILITIES, {}])
+    def test_a_password_that_cannot_be_checked_now_is_not_called_wrong(self, capabilities: dict[str, Any]) -> None:
+        """A client that was refused does not try again."""
+        client = Client()
+        client.broker.refuse["authenticate"] = ResourceExhausted("too many logins are waiting")
+        client.give(PROTOCOL_HEADER)
+        said = client.say(0, start_ok(PLAIN, capabilities=capabilities))
+        assert close_of(said)[:2] == (506, "RESOURCE_ERROR - too many logins are waiting")
 
     @pytest.mark.parametrize("mechanism", ["FOO", "EXTERNAL", "RABBIT-CR-DEMO", ""])
     def test_a_mechanism_that_was_not_offered(self, mechanism: str) -> None:

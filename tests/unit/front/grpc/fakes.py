@@ -22,7 +22,7 @@ from broker.browsed import Browsed
 from broker.catalog import Catalog, default_commands
 from broker.client_address import ClientAddress
 from broker.definitions import PasswordHashes
-from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed
+from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
@@ -68,6 +68,7 @@ class FakeBroker:
         self.open_sessions: list[FakeSession] = []
         self.authentications = 0
         self.held = False
+        self.busy = False
         self.runs: list[Run] = []
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
@@ -77,6 +78,8 @@ class FakeBroker:
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         self.authentications += 1
+        if self.busy:
+            return Pending.failed(ResourceExhausted("too many logins are waiting"))
         record = self.catalog.users.get(user)
         if record is None or record.password_hash != f"hash of {password.decode()}":
             return Pending.failed(AccessRefused(f"user '{user}' refused: invalid credentials"))

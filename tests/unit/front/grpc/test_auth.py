@@ -67,6 +67,18 @@ def test_every_method_of_every_service_refuses_bad_credentials(monkeypatch: pyte
     bounded(run(), 60)
 
 
+def test_a_password_that_cannot_be_checked_now_is_not_called_wrong() -> None:
+    async def run() -> None:
+        async with running() as server, grpc.aio.insecure_channel(server.target) as channel:
+            server.broker.busy = True
+            codes = {
+                await refusal(channel, method, (("authorization", basic("guest:guest")),)) for method in METHODS[:3]
+            }
+            assert codes == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+    bounded(run())
+
+
 def test_a_call_without_its_request_is_refused() -> None:
     async def run() -> None:
         async with running() as server, grpc.aio.insecure_channel(server.target) as channel:

@@ -71,8 +71,10 @@ def test_a_stranger_who_watches_the_health_is_closed_in_the_end() -> None:
         async with running(limits=limits) as server, grpc.aio.insecure_channel(server.target) as channel:
             watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=""))
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+            reading = asyncio.ensure_future(watch.read())
+            assert (await asyncio.wait({reading}, timeout=10))[0], "it watches for ever"
             with pytest.raises(grpc.aio.AioRpcError) as ended:
-                await watch.read()
+                await reading
             assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
 
     bounded(run())

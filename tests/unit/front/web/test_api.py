@@ -103,9 +103,12 @@ class FakeBroker:
         self.node = HOME
         self.loopback_seen: list[bool] = []
         self.at_home = {"ready_count": 2, "consumer_count": 1}
+        self.busy = False
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         self.loopback_seen.append(client.loopback)
+        if self.busy:
+            return Pending.failed(ResourceExhausted("too many logins are waiting"))
         record = self.catalog.users.get(user)
         if record is None or password != b"pw":
             return Pending.failed(AccessRefused("Login was refused"))
@@ -354,6 +357,13 @@ def test_permissions_for_nobody_or_nowhere_are_400_as_with_rabbitmq(
     world: World, path: str, body: dict[str, Any]
 ) -> None:
     assert world.refused("PUT", path, {"configure": "", "write": "", "read": "", **body}).status == 400
+
+
+def test_a_password_that_cannot_be_checked_now_is_not_called_wrong(world: World) -> None:
+    world.broker.busy = True
+    error = world.refused("GET", "/api/whoami")
+    assert (error.status, error.reason) == (503, "too many logins are waiting")
+    assert dict(error.headers)["Retry-After"] == "2"
 
 
 def test_a_node_that_can_keep_nothing_says_503(world: World) -> None:
