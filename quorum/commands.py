@@ -47,7 +47,7 @@ The result of an entry is a list with one result for each op: see `Result`. Thei
 
     0 None    1 ACCEPTED    2 REJECTED    3 DUPLICATE    4 Gap: expected u64    5 Purged: count u64
     6 Got: id u64 | index u64 | offset u32 | first u32 | delivery_count u32 | acquired_count u32 | remaining u64
-    7 IN_USE    8 NOT_ACTIVE    9 GONE    10 UNKNOWN
+    7 IN_USE    8 NOT_ACTIVE    9 GONE    10 UNKNOWN    11 LATER
 """
 
 from __future__ import annotations
@@ -241,6 +241,7 @@ class Answer(IntEnum):
     IN_USE = 7  # CONSUME: an exclusive consumer has the queue, or this one would have to be alone
     NOT_ACTIVE = 8  # GET: a queue with a single active consumer gives messages to nobody else
     GONE = 9  # the session was declared gone: a later life of its node is known
+    LATER = 11  # GET: so much has expired or comes back that one entry could not look for the first; ask again
     UNKNOWN = 10  # an op that makes no sense to this version; nothing was done
 
 

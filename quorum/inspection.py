@@ -111,14 +111,14 @@ def browse(state: QueueState, skip: int, limit: int) -> list[Deliver]:
 def live_entries(state: QueueState) -> LiveEntries:
     """Lanes are ascending by themselves, and the rest is little beside a backlog."""
     elsewhere = chain(
-        state.ready.returned.unordered(),
         (stored for _, stored in state.returning),
         (stored for _, stored in state.delayed),
         (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
         (held.stored for holding in state.dead.holdings.values() for held in holding),
     )
     columns = [lane.entries() for lane in state.ready.lanes if lane]
-    return LiveEntries.of_columns([array("Q", sorted({stored.entry for stored in elsewhere})), *columns])
+    others = {stored.entry for stored in elsewhere} | state.ready.returned.entries()
+    return LiveEntries.of_columns([array("Q", sorted(others)), *columns])
 
 
 def is_unfinished(state: QueueState) -> bool:

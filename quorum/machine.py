@@ -5,8 +5,8 @@ entry. Between two ops this holds:
 
 - no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
 - the ready messages are within the limits, if the queue drops its head;
-- unless that means to move very many messages: then each entry moves ROWS_MAX rows, and the deadline has come. Nobody is given
-  what has expired, and nothing overtakes what is coming back;
+- unless that means to move very many messages: then each entry moves so many rows (quorum/movement.py), and the deadline has
+  come. Nobody is given what has expired, and nothing overtakes what is coming back;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
 The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was
@@ -16,7 +16,7 @@ handed out, settled and counted so far: members that differ in it at the same in
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from broker.queue_type import DeathReason, Outcome
 from native.crc32c import crc32c
@@ -57,10 +57,10 @@ from quorum.commands import (
     producer_at,
 )  # fmt: skip
 from quorum.consumers import Consumer, Status
-from quorum.effects import ActiveChanged, Dead, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
-from quorum.queue_state import QueueState
-from quorum.returning import Fate, is_for_dead_letters
-from quorum.rules import DeadLetters, Retry, Rules
+from quorum.effects import ActiveChanged, Dead, Deliver, Effect, TimedOut, Unused
+from quorum.movement import Movement, Unfinished
+from quorum.returning import Fate
+from quorum.rules import Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.stored import NEVER, Stored
 from raft.live_entries import LiveEntries
@@ -68,9 +68,6 @@ from raft.messages import Entry
 from storage.disk import Buffer
 
 TIME_MS_MAX = 1 << 62  # no clock and no time to live says more
-EXPIRED_MAX = 20_000  # rows that expire in one entry, before version 7
-ROWS_MAX = 2_000  # that one entry moves, some 20 ms: an entry is applied in one turn of the event loop
-UNBOUNDED = 1 << 62
 
 _DIGEST_MASK = (1 << 64) - 1
 _DIGEST_FACTOR = 6364136223846793005
@@ -79,20 +76,14 @@ _ENQUEUE, _SETTLE = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE)
 _FIRST_OP = ENTRY_HEAD.size
 
 
-class QueueMachine:
+class QueueMachine(Movement):
     """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
 
-    __slots__ = ("_active_told", "_dead_told", "_effects", "_expiring", "_rows", "_trail", "counters", "state")
+    __slots__ = ("_active_told",)
 
     def __init__(self) -> None:
-        self.state = QueueState()
-        self.counters = inspection.Counters()
-        self._effects: list[Effect] = []
+        super().__init__()
         self._active_told: Consumer | None = None  # whom the last ActiveChanged named
-        self._dead_told = False  # DeadHeld is among the effects
-        self._trail = 0  # of the entry being applied, for the digest
-        self._expiring = EXPIRED_MAX  # rows that may still expire in it
-        self._rows = UNBOUNDED  # rows that it may still move
 
     # raft/machine.py
 
@@ -184,9 +175,7 @@ class QueueMachine:
         s.applied = index
         if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
             return [Answer.UNKNOWN]
-        self._trail = 0
-        self._expiring = EXPIRED_MAX
-        self._rows = ROWS_MAX if s.version >= versions.BOUNDED else UNBOUNDED
+        self._bound()
         self._advance(ENTRY_HEAD.unpack_from(data)[1])
         results: list[Result] = []
         at, end = _FIRST_OP, len(data)
@@ -411,14 +400,12 @@ class QueueMachine:
         if s.rules.single_active:
             return Answer.NOT_ACTIVE
         s.used_at = s.now
-        while s.returning.count and not s.ready.returned:  # beyond what this entry may move: "empty" would be wrong
-            self._deal_with_next()
-        while s.ready.count:
-            stored = s.ready.take(1)
-            if stored.expires_at >= s.now:
-                break
-            self._die(DeathReason.EXPIRED, [stored])
-        else:
+        try:
+            stored = self._take_ready()
+        except Unfinished:  # "empty" would be wrong, and so would be one of those behind
+            session.put_off(key.number)
+            return Answer.LATER
+        if stored is None:
             return None
         self.counters.got += 1
         self._trail += stored.entry + stored.first
@@ -463,7 +450,7 @@ class QueueMachine:
     def _change_rules(self, rules: Rules) -> Result:
         s = self.state
         s.rules = rules
-        s.ready.returned.order(rules.requeue_in_place)
+        s.ready.returned.order(rules.requeue_in_place, at_once=s.version < versions.ORDER_KEPT)
         if rules.single_active != s.consumers.single_active:
             s.consumers.elect_only_one(rules.single_active)
         self._set_deadline()
@@ -498,129 +485,11 @@ class QueueMachine:
         self.state.version = max(self.state.version, version)
         return None
 
-    # Where messages go.
-
-    def _hand_out(self) -> None:
-        """To those whose turn it is; then see to it that what is left may stay. What ROWS_MAX leaves, the next entry does."""
-        s = self.state
-        ready, consumers = s.ready, s.consumers
-        assert not s.returning.count or self._rows <= 0, f"{s.returning.count} messages would be overtaken"
-        while ready.count and self._rows > 0 and (turn := consumers.next(ready.count)) is not None:
-            consumer, share = turn
-            while share and ready.count and self._rows > 0:
-                stored = ready.take(share)
-                self._rows -= 1
-                if stored.expires_at < s.now:
-                    self._die(DeathReason.EXPIRED, [stored])  # more had expired than one entry may bury
-                    continue
-                share -= stored.length
-                self._deliver(consumer, stored)
-            consumers.served(consumer)
-        if ready.count:
-            self._expire_ready()
-            if not s.rules.reject_publish:
-                self._drop_head()
-            if self._rows <= 0:
-                self._due(s.now)
-
-    def _deliver(self, consumer: Consumer, stored: Stored) -> None:
-        first_id = consumer.next_id
-        self._hold(consumer, stored)
-        self._effects.append(
-            Deliver(consumer.key, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
-        )
-        self._trail += stored.entry * first_id + stored.first
-        self.counters.delivered += stored.length
-        if stored.acquired_count:
-            self.counters.redelivered += stored.length
-
-    def _hold(self, consumer: Consumer, stored: Stored) -> None:
-        s = self.state
-        consumer.holding.add(consumer.next_id, stored, s.now)
-        consumer.next_id += stored.length
-        timeout = self._timeout_of(consumer)
-        if timeout and s.now + timeout < s.deadline:
-            s.deadline = s.now + timeout
-
-    def _drop_head(self) -> None:
-        ready, rules = self.state.ready, self.state.rules
-        length_max, size_max = rules.max_length, rules.max_length_bytes
-        while length_max is not None and ready.count > length_max and self._rows > 0:
-            self._rows -= 1
-            self._die(DeathReason.MAXLEN, [ready.take(ready.count - length_max)])
-        while size_max is not None and ready.size > size_max and self._rows > 0:
-            self._rows -= 1
-            self._die(DeathReason.MAXLEN, [ready.take(1)])
-
-    def _deal_with(self, fate: Fate, messages: Sequence[Stored]) -> None:
-        """A client is done with them."""
-        if len(messages) <= self._rows:  # then nothing waits from before
-            self._rows -= len(messages)
-            for stored in messages:
-                self._come_back(fate, stored)
-        else:
-            self.state.returning.add(fate, messages)
-            self._deal_with_more()
-
-    def _deal_with_more(self) -> None:
-        """Of what was settled before."""
-        returning = self.state.returning
-        while returning.count and self._rows > 0:
-            self._deal_with_next()
-        if returning.count:
-            self._due(self.state.now)
-
-    def _deal_with_next(self) -> None:
-        self._rows -= 1
-        self._come_back(*self.state.returning.take())
-
-    def _come_back(self, fate: Fate, stored: Stored) -> None:
-        s, dies = self.state, is_for_dead_letters(fate, stored, self.rules.delivery_limit)
-        if fate is not Fate.UNSEEN and (fate is not Fate.REJECTED or s.version >= versions.OUTCOMES_COUNTED):
-            stored = stored.after_delivery(failed=fate is not Fate.RETURNED)
-        if dies:
-            self._die(DeathReason.REJECTED if fate is Fate.REJECTED else DeathReason.DELIVERY_LIMIT, [stored])
-        elif stored.expires_at <= s.now:
-            self._die(DeathReason.EXPIRED, [stored])
-        elif delay := self._retry_delay(stored, fate is Fate.FAILED):
-            s.delayed.add(s.now + delay, stored)
-            self._due(s.delayed.due)
-        else:
-            s.ready.put_back(stored)
-            self._due(stored.expires_at)
-
-    def _retry_delay(self, stored: Stored, failed: bool) -> int:
-        rules = self.state.rules
-        if rules.retry is Retry.DISABLED or rules.retry is (Retry.RETURNED if failed else Retry.FAILED):
-            return 0
-        delay = rules.retry_min_ms * max(1, stored.delivery_count)
-        return delay if rules.retry_max_ms is None else min(delay, rules.retry_max_ms)
-
-    def _die(self, reason: DeathReason, messages: Iterable[Stored]) -> None:
-        s = self.state
-        strategy = s.rules.dead_letters
-        for stored in messages:
-            self.counters.dead += stored.length
-            self._trail += stored.entry * (reason + 2) + stored.first
-            if strategy is DeadLetters.AT_MOST_ONCE:
-                self._effects.append(
-                    DeadLetter(reason, stored.piece, stored.delivery_count, stored.acquired_count),
-                )
-            elif strategy is DeadLetters.AT_LEAST_ONCE:
-                s.dead.add(reason, stored, s.now)
-                if not self._dead_told:
-                    self._dead_told = True
-                    self._effects.append(DeadHeld())
+    # Time.
 
     def _tell_active(self) -> None:
         self._active_told = active = self.state.consumers.active
         self._effects.append(ActiveChanged(active.key if active is not None else None))
-
-    # Time.
-
-    def _due(self, at: int) -> None:
-        if at < self.state.deadline:
-            self.state.deadline = at
 
     def _meet_deadline(self) -> None:
         """Do everything that is due by now."""
@@ -647,15 +516,6 @@ class QueueMachine:
             self._hand_out()
         self._set_deadline()
 
-    def _expire_ready(self) -> None:
-        s = self.state
-        rows_max = min(self._expiring, self._rows)
-        if s.ready.soonest <= s.now and rows_max > 0:
-            expired = s.ready.expire(s.now, rows_max)
-            self._expiring -= len(expired)
-            self._rows -= len(expired)
-            self._die(DeathReason.EXPIRED, expired)
-
     def _time_out(self, consumer: Consumer) -> None:
         """Take away what it should have settled by now."""
         s = self.state
@@ -678,9 +538,6 @@ class QueueMachine:
         if since is not None and since + s.rules.disconnected_timeout_ms <= s.now:
             self._deal_with(Fate.RETURNED, consumer.holding.take_all())
             s.consumers.update(consumer)
-
-    def _timeout_of(self, consumer: Consumer) -> int | None:
-        return self.state.rules.consumer_timeout_ms if consumer.timeout_ms is None else consumer.timeout_ms
 
     def _set_deadline(self) -> None:
         """Find out when the next thing is due."""

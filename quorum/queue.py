@@ -272,11 +272,13 @@ class QuorumQueue(Owner):
             raise self._not_active()
         waiting: Patience[Got | None] = Patience(self._host, now, self._took_too_long)
         number = self.session.new_number()
-        key = self.session.consumer_key(number)
         self.attend()
-        self.session.say(Get(key), partial(self._got, waiting, number, no_ack))
+        self._say_get(waiting, number, no_ack)
         self.session.flush()
         return waiting.answer
+
+    def _say_get(self, waiting: Patience[Got | None], number: int, no_ack: bool) -> None:
+        self.session.say(Get(self.session.consumer_key(number)), partial(self._got, waiting, number, no_ack))
 
     def _not_active(self) -> ResourceLocked:
         return ResourceLocked(
@@ -298,7 +300,11 @@ class QuorumQueue(Owner):
 
     def _got(self, waiting: Patience[Got | None], number: int, no_ack: bool, result: Any) -> None:
         if not isinstance(result, Fetched):
-            if result is Answer.NOT_ACTIVE:
+            if result is Answer.LATER:
+                if not waiting.answer.answered:
+                    self._say_get(waiting, number, no_ack)
+                    self._host.wake(self)
+            elif result is Answer.NOT_ACTIVE:
                 waiting.fail(self._not_active())
             elif result is Answer.GONE:
                 waiting.fail(self._not_heard())

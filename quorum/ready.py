@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from quorum.commands import PRIORITY_MAX
 from quorum.lane import Lane
@@ -28,9 +28,8 @@ class Ready:
 
     def __iter__(self) -> Iterator[Stored]:
         """In the order in which they would be handed out."""
-        if not self.returned.in_place:
-            yield from self.returned
-        waiting = list(self.returned) if self.returned.in_place else []
+        yield from self.returned.in_line()
+        waiting = list(self.returned.in_place())
         for lane in reversed(self.lanes):
             if lane is not None:
                 yield from (stored for stored in waiting if stored.priority == lane.priority)
@@ -50,8 +49,7 @@ class Ready:
 
     def put_back(self, stored: Stored) -> None:
         """Messages that were handed out."""
-        if self.lanes[stored.priority] is None:
-            self.lanes[stored.priority] = Lane(stored.priority)
+        self._make_lane(stored.priority)
         self.returned.put(stored)
         self.count += stored.length
         self.size += stored.size
@@ -61,7 +59,7 @@ class Ready:
     def take(self, limit: int) -> Stored:
         """The next messages of one run, `limit` at most. There must be one."""
         returned, filled = self.returned, self._filled
-        if returned and not (returned.in_place and filled.bit_length() - 1 > returned.priority):
+        if returned and returned.precedes(filled.bit_length() - 1):
             stored = returned.take(limit)
         else:
             lane = self.lanes[filled.bit_length() - 1]
@@ -100,6 +98,16 @@ class Ready:
         self.count = self.size = self._filled = 0
         self.soonest = NEVER
         return count
+
+    def come_back(self, messages: Sequence[Stored], line_rows: int) -> None:
+        """Those of a snapshot that were handed out; the first so many go before all others. `restored` counts them."""
+        for stored in messages:
+            self._make_lane(stored.priority)
+        self.returned.restored(messages, line_rows)
+
+    def _make_lane(self, priority: int) -> None:
+        if self.lanes[priority] is None:
+            self.lanes[priority] = Lane(priority)
 
     def restored(self, count: int, size: int) -> None:
         """Lanes and returned messages are those of a snapshot: count what follows from them."""

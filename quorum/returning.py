@@ -8,7 +8,7 @@ overtakes them.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from quorum.stored import Stored
@@ -46,11 +46,10 @@ class Returning:
     def __iter__(self) -> Iterator[tuple[Fate, Stored]]:
         return iter(self._rows)
 
-    def add(self, fate: Fate, messages: Iterable[Stored]) -> None:
-        for stored in messages:
-            self._rows.append((fate, stored))
-            self.count += stored.length
-            self.size += stored.size
+    def add(self, fate: Fate, messages: Sequence[Stored]) -> None:
+        self._rows.extend([(fate, stored) for stored in messages])
+        self.count += sum([stored.length for stored in messages])
+        self.size += sum([stored.size for stored in messages])
 
     def take(self) -> tuple[Fate, Stored]:
         """The first row. There must be one."""

@@ -49,6 +49,10 @@ class Session:
             return True
         return self.overtaken.remove(number, number + 1) == 1
 
+    def put_off(self, number: int) -> None:
+        """What was begun with this number was not done: it is to be asked for again."""
+        self.overtaken.add(number, number + 1)
+
     def forget_purges(self, answered: int) -> None:
         """The session has an answer to those below this number."""
         while self.purged and (first := next(iter(self.purged))) < answered:

@@ -21,7 +21,7 @@ consumer    consumer 20 | flags u8: 1 no_ack, 2 exclusive, 4 active, 8 quiescing
             timeout_ms u64: 2^64 - 1 the queue's | suspected_at u64: 2^64 - 1 not | next_id u64 | tag_len u16 | tag |
             window u32, from version 6 on | overdue set | holding
 in line     place of the consumer in the list above u32; in their order
-returned    message
+returned    from version 8 on: how many of them go before all others, u32 | message: of each
 delayed     due u64 | message
 dead        holding; one for each reason of dying
 returning   from version 7 on: count u32 | fate u8, message: of each row (quorum/returning.py)
@@ -52,8 +52,8 @@ from quorum.queue_state import QueueState
 from quorum.returning import Fate
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import Session
-from quorum.stored import Stored
-from quorum.versions import BOUNDED, PURGED_ONCE, WINDOWS_CHANGE, must_know
+from quorum.stored import STORED, Stored
+from quorum.versions import BOUNDED, ORDER_KEPT, PURGED_ONCE, WINDOWS_CHANGE, must_know
 from storage.disk import Buffer
 
 MAGIC = b"LQQS"
@@ -67,7 +67,6 @@ _PLACE = Struct("<I")
 _COUNT = Struct("<I")
 _RANGE = Struct("<QQ")
 _PURGE = Struct("<QQ")
-_STORED = Struct("<QIIIIQQBII")
 _HELD = Struct("<QQ")
 _DUE = Struct("<Q")
 _FATE = Struct("<B")
@@ -84,7 +83,7 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     everybody = list(consumers.all.values())
     places = {consumer.key: place for place, consumer in enumerate(everybody)}
     in_line = list(consumers.in_turn())
-    returned, delayed = list(ready.returned), list(state.delayed)
+    returned, delayed = ready.returned, list(state.delayed)
     lanes = [lane for lane in ready.lanes if lane]
     parts: list[Buffer] = [
         _HEAD.pack(
@@ -107,13 +106,15 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
         window = [_COUNT.pack(consumer.window)] if state.version >= WINDOWS_CHANGE else []
         parts += [fixed, *window, *sets]
     parts += [_PLACE.pack(places[consumer.key]) for consumer in in_line]
-    parts += [_STORED.pack(*stored) for stored in returned]
-    parts += [_DUE.pack(due) + _STORED.pack(*stored) for due, stored in delayed]
+    if state.version >= ORDER_KEPT:
+        parts.append(_COUNT.pack(returned.line_rows))
+    parts += returned.encode()
+    parts += [_DUE.pack(due) + STORED.pack(*stored) for due, stored in delayed]
     for reason in DeathReason:
         parts.append(_encode_holding(state.dead.holdings[reason]))
     if state.version >= BOUNDED:
         parts.append(_COUNT.pack(len(state.returning)))
-        parts += [_FATE.pack(fate) + _STORED.pack(*stored) for fate, stored in state.returning]
+        parts += [_FATE.pack(fate) + STORED.pack(*stored) for fate, stored in state.returning]
     for lane in lanes:
         parts.append(_LANE.pack(lane.priority, lane.rows))
         parts += lane.encode()
@@ -154,7 +155,7 @@ class _Decoder:
             sessions, lives, producers, consumers, in_line, returned, delayed, lanes,
         ) = self._fields(_HEAD)  # fmt: skip
         state.rules = decode_rules(self._bytes(RULES_BYTES))
-        state.ready.returned.order(state.rules.requeue_in_place)
+        state.ready.returned.puts_in_place = state.rules.requeue_in_place
         state.consumers.single_active = state.rules.single_active
         for _ in range(sessions):
             self._session(state)
@@ -166,8 +167,8 @@ class _Decoder:
             state.producers.highest[self._bytes(name_len)] = number
         everybody = [self._consumer(state) for _ in range(consumers)]
         state.consumers.line_up([everybody[self._place(len(everybody))] for _ in range(in_line)])
-        for _ in range(returned):
-            state.ready.put_back(self._stored())
+        line_rows = self._fields(_COUNT)[0] if state.version >= ORDER_KEPT else 0
+        state.ready.come_back([self._stored() for _ in range(returned)], line_rows)
         for _ in range(delayed):
             (due,) = self._fields(_DUE)
             state.delayed.add(due, self._stored())
@@ -237,7 +238,7 @@ class _Decoder:
             holding.add(first_id, self._stored(), since)
 
     def _stored(self) -> Stored:
-        stored = Stored(*self._fields(_STORED))
+        stored = Stored(*self._fields(STORED))
         if not 0 < stored.length <= stored.run_length - stored.first or stored.priority > PRIORITY_MAX:
             raise ValueError(f"there are no messages like {stored}")
         return stored
@@ -286,5 +287,5 @@ def _encode_set(numbers: SequenceSet) -> bytes:
 def _encode_holding(holding: Holding) -> bytes:
     if not holding.count:
         return _NONE
-    rows = [_HELD.pack(first_id, since) + _STORED.pack(*stored) for first_id, stored, since in holding]
+    rows = [_HELD.pack(first_id, since) + STORED.pack(*stored) for first_id, stored, since in holding]
     return _COUNT.pack(len(rows)) + b"".join(rows)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
 from quorum.commands import Piece
 
 NEVER = (1 << 64) - 1  # no expiry; later than everything
+STORED = Struct("<QIIIIQQBII")  # as snapshots have it
 
 
 class Stored(NamedTuple):

@@ -17,12 +17,15 @@ VERSION_OLDEST on, and refuses what is beyond VERSION_NEWEST: it would have to g
     7   One entry moves at most ROWS_MAX rows (quorum/machine.py), whether they are handed out, settled, expired or beyond the
         limits; what is left is done by the entries behind it. Messages that were settled and not dealt with yet are in
         snapshots. Before, up to 20,000 rows expired in one entry, and everything else was done at once, however much it was
+    8   A rule that changes the order of what comes back holds for what comes back from then on; what waits keeps its order and
+        stays in front, and snapshots tell how much that is. Before, all of it was put in the new order by one entry.
+        GET is answered LATER where one entry cannot move as many rows as lie before what it is to take; before, it moved all
 """
 
 from __future__ import annotations
 
 VERSION_OLDEST = 1
-VERSION_NEWEST = 7
+VERSION_NEWEST = 8
 
 OUTCOMES_COUNTED = 2  # the version with which outcomes count as RabbitMQ counts them
 REFUSED_AGAIN = 3  # the version with which who was refused is not told something else the second time
@@ -30,6 +33,8 @@ PURGED_ONCE = 4  # the version with which a purge that is said again is not done
 BODIES_COMPARED = 5  # the version with which members whose entries differ in a bit have different digests
 WINDOWS_CHANGE = 6  # the version with which a consumer's window is not what it came with
 BOUNDED = 7  # the version with which one entry moves no more than so many rows
+ORDER_KEPT = 8  # the version with which a rule changes the order of what comes back later
+GETS_BOUNDED = 8  # the version with which a get moves no more than so many rows
 
 
 def must_know(version: int) -> None:

@@ -2,11 +2,13 @@
 
 Processor time. An entry is applied in one go, on every member, so the longest one is a turn of the event loop that nobody else
 gets. What one entry may not finish is left to the ticks behind it; the longest of all these counts. Each queue holds 40,000
-messages that were published one by one, each a row of its own. `--version 6`: before entries were bounded.
+messages that were published one by one, each a row of its own; the last ones hold 200,000. A snapshot is taken in one turn,
+too. `--version 6`: before entries were bounded.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ from quorum.commands import (
     Cancel,
     Consume,
     ConsumerKey,
+    Get,
     Held,
     Op,
     Policy,
@@ -34,6 +37,7 @@ from raft.messages import Entry, EntryKind
 from tests.bench.quorum_machine import CONSUMER, SESSION, START, enqueue, packed
 
 MESSAGES = 40_000
+MANY = 200_000
 CONSUMERS = 2_000
 PREFETCH = 65_535
 IN_ENTRY = 50
@@ -44,12 +48,12 @@ WITH_DEAD_LETTERS = Rules(dead_letters=DeadLetters.AT_MOST_ONCE)
 class Bench:
     """One queue with its backlog."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: Rules | None = None, messages: int = MESSAGES) -> None:
         self._machine = QueueMachine()
         ops = [
             encode(Upgrade(version())),
             encode(Policy(rules or Rules())),
-            *(enqueue(1 + at, 1) for at in range(MESSAGES)),
+            *(enqueue(1 + at, 1) for at in range(messages)),
         ]
         entries = list(packed(ops, IN_ENTRY))
         self._last = len(entries)
@@ -78,8 +82,23 @@ class Bench:
     def given_out(self) -> tuple[float, int]:
         return self.one(Consume(CONSUMER, "tag", PREFETCH))
 
+    def given_back(self, messages: int) -> Bench:
+        """All of them came back from consumers that are gone."""
+        for at in range(0, messages, PREFETCH):
+            self.one(Consume(ConsumerKey(1, 1, 10 + at), "tag", PREFETCH))
+        for at in range(0, messages, PREFETCH):
+            self.one(Cancel(ConsumerKey(1, 1, 10 + at), Held.REQUEUED))
+        return self
+
+    def snapshot(self) -> tuple[float, int]:
+        began = time.process_time()
+        self._machine.snapshot()
+        self._machine.live_entries()
+        return (time.process_time() - began) * 1e3, 1
+
 
 def main() -> None:
+    gc.disable()  # it would count against whatever comes next
     print(f"{'40,000 single messages':<50} {'longest, ms':>12} {'entries':>8}")
     bench = Bench()
     show("one consumer with prefetch 65,535 comes", bench.given_out())
@@ -102,6 +121,16 @@ def main() -> None:
     bench = Bench()
     show(f"{CONSUMERS:,} consumers with prefetch 1 come", bench.longest(everybody))
     show("... their node is gone", bench.one(SessionGone(SESSION)))
+    print(f"{'200,000 single messages':<50}")
+    short = Rules(message_ttl_ms=1_000_000, dead_letters=DeadLetters.AT_MOST_ONCE)
+    show("they came back: a snapshot", Bench(messages=MANY).given_back(MANY).snapshot())
+    show("... x-requeue-order changes", Bench(messages=MANY).given_back(MANY).one(Policy(Rules(requeue_in_place=True))))
+    show("... and expire", Bench(short, MANY).given_back(MANY).one(Tick(), AFTER_TTL))
+    bench = Bench(messages=MANY)
+    for at in range(0, MANY, PREFETCH):
+        bench.one(Consume(ConsumerKey(1, 1, 10 + at), "tag", PREFETCH))
+    show("they are held: a snapshot", bench.snapshot())
+    show("all have expired: a get", Bench(short, MANY).one(Get(ConsumerKey(1, 1, 10)), AFTER_TTL))
 
 
 def show(what: str, longest: tuple[float, int]) -> None:

@@ -54,6 +54,7 @@ class Message:
     failures: int = 0
     acquired: int = 0
     came_back: int | None = None  # the how manieth that came back; None: it is fresh
+    in_line: bool = False  # it came back and goes before all others
     ready_at: int = 0  # of a delayed one
 
     @property
@@ -292,6 +293,8 @@ class DumbQueue:
         if rules.requeue_in_place != self.rules.requeue_in_place:
             for at, message in enumerate(in_order):
                 message.came_back = at
+                if not rules.requeue_in_place or self.version < 8:
+                    message.in_line = not rules.requeue_in_place
             self._returns = max(self._returns, len(in_order))
         if rules.single_active != self.rules.single_active:
             if self.quiescing is not None and self.quiescing in self.clients:
@@ -316,9 +319,7 @@ class DumbQueue:
     # Messages.
 
     def place(self, message: Message) -> Event:
-        if self.rules.requeue_in_place:
-            return (-message.priority, message.where)
-        if message.came_back is not None:
+        if message.in_line:
             return (-100, message.came_back)
         return (-message.priority, message.where)
 
@@ -345,6 +346,7 @@ class DumbQueue:
     def make_ready(self, message: Message) -> None:
         self._returns += 1
         message.came_back = self._returns
+        message.in_line = not self.rules.requeue_in_place
         self.ready.append(message)
 
     def delay(self, message: Message, failed: bool) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorum.machine as machine_module
+import quorum.movement as movement
 from broker.queue_type import Outcome
 from quorum.commands import (
     Answer,
@@ -26,7 +26,7 @@ from quorum.commands import (
     Upgrade,
 )
 from quorum.rules import DeadLetters, Retry, Rules
-from quorum.versions import BOUNDED
+from quorum.versions import BOUNDED, GETS_BOUNDED, VERSION_NEWEST
 from raft.messages import Entry, EntryKind
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, restored
 
@@ -36,7 +36,7 @@ OTHER = SessionKey(2, 1)
 
 @pytest.fixture(autouse=True)
 def three_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "ROWS_MAX", ROWS)
+    monkeypatch.setattr(movement, "ROWS_MAX", ROWS)
 
 
 def world(messages: int = 0, rules: Rules | None = None, version: int = BOUNDED) -> QueueWorld:
@@ -230,6 +230,34 @@ def test_what_is_still_to_come_back_has_its_place_in_a_full_queue() -> None:
     assert one.ready() == list(range(10))
 
 
+def test_a_get_that_finds_too_much_expired_is_to_be_said_again() -> None:
+    """It was answered when all was buried, in one entry; "empty" would be wrong."""
+    one = world(0, Rules(dead_letters=DeadLetters.AT_MOST_ONCE), version=GETS_BOUNDED)
+    for _ in range(10):
+        one.publish(expiration_ms=50)
+    one.publish()
+    one.now += 100
+    assert one.get(1) is Answer.LATER
+    assert len(one.effects) <= 2 * ROWS, "the tick's worth, and what the get has found"
+    assert one.get(1) is Answer.LATER, "its number is as good as new"
+    found = one.get(1)
+    while found is Answer.LATER:
+        found = one.get(1)
+    assert isinstance(found, Got)
+    assert list(one.held(1).values()) == [10]
+    assert one.dead() == [("expired", name) for name in range(10)]
+
+
+def test_a_get_waits_for_what_is_still_to_come_back() -> None:
+    one = world(10, Rules(retry=Retry.ALL, retry_min_ms=50), version=GETS_BOUNDED)
+    one.consume(prefetch=100)
+    finish(one)
+    one.say(Cancel(consumer(), Held.REQUEUED))
+    assert one.get(2) is Answer.LATER, "all of them are for later, but this entry cannot know it"
+    finish(one)
+    assert one.get(2) is None or is_due(one)
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.integers(1, 3), st.sampled_from([None, 40, 200])),
@@ -265,11 +293,13 @@ class Mirrored(QueueWorld):
 
 
 @settings(max_examples=150, deadline=None)
-@given(RULES, STEPS)
-def test_every_message_has_one_fate_and_members_agree_on_it(rules: Rules, steps: list[tuple[Any, ...]]) -> None:
+@given(RULES, STEPS, st.sampled_from([BOUNDED, VERSION_NEWEST]))
+def test_every_message_has_one_fate_and_members_agree_on_it(
+    rules: Rules, steps: list[tuple[Any, ...]], version: int
+) -> None:
     """Whatever else is said in the middle; and everything is finished in the end."""
     one = Mirrored(rules)
-    one.say(Upgrade(BOUNDED))
+    one.say(Upgrade(version))
     number = purged = 0
     for step in steps:
         match step:

@@ -9,6 +9,7 @@ import pytest
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
+from quorum import movement
 from quorum import queue as queues
 from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece, SessionGone
@@ -416,6 +417,30 @@ def test_only_queues_that_wait_for_answers_are_asked_how_much_waits(monkeypatch:
     monkeypatch.setattr(type(queue), "has_leader", property(lambda one: not asked.append(one)))  # type: ignore[func-returns-value]
     assert kind.waiting_bytes == queue.session.waiting_bytes > 0
     assert asked == [queue]
+
+
+def test_a_get_that_is_to_be_said_again_is_said_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry buries three messages, and twenty have expired."""
+    monkeypatch.setattr(movement, "ROWS_MAX", 3)
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1], home=1, **{"x-message-ttl": 500})
+    cluster.leader(record)
+    publisher = Publisher(clients, 1, record)
+    for at in range(20):
+        publisher.publish(priority=1 + at % 2)  # each a row of its own
+    _, queue = clients.of(1, record)
+    cluster.run(0.2)
+    assert queue.ready_count == 20
+    cluster.loop.clock.advance(0.6)  # they expire with the entry that brings the get
+    said: list[int] = []
+    say = queue._say_get
+    monkeypatch.setattr(queue, "_say_get", lambda *get: said.append(get[1]) or say(*get))
+    answers: list[object] = []
+    queue.get(True, clients.now).then(answers.append, answers.append)
+    cluster.run(1)
+    assert answers == [None], "all of them had expired"
+    assert len(said) > 1 and len(set(said)) == 1, "under the same number"
 
 
 def test_messages_die_once_and_on_the_leaders_node() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.queue_type import Outcome
-from quorum import machine as machine_module
+from quorum import movement
 from quorum.commands import (
     Answer,
     Consume,
@@ -139,7 +139,7 @@ def test_more_than_may_be_dropped_in_one_entry_takes_several_ticks(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     """A policy for a long queue held the loop of every member for as long as it took to drop all that was beyond it."""
-    monkeypatch.setattr(machine_module, "ROWS_MAX", 3)
+    monkeypatch.setattr(movement, "ROWS_MAX", 3)
     world = QueueWorld(Rules(dead_letters=DeadLetters.AT_MOST_ONCE))
     world.say(Upgrade(BOUNDED))
     for _ in range(12):
@@ -166,7 +166,7 @@ def test_no_version_is_taken_back() -> None:
 
 def test_before_version_7_all_beyond_the_limits_is_dropped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members of earlier builds do so, and all have to do the same."""
-    monkeypatch.setattr(machine_module, "ROWS_MAX", 3)
+    monkeypatch.setattr(movement, "ROWS_MAX", 3)
     world = QueueWorld()
     world.say(Upgrade(BOUNDED - 1))
     for _ in range(12):
@@ -178,7 +178,7 @@ def test_before_version_7_all_beyond_the_limits_is_dropped_at_once(monkeypatch: 
 def test_more_than_may_expire_in_one_entry_takes_several_ticks_and_is_given_to_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(machine_module, "EXPIRED_MAX", 3)
+    monkeypatch.setattr(movement, "EXPIRED_MAX", 3)
     world = QueueWorld(Rules(dead_letters=DeadLetters.AT_MOST_ONCE))
     for _ in range(10):
         world.publish(expiration_ms=50)
