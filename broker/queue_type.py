@@ -115,6 +115,15 @@ class QueueStatistics:
     details: dict[str, Any] = field(default_factory=dict)  # backing_queue_status of a classic queue
 
 
+class HeldSlice(Protocol):
+    """Messages that a session has held, and whose slice is made when it is needed."""
+
+    @property
+    def count(self) -> int: ...
+
+    def slice(self) -> Slice: ...
+
+
 class Queue(Protocol):
     """One queue of any kind."""
 
@@ -140,6 +149,9 @@ class Queue(Protocol):
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """Messages that were out come back. `piece` is a slice given out, or a part of one (whose `position` is
         POSITION_UNKNOWN unless it is the first part); each message once. Ignored once the queue is deleted."""
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        """The same of very many, in their order: as if `settle` were called with each, without taking a turn for it."""
 
     def pump(self, now: int) -> None:
         """Deliver what consumers have room for, and drop what is too old when it comes to the head. Called by the host

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from broker.message import Run
 from broker.names import DIRECT_REPLY_TO
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, QueueStatistics, Slice
+from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.tables import join_properties, split_properties
 from native.content import skip
@@ -106,6 +106,9 @@ class ReplyQueue:
         return piece, run.content
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        raise AssertionError("replies are never acknowledged, so none can come back")
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
         raise AssertionError("replies are never acknowledged, so none can come back")
 
     def used(self, now: int) -> None:

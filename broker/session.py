@@ -7,6 +7,7 @@ what exists in the catalog. Errors are raised at once when they are known at onc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker, Connection
 
 __all__ = ["Declared", "GotMessage", "Session", "SessionSink"]
+
+GIVEN_BACK_ONE_BY_ONE_MAX = 256  # deliveries; of more the queues make what they need in slices
 
 
 class SessionSink(Protocol):
@@ -299,6 +302,9 @@ class Session(Topology):
             raise PreconditionFailed(f"unknown delivery tag {unknown}")
 
     def _give_back(self, taken: list[Held], outcome: Outcome, now: int) -> None:
+        if len(taken) > GIVEN_BACK_ONE_BY_ONE_MAX:
+            self._give_back_many(taken, outcome, now)
+            return
         count = 0
         for held in taken:
             count += held.count
@@ -312,6 +318,23 @@ class Session(Topology):
             self._broker.wake(queue)
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += count
+
+    def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
+        """The same with one call for each consumer and each queue, which take a turn for no more than they can."""
+        of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
+        of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
+        for held in taken:
+            of_consumers[held.consumer] += held.end - held.first
+            of_queues[held.piece.queue].append(held)
+        for consumer, count in of_consumers.items():
+            if consumer is not None:
+                consumer.settled(count)
+        self._wake_waiting()
+        for queue, some in of_queues.items():
+            queue.settle_all(some, outcome, now)
+            self._broker.wake(queue)
+        if outcome is Outcome.ACKNOWLEDGED:
+            self.counters.acknowledged += sum(of_consumers.values())
 
     def _wake_waiting(self) -> None:
         """The consumers may have room again that the limit of the whole channel kept waiting."""

@@ -12,10 +12,10 @@ left yet nothing is delivered either. Whatever a request answers holds when it i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from broker.queue_type import Outcome, QueueHost, Slice
+from broker.queue_type import HeldSlice, Outcome, QueueHost, Slice
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
@@ -35,7 +35,7 @@ class PutOff:
         self.trimming = False
         self._began_now = False  # trimming, in the step that is under way: who asked for it goes on by itself
         self._stopped = False
-        self.settlements: deque[tuple[Slice, Outcome]] = deque()
+        self.settlements: deque[tuple[Slice | HeldSlice, Outcome]] = deque()
         self._queue = queue
         self._host = host
         self._ready_before = 0  # when trimming began
@@ -53,6 +53,13 @@ class PutOff:
         self.settlements.append((piece, outcome))
         if comes_back(outcome):
             self.returning += piece.count
+        self._settle_soon(now)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        """Of very many even the slices are made in steps."""
+        self.settlements.extend([(one, outcome) for one in held])
+        if comes_back(outcome):
+            self.returning += sum([one.count for one in held])
         self._settle_soon(now)
 
     def settle_first(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -82,7 +89,7 @@ class PutOff:
         piece, outcome = self.settlements.popleft()
         if comes_back(outcome):
             self.returning -= piece.count
-        self._queue.settle_now(piece, outcome, self._now)
+        self._queue.settle_now(piece if isinstance(piece, Slice) else piece.slice(), outcome, self._now)
 
     def finish(self) -> None:
         """The node stops: what was given back is noted, however long it takes. Nothing is dead-lettered any more, for the

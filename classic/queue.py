@@ -10,7 +10,7 @@ A message lives while it is ready or out. Sequences of priority p begin at p << 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile, islice
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, QueueHost, QueueStatistics, Slice
+from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from classic.backing import QueueBacking
 from classic.consumers import Consumers
@@ -131,6 +131,10 @@ class ClassicQueue:
                 self._put_off.settle(piece, outcome, now)
         else:
             self.settle_now(piece, outcome, now)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        if not self.deleted:
+            self._put_off.settle_all(held, outcome, now)
 
     def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """The same, in this step."""

@@ -26,7 +26,7 @@ from broker.message import Run
 from broker.names import not_found
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, QueueStatistics, Slice
+from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.shared_limit import HeldBack, WakingHost
 from node import classic_calls as words
@@ -461,6 +461,10 @@ class RemoteQueue:
         source = cast(Source, piece.handle)
         if source.home.alive and not self.deleted:
             source.home.settle(outcome, source.number, piece.sequence, piece.sequence + piece.count)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        for one in held:
+            self.settle(one.slice(), outcome, now)
 
     def pump(self, now: int) -> None:
         for subscription in list(self.subscriptions.values()):

@@ -28,14 +28,14 @@ from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, Outcome, QueueStatistics, Slice
+from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import take
 from quorum.attention import Attention
 from quorum.bodies import Body
 from quorum.browsing import browse
-from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Purge, Purged, PurgeOnce, Tick
+from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Tick
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
@@ -44,6 +44,7 @@ from quorum.member import Member
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.patience import WAIT_MS, Patience
 from quorum.ports import Driver
+from quorum.purges import Purges
 from quorum.queue_time import QueueTime
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, Session
@@ -84,8 +85,7 @@ class QuorumQueue(Owner):
         self._by_consumer: dict[Consumer, Subscription] = {}
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         self._effects: deque[Effect] = deque()  # but dead letters, see quorum/dead_letters_once.py
-        self._purges: deque[int] = deque()  # numbers of those that were said and not answered, ascending
-        self._purges_once = True  # as far as is known the group does: it is of version 4 or later
+        self._purges = Purges(self, kind)
         self._windows = Windows(self)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
@@ -140,7 +140,7 @@ class QuorumQueue(Owner):
         if self.deleted or not self.way.look_for():
             return
         # It goes to a new version when its nodes do, and they lead no more meanwhile.
-        self._purges_once = self._windows.change = True
+        self._purges.once = self._windows.change = True
         if self.attention is not None:
             self.attention.ask()
         if not self.session.open:
@@ -270,7 +270,7 @@ class QuorumQueue(Owner):
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         if self.rules.single_active:
             raise self._not_active()
-        waiting: Patience[Got | None] = Patience(self._host, now, self._took_too_long)
+        waiting: Patience[Got | None] = Patience(self._host, now, self.took_too_long)
         number = self.session.new_number()
         self.attend()
         self._say_get(waiting, number, no_ack)
@@ -286,13 +286,13 @@ class QuorumQueue(Owner):
             "single active consumer"
         )
 
-    def _not_heard(self) -> ResourceExhausted:
+    def not_heard(self) -> ResourceExhausted:
         return ResourceExhausted(
             f"{self.record.label} takes this node for gone and does nothing that it says: see what the cluster knows of it, "
             "and start it again"
         )
 
-    def _took_too_long(self) -> ResourceExhausted:
+    def took_too_long(self) -> ResourceExhausted:
         return ResourceExhausted(
             f"{self.record.label} did not answer within {WAIT_MS // 1000} s: "
             + ("too much waits for its leader" if self.way.leader() else "it has no leader")
@@ -307,7 +307,7 @@ class QuorumQueue(Owner):
             elif result is Answer.NOT_ACTIVE:
                 waiting.fail(self._not_active())
             elif result is Answer.GONE:
-                waiting.fail(self._not_heard())
+                waiting.fail(self.not_heard())
             else:
                 waiting.resolve(None)
             return
@@ -329,6 +329,10 @@ class QuorumQueue(Owner):
         self.session.settle(piece.handle, piece.sequence, piece.count, outcome)
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        for one in held:
+            self.settle(one.slice(), outcome, now)
 
     def pump(self, now: int) -> None:
         if self.deleted:
@@ -381,34 +385,7 @@ class QuorumQueue(Owner):
         return browse(self, self._kind, skip, limit, now)
 
     def purge(self, now: int) -> Pending[int]:
-        """One that takes too long may still be done."""
-        waiting: Patience[int] = Patience(self._host, now, self._took_too_long)
-
-        if self._purges_once:
-            number = self.session.new_number()
-            self._purges.append(number)
-            once = PurgeOnce(self.session.consumer_key(number), answered=self._purges[0])
-            self.session.say(once, partial(self._purged_once, waiting, number))
-        else:
-            self.session.say(Purge(), partial(self._purged, waiting))
-        self.session.flush()
-        return waiting.answer
-
-    def _purged_once(self, waiting: Patience[int], number: int, result: Any) -> None:
-        self._purges.remove(number)
-        if result is not Answer.UNKNOWN:
-            self._purged(waiting, result)
-            return
-        self._purges_once = False  # a machine of an earlier version: it has done nothing
-        if not waiting.answer.answered:
-            self.session.say(Purge(), partial(self._purged, waiting))
-            self._host.wake(self)
-
-    def _purged(self, waiting: Patience[int], result: Any) -> None:
-        if result is Answer.GONE:
-            waiting.fail(self._not_heard())
-        else:
-            waiting.resolve(result.messages if isinstance(result, Purged) else 0)
+        return self._purges.purge(now)
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self._keep_to(effective)

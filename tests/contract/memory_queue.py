@@ -18,7 +18,7 @@ from broker.message import Run
 from broker.names import labelled
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, QueueStatistics, Slice
+from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import body_bytes, singles
@@ -160,6 +160,10 @@ class MemoryQueue:
         piece, content = self._take(1, no_ack)
         self._figures.got += 1
         return Pending.of(Got(piece, content, len(self._ready)))
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        for one in held:
+            self.settle(one.slice(), outcome, now)
 
     def pump(self, now: int) -> None:
         if not self.deleted:

@@ -9,7 +9,7 @@ from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, QueueStatistics, Slice
+from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 
 
@@ -62,6 +62,10 @@ class MemoryQueue:
         elif outcome is Outcome.REJECTED:
             dead = [(run.exchange, run.routing_key, run.content, run.persistent)]
             self.host.dead_letter(self, DeathReason.REJECTED, dead, now)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        for one in held:
+            self.settle(one.slice(), outcome, now)
 
     def pump(self, now: int) -> None:
         for consumer in self.consumers:

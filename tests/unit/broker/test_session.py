@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker import session as session_module
 from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, PreconditionFailed, ResourceLocked
 from broker.limits import Limits
 from broker.names import server_consumer_tag
@@ -12,6 +13,13 @@ from broker.queue_type import Got
 from broker.session import GotMessage
 from native.content import messages
 from tests.unit.broker.broker_world import Client, World, refused
+
+
+@pytest.fixture(autouse=True, params=["one by one", "all at once"])
+def giving_back(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Very many are given back in another way, which is to do the same."""
+    if request.param == "all at once":
+        monkeypatch.setattr(session_module, "GIVEN_BACK_ONE_BY_ONE_MAX", 0)
 
 
 @pytest.fixture
@@ -533,3 +541,28 @@ def test_a_consumer_that_its_queue_ended_for_being_late_is_told_so(client: Clien
     consumer.timed_out = True
     client.session.consumer_cancelled(consumer)
     assert (client.timed_out_tags, client.cancelled_tags, list(client.session.consumers())) == (["slow"], [], [])
+
+
+def test_very_many_are_given_back_with_one_call_for_each_queue(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "GIVEN_BACK_ONE_BY_ONE_MAX", 3)
+    client.declare("r")
+    for at in range(8):
+        client.publish("", "qr"[at % 2], b"%d" % at)
+    client.consume("q", prefetch=4)
+    client.consume("r", prefetch=4)
+    world.end_turn()
+    calls: list[int] = []
+    for name in ("q", "r"):
+        queue = world.broker.queue("/", name)
+        settle_all = queue.settle_all
+        monkeypatch.setattr(
+            queue, "settle_all", lambda held, *how, do=settle_all: calls.append(len(held)) or do(held, *how)
+        )
+    client.session.nack(0, True, True, world.now)
+    world.end_turn()
+    assert calls == [4, 4]
+    redelivered = [body for _, body, again in client.delivered if again]
+    assert sorted(redelivered) == [b"%d" % at for at in range(8)], "their consumers have room again"
+    assert [body for body in redelivered if int(body) % 2] == [b"1", b"3", b"5", b"7"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.background_work import BackgroundWork
 from broker.consumer import Consumer
+from broker.deliveries import Held
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Slice
@@ -70,8 +71,12 @@ class SlicedWorld(World):
             held.append(got.piece)
         return held
 
-    def settle(self, pieces: list[Slice], outcome: Outcome) -> None:
-        """As one method of a client does."""
+    def settle(self, pieces: list[Slice], outcome: Outcome, *, together: bool = False) -> None:
+        """As one method of a client does; `together`: of very many."""
+        if together:
+            held = [Held(piece, None, 1, 1, 1 + piece.count) for piece in pieces]
+            self.queue.settle_all(held, outcome, self.now)
+            return
         for piece in pieces:
             self.queue.settle(piece, outcome, self.now)
 
@@ -84,10 +89,11 @@ def body_of(got: Got | None) -> bytes:
     return messages(got.content[got.piece.position :], 0, 1)[0][1]
 
 
-def test_a_get_behind_many_that_come_back_takes_the_first_of_them() -> None:
+@pytest.mark.parametrize("together", [False, True])
+def test_a_get_behind_many_that_come_back_takes_the_first_of_them(together: bool) -> None:
     world = SlicedWorld()
     world.fill()
-    world.settle(world.hold(MANY), Outcome.REQUEUED)
+    world.settle(world.hold(MANY), Outcome.REQUEUED, together=together)
     world.ask(world.queue.get(True, world.now))
     assert world.answers == [], "most of them are not back"
     world.finish()
@@ -95,11 +101,12 @@ def test_a_get_behind_many_that_come_back_takes_the_first_of_them() -> None:
     assert (body_of(got), got.piece.redelivered, got.remaining) == (b"0", True, MANY - 1)
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("outcome", [Outcome.REQUEUED, Outcome.RETURNED, Outcome.RELEASED])
-def test_nothing_overtakes_messages_that_come_back(outcome: Outcome) -> None:
+def test_nothing_overtakes_messages_that_come_back(outcome: Outcome, together: bool) -> None:
     world = SlicedWorld()
     bodies = world.fill(MANY + 10)
-    world.settle(world.hold(MANY)[::-1], outcome)
+    world.settle(world.hold(MANY)[::-1], outcome, together=together)
     sink = Sink()
     world.queue.consume(Consumer("c", world.queue, sink, prefetch=3), world.now)
     while world.slice():

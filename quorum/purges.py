@@ -1,0 +1,58 @@
+"""What a node's clients have asked of one quorum queue's purge, until the group has answered.
+
+A purge is done once, however often it is said; groups of a version before 4 do not know that, and are asked the old way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.pending import Pending
+from quorum.commands import Answer, Purge, Purged, PurgeOnce
+from quorum.patience import Patience
+
+if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
+    from quorum.queue import QuorumQueue
+
+
+class Purges:
+    """Of one queue."""
+
+    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
+        self.once = True  # as far as is known the group does: it is of version 4 or later
+        self._queue = queue
+        self._kind = kind
+        self._numbers: deque[int] = deque()  # of those that were said and not answered, ascending
+
+    def purge(self, now: int) -> Pending[int]:
+        """One that takes too long may still be done."""
+        session = self._queue.session
+        waiting: Patience[int] = Patience(self._kind.host, now, self._queue.took_too_long)
+        if self.once:
+            number = session.new_number()
+            self._numbers.append(number)
+            once = PurgeOnce(session.consumer_key(number), answered=self._numbers[0])
+            session.say(once, partial(self._purged_once, waiting, number))
+        else:
+            session.say(Purge(), partial(self._purged, waiting))
+        session.flush()
+        return waiting.answer
+
+    def _purged_once(self, waiting: Patience[int], number: int, result: Any) -> None:
+        self._numbers.remove(number)
+        if result is not Answer.UNKNOWN:
+            self._purged(waiting, result)
+            return
+        self.once = False  # a machine of an earlier version: it has done nothing
+        if not waiting.answer.answered:
+            self._queue.session.say(Purge(), partial(self._purged, waiting))
+            self._kind.host.wake(self._queue)
+
+    def _purged(self, waiting: Patience[int], result: Any) -> None:
+        if result is Answer.GONE:
+            waiting.fail(self._queue.not_heard())
+        else:
+            waiting.resolve(result.messages if isinstance(result, Purged) else 0)
