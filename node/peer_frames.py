@@ -62,7 +62,7 @@ HELLO_BYTES_MAX = 4_096
 REQUEST_BYTES_MAX = 1 << 20
 FIELDS_MAX = 16
 REFUSAL_LENGTH_MAX = 1_000
-READ_BYTES = 256 << 10  # what one read takes up to; longer frames are read where they stay
+READ_BYTES = 256 << 10  # what one read takes up to where frames may be as long; longer ones are read where they stay
 
 SIZE = Struct("<I")
 CHECKED = Struct("<III")
@@ -97,14 +97,15 @@ class Hello(NamedTuple):
 
 
 class FrameReader:
-    """Cuts what is read into payloads. `frame_bytes_max` may be raised, and `checked` set, between two of them."""
+    """Cuts what is read into payloads. `frame_bytes_max` may be raised, and `checked` set, between two of them. The buffer
+    has room for what may come: little, as long as nothing is proven."""
 
     __slots__ = ("_buffer", "_end", "_long", "_long_checksum", "_long_end", "checked", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
         self.checked = False  # frames are checked ones from now on
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._buffer = memoryview(bytearray())
         self._end = 0  # of what has been read and not been taken; that is at the beginning
         self._long: memoryview | None = None  # a payload too long for the buffer
         self._long_end = 0
@@ -114,6 +115,11 @@ class FrameReader:
         """Where the next bytes go. It is never empty."""
         if self._long is not None:
             return self._long[self._long_end :]
+        wanted = min(CHECKED.size + self.frame_bytes_max, READ_BYTES)
+        if len(self._buffer) < wanted:
+            grown = memoryview(bytearray(wanted))
+            grown[: self._end] = self._buffer[: self._end]
+            self._buffer = grown
         head = CHECKED.size if self.checked else SIZE.size
         return self._buffer[self._end : head + self.frame_bytes_max]
 

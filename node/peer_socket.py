@@ -142,6 +142,8 @@ class PeerSocket(asyncio.BufferedProtocol, Guest):
             self.ended.set_result(None)
         if self.on_end is not None:
             self.on_end()
+        # Who refers to this object may refer to itself through it, and such cycles are collected rarely: the buffer goes now.
+        self._reader = FrameReader(0)
 
 
 async def connect(one: PeerSocket, address: str, tls: ssl.SSLContext | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ from node.peer_frames import (
     expect_hello,
     framed,
 )
+from node.peer_socket import PeerSocket
 from raft.errors import BadBytes
 
 NAMES = st.text(min_size=1, max_size=10)
@@ -127,6 +130,39 @@ def test_the_limit_may_rise_between_two_payloads_of_one_read() -> None:
         found.append(payload)
         reader.frame_bytes_max = len(payloads[1])
     assert found == payloads
+
+
+def test_the_limit_may_rise_in_the_midst_of_a_payload() -> None:
+    data = b"".join(framed([bytes(range(256)) * 40]))
+    reader = FrameReader(len(data))
+    reader.frame_bytes_max = HELLO_BYTES_MAX
+    room = reader.get_buffer()
+    room[:3] = data[:3]
+    assert list(reader.payloads(3)) == []
+    reader.frame_bytes_max = LIMIT
+    assert read(reader, data[3:], [READ_BYTES]) == [data[4:]]
+
+
+def test_a_reader_has_no_more_room_than_its_frames_may_need() -> None:
+    """A stranger's connection is one of thousands: with room for what nodes say it cost 256 KiB."""
+    reader = FrameReader(HELLO_BYTES_MAX)
+    assert len(reader.get_buffer()) == HELLO_BYTES_MAX + 4
+    assert len(reader.get_buffer().obj) < HELLO_BYTES_MAX + 64
+    reader.frame_bytes_max = LIMIT
+    assert len(reader.get_buffer().obj) == READ_BYTES
+
+
+def test_a_connection_that_ended_keeps_no_buffer() -> None:
+    """Objects that refer to each other are collected rarely, and strangers may come and go by the thousand."""
+
+    async def end() -> None:
+        one = PeerSocket(lambda payload: None)
+        one.accept_frames(LIMIT)
+        assert len(one.get_buffer(-1).obj) == READ_BYTES
+        one.connection_lost(None)
+        assert len(one.get_buffer(-1).obj) < 64
+
+    asyncio.run(end())
 
 
 @given(st.dictionaries(NAMES, st.text(max_size=40), max_size=FIELDS_MAX))
