@@ -548,11 +548,10 @@ def test_very_many_are_given_back_with_one_call_for_each_queue(
 ) -> None:
     monkeypatch.setattr(session_module, "GIVEN_BACK_ONE_BY_ONE_MAX", 3)
     client.declare("r")
-    for at in range(8):
-        client.publish("", "qr"[at % 2], b"%d" % at)
     client.consume("q", prefetch=4)
     client.consume("r", prefetch=4)
-    world.end_turn()
+    for at in range(8):
+        client.publish("", "qr"[at % 2], b"%d" % at)  # each a delivery of its own
     calls: list[int] = []
     for name in ("q", "r"):
         queue = world.broker.queue("/", name)
