@@ -67,6 +67,7 @@ class Book:
     digests: dict[int, str | None] = field(default_factory=dict)  # of the machine behind each committed command
     last_commands: list[int] = field(default_factory=lambda: [0])  # by index: the last command up to there
     twins: dict[MemberId, Twin] = field(default_factory=dict)
+    in_memory: dict[MemberId, bool] = field(default_factory=dict)  # learners that keep nothing
     forgiven: dict[MemberId, int] = field(default_factory=dict)  # acknowledged, then lost, as the atlas allows
     is_over: bool = False  # what the group was for is deleted: members go, and nobody misses them
 

@@ -130,6 +130,10 @@ class Watch:
             invariants.founders_agree(book, member, membership)
         self._unborn[node, group] = process.store.last_ticket
 
+    def began_in_memory(self, group: int, member: MemberId) -> None:
+        """A learner that keeps nothing, whose word nobody counts."""
+        self.book(group).in_memory[member] = True
+
     def removed(self, process: Process, group: int, ticket: int) -> None:
         """Its group has taken it out, and it deletes what it has. Until that is durable a crash may bring it back."""
         key = (process.site.number, group)
@@ -197,7 +201,10 @@ class Watch:
                 del self._leaving[key], self._twins[key]
 
     def sending(self, process: Process, group: int, message: Message) -> None:
-        twin, book = self._twins[process.site.number, group], self.book(group)
+        book = self.book(group)
+        if message.sender in book.in_memory:
+            return
+        twin = self._twins[process.site.number, group]
         if isinstance(message, UNCHECKED):
             if isinstance(message, TransferNow):
                 self.count("transfer")
@@ -361,7 +368,7 @@ class Watch:
                 self._judge_counting(s, book, twin, old.membership.voters)
             if matches != old.matches:
                 for one in lead.progress.values():
-                    if not book.is_beyond(one.member, s.term):
+                    if not book.is_beyond(one.member, s.term) and one.member not in book.in_memory:
                         invariants.match_is_durable(book, s.me, one.member, one.match, twin.now.term(one.match))
         self._views[key] = View(s.term, s.role, commit, membership, applied, durable, checked, matches)
 

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from node.identity import DISK
 from raft.messages import Membership, node_of
 from storage import names
 from tests.sim.disk import Call
@@ -152,7 +153,7 @@ def _change_members(faults: Faults, fault: Fault, random: Random) -> bool | None
     membership = led[1].core._s.membership
     members = [node_of(one) for one in (*membership.voters, *membership.learners)]
     grows = fault.kind == "grow queue"
-    others = [number for number in world.sites if number not in world.away]
+    others = [number for number, site in world.sites.items() if number not in world.away and site.kind == DISK]
     fit = [number for number in others if (number in members) != grows]
     if world.shape.seeks and not grows:
         fit = [number for number in fit if _can_go(world, membership, number)]

@@ -28,6 +28,7 @@ RARE_PATHS = (
     "member removed",
     "connection ended by a wrong checksum",
     "connection made again after damage",
+    "RAM node began with the catalog of the others",
     "message to several queues confirmed",
     "message to several queues refused",
     "transaction committed",

@@ -28,10 +28,12 @@ EXCHANGES = ("x1", "x2")
 KINDS = ("direct", "fanout", "topic")
 # The clocks of a run may jump by hours altogether, and nothing is to expire by this.
 LONG_TTL_MS = 30 * 24 * 3_600_000
+# Nor is anything to be dropped by this: where faults are dense, hundreds of messages wait.
+LONG_LENGTH = 1_000_000
 DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"delivery-limit": 5},
     {"delivery-limit": 9},
-    {"max-length": 1000},
+    {"max-length": LONG_LENGTH},
     {"message-ttl": LONG_TTL_MS},
     {"consumer-timeout": 60_000},
 )
@@ -41,7 +43,7 @@ CLASSIC_DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"max-length-bytes": 300, "overflow": "reject-publish"},
     {"max-length-bytes": 800, "overflow": "reject-publish"},
     {"max-length-bytes": 1500, "overflow": "reject-publish"},
-    {"max-length": 1000},
+    {"max-length": LONG_LENGTH},
     {"message-ttl": LONG_TTL_MS},
 )
 

@@ -83,6 +83,7 @@ class BrokerShape(Shape):
     no_ack: int = 0  # whether some consumers acknowledge nothing
     priorities: int = 0
     expiring: float = 0.0  # share of messages that have a time to live of their own
+    ram: int = 0  # nodes behind the voters that keep the catalog in memory only
     silence_s: float = 4.0  # until a link on which nothing is heard is ended
     reconcile: int = 0  # whether queues that have fewer members than they should grow by themselves
     steps_max: int = 1000  # of what brokers do in slices, in one turn
@@ -96,6 +97,10 @@ class BrokerShape(Shape):
     cast_by: str = "fanout"  # the type of that exchange
     committers: int = 0  # publishers that publish in transactions
     settlers: int = 0  # takers that settle in transactions
+
+    @property
+    def nodes(self) -> int:
+        return self.voters + self.spare + self.ram
 
     @property
     def queue_names(self) -> list[str]:
@@ -156,6 +161,7 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     """The world of a seed."""
     random = Random(f"brokers of {seed}")
     shape = replace(_draw_shape(random), seconds=seconds)
+    shape = replace(shape, ram=Random(f"RAM nodes of {seed}").choice((0, 0, 1)) if shape.voters > 1 else 0)
     faults = _draw_faults(random, shape)
     asks = tuple(_draw_asks(random, shape))
     others = Random(f"other clients of {seed}")  # of their own, so that worlds stay what they were without these

@@ -31,9 +31,11 @@ from broker.pending import Pending
 from broker.queue_type import Arrival, DeathReason, Queue
 from broker.records import NodeRecord, QueueRecord
 from classic.shelf import ClassicLimits
-from node.catalog_store import CatalogDamaged
+from node.background import Inline
+from node.catalog_state import decode_state
+from node.catalog_store import CatalogDamaged, NothingKept
 from node.cluster_metadata import ClusterMetadata
-from node.identity import DISK, KnownNode, NodeIdentity
+from node.identity import DISK, RAM, KnownNode, NodeIdentity
 from node.metadata_group import METADATA_GROUP, MetadataGroup
 from node.metadata_machine import Outcome
 from node.metadata_member import MetadataMember
@@ -51,6 +53,7 @@ from raft.errors import Damaged, RaftError, Superseded
 from raft.group_records import Identity
 from raft.machine import Machine
 from raft.membership import members_of
+from raft.memory_log_store import MemoryLogStore
 from raft.messages import MemberId, node_of
 from raft.node_log import RaftStore
 from raft.settings import Settings
@@ -96,10 +99,13 @@ class BrokerGroups(WatchedGroups):
         rules: SnapshotRules | None = None,
     ) -> Driver:
         process: Any = self.process
-        assert isinstance(store, WalLogStore), f"group {group} is stored in {store}"
         shape = process.site.world.shape
         settings = replace(shape.settings(), eagerness=settings.eagerness, commit_news_s=settings.commit_news_s)
         watched = watched_machine(process, group, machine)
+        if isinstance(store, MemoryLogStore):
+            process.site.world.watch.began_in_memory(group, me)
+            return super().add(group, me, store, watched, settings, rules)
+        assert isinstance(store, WalLogStore), f"group {group} is stored in {store}"
         rules = SnapshotRules(shape.snapshot_entries_max, shape.snapshot_bytes_max)
         return super().add(group, me, WatchedStore(process, store), watched, settings, rules)
 
@@ -189,17 +195,32 @@ class BrokerProcess(Process):
     def prepare(self) -> None:
         site = self.site
         self.loop: BrokerLoop = BrokerLoop(site)
-        self.identity = NodeIdentity.begin(site.disk, site.name, DISK, site.rising_wall_ms(), site.random.randbytes)
+        self.identity = NodeIdentity.begin(
+            site.disk, site.name, site.kind, site.rising_wall_ms(), site.random.randbytes
+        )
         if self.identity.blank:
             raise Corrupt(names.NODE_FACTS, 0, 0, "this node has forgotten which cluster it belongs to")
         self.place = self.identity.place
         self.numbers = self.identity.new_replica
+        if self.place.kind == RAM:
+            self._begin_in_memory()
+            return
         self._work = SlowWork(self.loop, site.job_delay_s)
         try:
             self.metadata = SimMetadata(Catalog(), CatalogFile(site.disk), self._work)  # type: ignore[arg-type]
         except CatalogDamaged as error:
             raise Corrupt(names.CATALOG_DIRECTORY, 0, 0, str(error)) from error
         self.metadata.on_failed = self._fail
+
+    def _begin_in_memory(self) -> None:
+        """As node/assemble.py does for a RAM node, which has asked for the catalog before."""
+        site = self.site
+        assert site.fetched is not None, f"node {site.number} is started without a catalog"
+        self.identity.renew_disk()  # what its members promise is forgotten with each process
+        self.place = self.identity.place
+        self.metadata = SimMetadata(Catalog(), NothingKept(), Inline())
+        self.metadata.on_failed = self._fail
+        self.metadata.machine.stand_on(*decode_state(site.fetched))
 
     def new_store(self, work: SlowWork) -> RaftStore:
         site = self.site
@@ -531,6 +552,8 @@ class BrokerSite(Site):
     def __init__(self, world: BrokerWorld, number: int) -> None:
         super().__init__(world, number)
         self.name = f"n{number}"
+        self.kind = RAM if world.shape.voters < number <= world.shape.voters + world.shape.ram else DISK
+        self.fetched: bytes | None = None  # the catalog, for the next process of a RAM node
         self._wish: JoinNode | None = None
         self.address = f"n{number}:5681"
         self.removed = False  # the catalog does not know it any more
@@ -554,7 +577,7 @@ class BrokerSite(Site):
         """What a blank node asks others for, when it wants to belong to them: one process, until it is taken in."""
         if self._wish is None:
             incarnation = self._blank_identity().incarnation
-            record = NodeRecord(self.name, 0, 0, self.address, DISK, self.name)
+            record = NodeRecord(self.name, 0, 0, self.address, self.kind, self.name)
             self._wish = JoinNode(record, self.random.randbytes(8).hex(), incarnation)
         return self._wish
 
@@ -566,7 +589,7 @@ class BrokerSite(Site):
         self._blank_identity().join(cluster_id, record.number, record.disk_id, known)
 
     def _blank_identity(self) -> NodeIdentity:
-        return NodeIdentity.begin(self.disk, self.name, DISK, self.rising_wall_ms(), self.random.randbytes)
+        return NodeIdentity.begin(self.disk, self.name, self.kind, self.rising_wall_ms(), self.random.randbytes)
 
     @property
     def is_blank(self) -> bool:

@@ -20,12 +20,16 @@ from broker.errors import BrokerError
 from broker.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, NodeRecord, QueueRecord
 from broker.route import route_many
+from node.catalog_pieces import Incoming, decode_request
+from node.identity import DISK, RAM
+from node.metadata_courier import NOT_TAKEN
 from node.metadata_group import METADATA_GROUP
 from node.metadata_machine import Outcome
 from quorum.driver import QUEUE_GROUPS
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST
 from raft.messages import node_of
+from storage.disk import Buffer
 from storage.errors import Corrupt, StorageError
 from tests.histories.judge import judge
 from tests.histories.records import Drained, History, Record, Settled, WentBack
@@ -206,7 +210,7 @@ class BrokerWorld(World):
         self._until("node 1 serves", lambda: first.serves_clients)
         for number in list(self.sites)[1:]:
             self.start(self.sites[number])
-            self._until(f"node {number} votes", lambda number=number: self._is_voter(number))
+            self._until(f"node {number} is a member", lambda number=number: self._has_its_place(number))
         for name in self.queue_names:
             arguments = {**QUORUM, **ALL_PROFILES[name]}
             home = f"n{1 + self.random.randrange(len(self.sites))}"
@@ -250,9 +254,13 @@ class BrokerWorld(World):
             assert self.loop.time() < until, f"{what}: not within {FORMED_WITHIN_S} s"
             self.loop.run_for(0.05)
 
-    def _is_voter(self, number: int) -> bool:
+    def _has_its_place(self, number: int) -> bool:
         found = self.leader(METADATA_GROUP)
-        return found is not None and number in map(node_of, found[1].core._s.membership.voters)
+        if found is None:
+            return False
+        membership = found[1].core._s.membership
+        members = membership.voters if self.sites[number].kind == DISK else membership.learners
+        return number in map(node_of, members)
 
     def _all_know_the_queues(self) -> bool:
         for site in self.sites.values():
@@ -290,8 +298,43 @@ class BrokerWorld(World):
             return
         finally:
             site.disk.faults = faults
-        if not is_blank:
+        if is_blank:
+            return
+        if site.kind == RAM:
+            self._start_in_memory(site)
+        else:
             super().start(site)
+
+    def _start_in_memory(self, site: BrokerSite) -> None:
+        """It asks for the catalog, as long as nobody gives it, and begins with what it is given."""
+        if site.fetched is not None:
+            super().start(site)
+            return
+        cut = self.network.is_cut
+        for door in self.sites.values():
+            if door.kind == DISK and not cut(site.number, door.number) and not cut(door.number, site.number):
+                self.loop.call_later(WAY_S, door.run, door.life, self._give_catalog, (site, site.disk, door))
+        self.start_later(site, JOIN_AGAIN_S)
+
+    def _give_catalog(self, site: BrokerSite, disk: SimDisk, door: BrokerSite) -> None:
+        process = door.process
+        assert process is not None, f"node {door.number} is down"
+        incoming = Incoming()
+
+        def answer(pieces: Buffer | Sequence[Buffer]) -> None:
+            if pieces != NOT_TAKEN:
+                state = incoming.take(b"".join(pieces))
+                self.loop.call_later(WAY_S, self._has_catalog, site, disk, state)
+
+        process.metadata._serve_fetch(site.number, *decode_request(incoming.request()), answer)
+
+    def _has_catalog(self, site: BrokerSite, disk: SimDisk, state: bytes) -> None:
+        if site.disk is disk and site.process is None:
+            site.fetched = state
+            self.start(site)
+            site.fetched = None
+            if site.process is not None:
+                self.watch.count("RAM node began with the catalog of the others")
 
     def _ask_to_join(self, site: BrokerSite) -> None:
         others = [one for one in self.sites.values() if one.process is not None and not one.stopped]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from node import peer_frames
+from node.identity import NodeIdentity
 from tests.sim.brokers.plan import draw
 from tests.sim.plan import Fault
 from tests.sim.run import Outcome, run
@@ -34,3 +35,27 @@ def test_changed_bytes_end_a_connection_which_is_made_again() -> None:
 def test_a_reader_that_believes_changed_bytes_is_found(unchecked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_frames, unchecked, lambda *_: 0)
     assert outcome_of(*DAMAGED).invariant == "frames_say_what_was_sent"
+
+
+KILLED_RAM_NODE = tuple(Fault(at, "kill", node=4, span=0.3) for at in (2.0, 6.0))
+
+
+def test_a_ram_node_asks_for_the_catalog_at_each_start() -> None:
+    outcome = outcome_of(*KILLED_RAM_NODE, ram=1, seeks=0)
+    assert outcome.is_good, outcome.message
+    assert outcome.faults == {"kill": 2}
+    assert outcome.counted["RAM node began with the catalog of the others"] == 3
+
+
+def test_a_ram_node_whose_next_member_has_the_number_of_the_last_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader believes that it has still what the one before had acknowledged."""
+    monkeypatch.setattr(NodeIdentity, "renew_disk", lambda _: None)
+    assert not outcome_of(*KILLED_RAM_NODE, ram=1, seeks=0).is_good
+
+
+@pytest.mark.parametrize("seconds", [-3600.0, 3600.0])
+def test_the_wall_clock_of_one_node_jumps(seconds: float) -> None:
+    outcome = outcome_of(*(Fault(1.0 + node, "wall clock jump", node=node, value=seconds) for node in (1, 2)))
+    assert outcome.is_good, outcome.message
+    assert outcome.faults == {"wall clock jump": 2}
+    assert outcome.counted["message confirmed"] > 20
