@@ -18,6 +18,7 @@ from broker.tables import encode_table, same, show, type_name
 QUEUE_KINDS = ("classic", "quorum", "stream")
 TEN_YEARS_MS = 315_360_000_000
 PRIORITY_MAX = 255
+INTEGER_END = 1 << 63  # integers have 64 bits and a sign
 OVERFLOW_MODES = ("drop-head", "reject-publish", "reject-publish-dlx")
 LEADER_LOCATORS = ("client-local", "balanced")
 REQUEUE_ORDERS = ("first", "in-place")
@@ -44,6 +45,12 @@ def _expect_integer(value: Any) -> int:
 
 def _any_integer(value: Any, arguments: Arguments) -> None:
     _expect_integer(value)
+
+
+def _long(value: Any, arguments: Arguments) -> None:
+    """A timestamp is a number here, too, and can be one that no other integer of AMQP is."""
+    if not -INTEGER_END <= _expect_integer(value) < INTEGER_END:
+        raise _Refused(f"{{value_too_large,{value}}}")
 
 
 def _not_negative(value: Any, arguments: Arguments) -> None:
@@ -251,7 +258,7 @@ def check_consumer(vhost: str, queue: str, kind: str, arguments: Arguments) -> N
             if argument in arguments:
                 raise _not_for_kind(argument, queue, vhost, kind)
     if "x-priority" in arguments:
-        _run(_any_integer, "x-priority", arguments["x-priority"], "queue", queue, vhost, arguments)
+        _run(_long, "x-priority", arguments["x-priority"], "queue", queue, vhost, arguments)
     if "x-consumer-timeout" in arguments:
         if kind == "classic":
             raise _not_for_kind("x-consumer-timeout", queue, vhost, kind)

@@ -28,6 +28,8 @@ from leveret.v1 import message_pb2, publish_pb2, publish_pb2_grpc
 # Answers that may wait for a client that does not read them before it is not read from either.
 WAITING_ANSWERS_MAX = 10_000
 
+SEQUENCE_END = 1 << 64  # what a uint64 of an answer can say ends below it
+
 
 class PublishService(publish_pb2_grpc.PublisherServicer):
     """leveret.v1.Publisher."""
@@ -89,6 +91,10 @@ class PublishStream(Stream):
         first = batch.first_sequence
         if self._next_sequence is not None and first != self._next_sequence:
             raise InvalidRequest(f"a batch begins with sequence {first}, expected {self._next_sequence}")
+        if first + len(batch.messages) > SEQUENCE_END:
+            raise InvalidRequest(
+                f"{len(batch.messages)} messages from sequence {first} on: a sequence is below {SEQUENCE_END}. Begin lower"
+            )
         self._next_sequence = first + len(batch.messages)
         return first
 

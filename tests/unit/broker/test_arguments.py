@@ -8,6 +8,7 @@ from broker.arguments import ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, check_consumer,
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
+from broker.tables import Timestamp
 
 OF_QUEUE = "for queue 'obs.bad' in vhost '/'"
 
@@ -154,6 +155,12 @@ def test_arguments_of_consumers() -> None:
     assert refused.value.text == (
         "invalid arg 'x-priority' for queue 'obs.q' in vhost '/': \"expected integer, got longstr\""
     )
+    with pytest.raises(
+        PreconditionFailed, match=r"'x-priority' .* \{value_too_large,Timestamp\(9223372036854775808\)\}"
+    ):
+        check_consumer(
+            "/", "obs.q", "quorum", {"x-priority": Timestamp(2**63)}
+        )  # entries of its log have 64 bits for it
     with pytest.raises(PreconditionFailed) as refused:
         check_consumer("/", "obs.q", "classic", {"x-consumer-timeout": 1})
     assert refused.value.text == (

@@ -73,6 +73,19 @@ def test_sequence_numbers_may_begin_anywhere_and_then_continue() -> None:
     with_stream(work)
 
 
+def test_sequence_numbers_that_no_answer_could_name_are_refused_before_anything_is_published() -> None:
+    async def work(server: Running, raw: Raw) -> None:
+        await raw.opened()
+        await raw.send(batch=batch(body(b"1"), first=2**64 - 2))
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=2**64 - 2, last=2**64 - 2)]
+        await raw.send(batch=batch(body(b"2"), body(b"3"), first=2**64 - 1))
+        code, text = await status(raw.call)
+        assert code == grpc.StatusCode.INVALID_ARGUMENT
+        assert text.startswith(f"2 messages from sequence {2**64 - 1} on: a sequence is below {2**64}")
+
+    with_stream(work)
+
+
 def test_after_the_last_request_owed_confirms_come_and_then_the_end() -> None:
     async def work(server: Running, raw: Raw) -> None:
         await raw.opened()
