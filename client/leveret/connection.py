@@ -33,38 +33,25 @@ from leveret.v1 import admin_pb2, consume_pb2, message_pb2
 from leveret.values import from_table, to_table
 
 
-def connect(
-    target: str | Sequence[str] = DEFAULT_TARGET,
-    *,
-    user: str | None = "guest",
-    password: str = "guest",
-    vhost: str = "/",
-    tls: Tls | None = None,
-    timeout_s: float = 10.0,
-    name: str = "",
-) -> Node:
-    """A node to be entered with `async with`. `timeout_s` is for connecting and for each single request.
-
-    `target` is HOST:PORT, or several in a list or with commas between them; without a port it is 5680. With `user` None the
-    certificate of `tls` says who we are. Raises ValueError for what is no address.
-    """
-    return Node(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
-
-
 class Node:
-    """A connection to a node. Everything made from it ends with it."""
+    """A connection to a node, to be entered with `async with`. Everything made from it ends with it."""
 
     def __init__(
         self,
-        target: str | Sequence[str],
+        target: str | Sequence[str] = DEFAULT_TARGET,
         *,
-        user: str | None,
-        password: str,
-        vhost: str,
-        tls: Tls | None,
-        timeout_s: float,
-        name: str,
+        user: str | None = "guest",
+        password: str = "guest",
+        vhost: str = "/",
+        tls: Tls | None = None,
+        timeout_s: float = 10.0,
+        name: str = "",
     ) -> None:
+        """`target` is HOST:PORT, or several in a list or with commas between them; without a port it is 5680. With `user` None
+        the certificate of `tls` says who we are. `timeout_s` is for connecting and for each single request.
+
+        Raises ValueError for what is no address.
+        """
         self.user = user
         self.vhost = vhost
         self.timeout_s = timeout_s
@@ -209,6 +196,9 @@ class Node:
         details, trailers = await call.details(), await call.trailing_metadata()
         error = from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, details), target)
         return self.noted(error, target)
+
+
+connect = Node  # what a program says: `async with leveret.connect(...) as node`
 
 
 def _basic(user: str, password: str) -> str:

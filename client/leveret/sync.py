@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
+from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from leveret.channels import DEFAULT_TARGET, Tls
 from leveret.connection import Node, connect
 from leveret.consumer import Consumer
 from leveret.errors import ConnectionLost, TimedOut
@@ -32,27 +32,10 @@ from leveret.message import Delivery, GotMessage, Message
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CLOSED = "the connection is closed"
-
-
-def connect_sync(
-    target: str | Sequence[str] = DEFAULT_TARGET,
-    *,
-    user: str | None = "guest",
-    password: str = "guest",
-    vhost: str = "/",
-    tls: Tls | None = None,
-    timeout_s: float = 10.0,
-    name: str = "",
-) -> SyncNode:
-    """A node to be entered with `with`. The arguments are those of `leveret.connect`."""
-
-    async def make() -> Node:
-        return connect(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
-
-    return SyncNode(make)
 
 
 class _Loop:
@@ -223,6 +206,25 @@ class SyncNode:
     def browse(self, queue: str, *, skip: int = 0, limit: int = 1) -> list[GotMessage]:
         """Look at ready messages; nothing changes by it."""
         return self.call(lambda node: node.browse(queue, skip=skip, limit=limit))
+
+
+def _blocking(connects: Callable[P, Node]) -> Callable[P, SyncNode]:
+    """The same for programs without an event loop: its options are declared in one place."""
+
+    @wraps(connects)
+    def connect_sync(*arguments: P.args, **options: P.kwargs) -> SyncNode:
+        async def make() -> Node:
+            return connects(*arguments, **options)
+
+        return SyncNode(make)
+
+    connect_sync.__name__ = connect_sync.__qualname__ = "connect_sync"
+    connect_sync.__module__ = __name__
+    connect_sync.__doc__ = "A node to be entered with `with`. The arguments are those of `leveret.connect`."
+    return connect_sync
+
+
+connect_sync = _blocking(connect)
 
 
 class SyncTopology:
