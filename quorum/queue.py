@@ -86,7 +86,7 @@ class QuorumQueue(Owner):
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         self._effects: deque[Effect] = deque()  # but dead letters, see quorum/dead_letters_once.py
         self._purges = Purges(self, kind)
-        self._windows = Windows(self)
+        self._windows = Windows(self, kind)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._time = QueueTime(kind.wall_ms, kind.monotonic)
@@ -525,6 +525,8 @@ class QuorumQueue(Owner):
                 self._effects.append(effect)
 
     def moved(self) -> None:
+        if self.member is not None:
+            self._windows.moved(self.member.machine.version)
         if self.leading is not None:
             self.leading.look_at_deadline()
         if self._counting:

@@ -3,6 +3,10 @@ allow, which may change while it consumes.
 
 What the limit of the channel keeps waiting here for too long goes back (broker/shared_limit.py). First the group is told to
 give the consumer nothing more, or it would give it the same again.
+
+A group whose machine is of a version that knows no changes does nothing. Every group begins as one, and goes on to a later
+version when its leader has heard what all members' nodes know, which takes seconds where one of them answers late. So
+consumers' windows are told again then: by the member here at once, and on a node without a member after RETRY_S.
 """
 
 from __future__ import annotations
@@ -12,17 +16,42 @@ from typing import TYPE_CHECKING
 
 from quorum.commands import Answer, Result, Window
 from quorum.subscription import Subscription
+from quorum.versions import WINDOWS_CHANGE
 
 if TYPE_CHECKING:
+    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
+
+RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long as the group is of an earlier version
 
 
 class Windows:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue) -> None:
+    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
+        self._kind = kind
+        self._retries = False
+
+    def moved(self, version: int) -> None:
+        """The member here is of this version now."""
+        if not self.change and version >= WINDOWS_CHANGE:
+            self.try_again()
+
+    def try_again(self) -> None:
+        """The group may be of a later version."""
+        self.change = True
+        self._kind.host.wake(self._queue)
+
+    def _try_again_later(self) -> None:
+        def try_again() -> None:
+            self._retries = False
+            self.try_again()
+
+        if not self._retries:
+            self._retries = True
+            self._kind.loop.call_later(RETRY_S, try_again)
 
     def keep(self, subscription: Subscription, now: int) -> None:
         """Tell the group when it is to be another one."""
@@ -38,6 +67,7 @@ class Windows:
         if result is Answer.UNKNOWN:  # a machine of an earlier version: it has done nothing
             self.change = False
             subscription.window = subscription.first_window
+            self._try_again_later()
         elif subscription.held_back.yes:
             subscription.stopped = True
             self._queue.give_back_waiting(subscription)

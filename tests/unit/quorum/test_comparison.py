@@ -9,10 +9,11 @@ import pytest
 
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
+from broker.shared_limit import SharedLimit
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
 from quorum.letters import BadLetter, Compared, Status, Verdict, compared, decode_compared, give_up, refusal
 from quorum.queue import QuorumQueue
-from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
+from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from raft.messages import node_of
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import QuorumNode
@@ -319,6 +320,32 @@ def test_nobody_is_asked_for_more_than_the_version_that_all_know(known: int) -> 
     cluster.restart(2)  # as newer software
     cluster.run(ROUND_S)
     assert versions(clients, record.id) == {1: VERSION_NEWEST, 2: VERSION_NEWEST, 3: VERSION_NEWEST}
+
+
+@pytest.mark.parametrize("node", [1, 2, 3], ids=["the leader's", "another member's", "no member's"])
+def test_a_limit_that_was_raised_before_the_group_could_follow_holds_when_it_can(node: int) -> None:
+    """A group is of the oldest version until all members' nodes were heard: a client that raised its limit meanwhile was
+    given nothing more (a Celery worker with tasks that have a countdown, on a busy cluster)."""
+    clients = Clients()
+    cluster = clients.cluster
+    cluster.nodes[2].kind.machine_version = WINDOWS_CHANGE - 1
+    record = cluster.declare("q", [1, 2], home=1)
+    shared = SharedLimit()
+    shared.limit = 1
+    publisher = Publisher(clients, 1, record)
+    taker = Taker(clients, node, record, settles=False, shared=shared)
+    publisher.publish(5)
+    cluster.run(1)
+    assert taker.bodies == [b"0"]
+    shared.limit = 3
+    clients.hosts[node].wake(taker.queue)
+    cluster.run(1)
+    assert taker.bodies == [b"0"], "the group cannot follow yet"
+    cluster.nodes[2].kind.machine_version = VERSION_NEWEST
+    publisher.publish(1)  # something to compare
+    cluster.run(2 * ROUND_S)
+    assert cluster.leader(record).queue(record).member.machine.version == VERSION_NEWEST
+    assert taker.bodies == [b"0", b"1", b"2"]
 
 
 def test_answers_of_members_are_read_as_they_were_written() -> None:
