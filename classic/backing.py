@@ -11,7 +11,7 @@ from classic.log_records import encode_settled
 from classic.queue_index import QueueIndex
 from classic.shelf import Shelf
 from classic.stored_run import InBody, InStore, StoredRun
-from classic.variable_queue import ContentLost
+from classic.variable_queue import ContentLost, ContentOutOfReach
 from native.sequence_set import Range, SequenceSet
 from storage import names
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
@@ -55,20 +55,21 @@ class QueueBacking:
         run.loaded(*self.read(run))
 
     def read(self, run: StoredRun) -> tuple[bytes, int]:
-        """The content of a run, and the message it begins with. Raises ContentLost."""
+        """The content of a run, and the message it begins with. Raises ContentLost and ContentOutOfReach."""
         self.reads += 1
         try:
             return self._read(run)
-        except (Corrupt, DiskFailed, NoDescriptors, FileNotFoundError, KeyError) as error:
+        except NoDescriptors as error:
+            raise ContentOutOfReach(str(error)) from error
+        except (Corrupt, DiskFailed, FileNotFoundError, KeyError) as error:
             what = (
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
             if isinstance(error, Corrupt):
                 self._shelf.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
-            elif isinstance(error, DiskFailed | NoDescriptors):
-                self._cannot_read(error)
-                self._shelf.found(what)
             else:
+                if isinstance(error, DiskFailed):
+                    self._cannot_read(error)
                 self._shelf.found(what)
             raise ContentLost(str(error)) from error
 
@@ -89,16 +90,22 @@ class QueueBacking:
         store = self._shelf.spilled if where.transient else self._shelf.store
         return store.read(where), run.content_first
 
-    def _cannot_read(self, error: DiskFailed | NoDescriptors) -> None:
-        """What is there and cannot be read now is out of reach until the next start, which may be able to: so its file must
-        not go."""
+    def _cannot_read(self, error: DiskFailed) -> None:
+        """The next start may be able to read what is there: so its file must not go."""
         self._shelf.fail(error)
+
+    def tell_out_of_reach(self) -> None:
+        self._shelf.found(
+            f"{self._name}: no file descriptor is left to read what it has on disk. It stays, and is asked for again"
+        )
 
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
         self.reads += 1
         try:
             return self.index.page_in(start, end, count_max)
-        except (DiskFailed, NoDescriptors) as error:
+        except NoDescriptors as error:
+            raise ContentOutOfReach(str(error)) from error
+        except DiskFailed as error:
             self._cannot_read(error)
             return [], self.index.end_of_segment(start)
 
@@ -168,12 +175,18 @@ class QueueBacking:
                 shelf.release_later(content_id)
 
     def release_ready(self, queue: ClassicQueue) -> None:
-        """All ready messages are about to be dropped: let go of contents that only they need."""
+        """All ready messages are about to be dropped: let go of contents that only they need. Raises ContentOutOfReach, and
+        has let go of none."""
         self._release(queue, only_ready=True)
 
     def delete(self, queue: ClassicQueue) -> None:
-        """The queue is deleted, and its files with it."""
-        self._release(queue, only_ready=False)
+        """The queue is deleted, and its files with it; later, when it cannot be read now which contents it needed."""
+        try:
+            self._release(queue, only_ready=False)
+        except ContentOutOfReach:
+            self._shelf.undeleted[queue] = None
+            return
+        self._shelf.undeleted.pop(queue, None)
         if self._shelf.failed is None:
             try:
                 self.index.delete_all()
@@ -185,11 +198,14 @@ class QueueBacking:
     def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
         shelf = self._shelf
         try:
-            for run, content_id in self.index.store_ids():
-                if _goes(queue, run, only_ready):
-                    (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
-        except (DiskFailed, NoDescriptors) as error:
+            going = [one for run, one in self.index.store_ids() if _goes(queue, run, only_ready)]
+        except NoDescriptors as error:
+            raise ContentOutOfReach(str(error)) from error
+        except DiskFailed as error:
             self._cannot_read(error)
+            going = []
+        for content_id in going:
+            (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
         for level in queue.levels:
             for run in level.runs():
                 if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):

@@ -90,6 +90,7 @@ class ClassicQueues:
             return  # a start that failed half-way: what it has not filled yet would be missing in the summary
         for queue in self._queues.values():
             queue.finish()
+        self._delete_again()
         try:
             shelf.write_settled()
             shelf.log.commit_now()
@@ -101,11 +102,9 @@ class ClassicQueues:
                     queue.backing.index.delete_all()
             manifest = self._housekeeping.stop()
             durable = {queue_id: queue for queue_id, queue in self._queues.items() if queue.record.durable}
-            with_consumers = [queue.record.label for queue in durable.values() if queue.out]
-            if with_consumers:  # a summary knows what is ready; the files know what lives
-                shelf.found(
-                    f"the next start will have to read everything: messages of {with_consumers[0]} were not given back"
-                )
+            incomplete = self._not_at_rest(durable.values())
+            if incomplete:
+                shelf.found(f"the next start will have to read everything: {incomplete}")
                 shelf.files.close()
                 return
             contents = shelf.store.contents.items()
@@ -122,13 +121,26 @@ class ClassicQueues:
             shelf.found(f"the next start will have to read everything: {error}")
         shelf.files.close()
 
+    def _not_at_rest(self, queues: Iterable[ClassicQueue]) -> str:
+        """Why a summary would not be true, in words: it knows what is ready, and only the files know what lives."""
+        with_consumers = [queue.record.label for queue in queues if queue.out]
+        if with_consumers:
+            return f"messages of {with_consumers[0]} were not given back"
+        undeleted = [queue.record.label for queue in self._shelf.undeleted]
+        return f"the files of {undeleted[0]}, which is deleted, could not be deleted yet" if undeleted else ""
+
     def tick(self, now: int) -> None:
         shelf = self._shelf
         for queue in next_in_turn(self._shelf.active):
             if queue.deleted or not queue.tick(now, self._pressure):
                 del self._shelf.active[queue]
+        self._delete_again()
         if shelf.log.failed is None and not self._stopped:
             self._housekeeping.tick(now, shelf.write_settled())
+
+    def _delete_again(self) -> None:
+        for queue in list(self._shelf.undeleted):
+            queue.backing.delete(queue)
 
     @property
     def congested(self) -> bool:

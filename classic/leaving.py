@@ -26,6 +26,8 @@ STEP_UNITS = 64
 DEAD_LETTER_UNITS = 8
 PIECE_MAX = STEP_UNITS // DEAD_LETTER_UNITS  # messages that are dead-lettered in one step
 
+Content = tuple[bytes, int]  # of a run, and where in it the messages begin
+
 
 class Leaving:
     """See the module. Of one queue."""
@@ -41,7 +43,7 @@ class Leaving:
         self._read = None
 
     def trim_some(self, effective: EffectiveArguments, now: int) -> bool:
-        """At the head; False when nothing is left to go."""
+        """At the head; False when nothing is left to go. Raises ContentOutOfReach."""
         units = STEP_UNITS
         while units > 0:
             cost = self._drop_next(units, effective, now)
@@ -86,24 +88,29 @@ class Leaving:
             run.exchange, run.routing_key, run.persistent, run.content, 0, run.count, DeathReason.MAXLEN, now
         )
 
-    def bury(self, piece: Slice, effective: EffectiveArguments, now: int) -> None:
-        """Messages that a consumer rejected."""
+    def content_of(self, piece: Slice, effective: EffectiveArguments) -> Content | None:
+        """What is to be dead-lettered of messages that a consumer rejected. Raises ContentOutOfReach."""
         if effective.dead_letter_exchange is None:
-            return
+            return None
         run: StoredRun = piece.handle
         if run.content is not None:
-            content, position = run.content, run.position_of(piece.sequence, run.content)
-        else:
-            try:
-                content, position = self._content_of(run, piece)
-            except ContentLost:
-                return
+            return run.content, run.position_of(piece.sequence, run.content)
+        try:
+            return self._read_content(run, piece)
+        except ContentLost:
+            return None
+
+    def bury(self, piece: Slice, content_and_position: Content, now: int) -> None:
+        """Messages that a consumer rejected."""
+        run: StoredRun = piece.handle
+        content, position = content_and_position
         self._dead_letter(
             run.exchange, run.routing_key, run.persistent, content, position, piece.count, DeathReason.REJECTED, now
         )
 
-    def _content_of(self, run: StoredRun, piece: Slice) -> tuple[bytes, int]:
-        """The content of a run that is not in memory, and where the piece begins in it. Raises ContentLost."""
+    def _read_content(self, run: StoredRun, piece: Slice) -> Content:
+        """The content of a run that is not in memory, and where the piece begins in it. Raises ContentLost and
+        ContentOutOfReach."""
         read = self._read
         if read is None or read[0] is not run or read[2] > piece.sequence:
             content, first = self._queue.backing.read(run)

@@ -5,6 +5,9 @@
     trimming      what is too old or too much leaves at the head
     requests      that must not see half of it: a get while messages come back would take the wrong one
 
+What needs a content that is out of reach, because no file descriptor is left, is put off until the next tick, and until then
+nothing of the queue is read: all the others would only ask in vain, too.
+
 Nothing is delivered while messages come back: the first of them might still be missing. While the head is too old and has not
 left yet nothing is delivered either. Whatever a request answers holds when it is answered: it is asked when all is done.
 """
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from broker.queue_type import HeldSlice, Outcome, QueueHost, Slice
+from classic.variable_queue import ContentOutOfReach
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
@@ -43,11 +47,17 @@ class PutOff:
         self._settling = False
         self._pumping = False
         self._now = 0  # of the newest thing that was put off
+        self.out_of_reach = False  # something could not be read: nothing is tried before the next tick
+        self._told_of_it = False  # since something could be read last
 
     @property
     def is_under_way(self) -> bool:
         """Whether what is ready will be something else soon, without anybody's doing."""
         return not self._queue.deleted and (self.trimming or self.returning > 0)
+
+    @property
+    def waits_for_reach(self) -> bool:
+        return self.out_of_reach and not self._queue.deleted
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         self.settlements.append((piece, outcome))
@@ -77,9 +87,11 @@ class PutOff:
 
     def _settle_all(self) -> Iterator[None]:
         try:
-            while self.settlements:
+            while self.settlements and not self.out_of_reach:
                 for _ in range(min(SETTLEMENTS_PER_STEP, len(self.settlements))):
                     self._settle_next()
+                    if self.out_of_reach:
+                        break
                 yield
         finally:
             self._settling = False
@@ -89,24 +101,23 @@ class PutOff:
         piece, outcome = self.settlements.popleft()
         if comes_back(outcome):
             self.returning -= piece.count
-        self._queue.settle_now(piece if isinstance(piece, Slice) else piece.slice(), outcome, self._now)
+        self._queue.settle_now(slice_of(piece), outcome, self._now)
 
     def finish(self) -> None:
         """The node stops: what was given back is noted, however long it takes. Nothing is dead-lettered any more, for the
         targets may be closed already: what was rejected and not passed on yet comes back, and what is too old or too much
         stays, so the next start finds it."""
         self._stopped = True
-        while self.settlements:
-            piece, outcome = self.settlements[0]
+        settlements, self.settlements = self.settlements, deque()
+        for piece, outcome in settlements:
             if outcome is Outcome.REJECTED and self._queue.dead_letters:
-                self.settlements[0] = piece, Outcome.REQUEUED
-                self.returning += piece.count
-            self._settle_next()
+                outcome = Outcome.REQUEUED
+            self._queue.settle_now(slice_of(piece), outcome, self._now)  # or it stays out, when it is out of reach
 
     def trim(self, now: int) -> None:
         """Let go at the head of what has to, as far as this turn goes, and of the rest later."""
         self._now = now
-        if not self.trimming:
+        if not self.trimming and not self.out_of_reach:
             self.trimming = self._began_now = True
             self._ready_before = self._queue.ready_count
             self._host.work.do(self._trim())
@@ -121,6 +132,8 @@ class PutOff:
         try:
             while not self._stopped and not self._queue.deleted and self._queue.trim_some(self._now):
                 yield
+        except ContentOutOfReach:
+            self.wait_for_reach()
         finally:
             self.trimming = False
         if not self._began_now or self._requests:
@@ -137,6 +150,27 @@ class PutOff:
         self._pumping = False
         self._host.wake(self._queue)
 
+    # what is out of reach
+
+    def wait_for_reach(self) -> None:
+        """Until the next tick."""
+        self.out_of_reach = True
+        self._queue.backing.active[self._queue] = None
+        if not self._told_of_it:
+            self._told_of_it = True
+            self._queue.backing.tell_out_of_reach()
+
+    def try_again(self, now: int) -> None:
+        """Whatever waits for what was out of reach."""
+        self._told_of_it = self.out_of_reach
+        if not self.out_of_reach:
+            return
+        self.out_of_reach = False
+        if self.settlements:
+            self._settle_soon(now)
+        self._queue.look_again(now)
+        self.go_on(now)
+
     # requests
 
     def wait(self, request: Request) -> None:
@@ -146,7 +180,7 @@ class PutOff:
     def go_on(self, now: int) -> None:
         """Something is done."""
         queue = self._queue
-        if self.is_under_way:
+        if self.is_under_way or self.waits_for_reach:
             return
         queue.pump(now)  # those who wait come behind the consumers
         requests, self._requests = self._requests, deque()
@@ -159,3 +193,7 @@ class PutOff:
 def comes_back(outcome: Outcome) -> bool:
     """Whether messages that are settled so are ready again."""
     return outcome is not Outcome.ACKNOWLEDGED and outcome is not Outcome.REJECTED
+
+
+def slice_of(piece: Slice | HeldSlice) -> Slice:
+    return piece if isinstance(piece, Slice) else piece.slice()

@@ -28,7 +28,7 @@ from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
 from classic.put_off import PutOff
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
-from classic.variable_queue import ContentLost, VariableQueue
+from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue
 from native.content import singles, skip
 from native.sequence_set import Range, SequenceSet
 
@@ -102,9 +102,12 @@ class ClassicQueue:
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         self._used_at = now
-        if self._put_off.is_under_way:
+        if self._put_off.is_under_way or self._put_off.waits_for_reach:
             return self._later(lambda now: self.get(no_ack, now))
-        got = self._get(no_ack, now)
+        try:
+            got = self._get(no_ack, now)
+        except ContentOutOfReach:
+            return self._later_in_reach(lambda now: self.get(no_ack, now))
         if got is None and self._put_off.is_under_way:
             return self._later(lambda now: self.get(no_ack, now))
         return Pending.of(got)
@@ -124,6 +127,10 @@ class ClassicQueue:
         answer: Pending[T] = Pending()
         self._put_off.wait(lambda now: ask(now).then(answer.resolve, answer.fail))
         return answer
+
+    def _later_in_reach(self, ask: Callable[[int], Pending[T]]) -> Pending[T]:
+        self._put_off.wait_for_reach()
+        return self._later(ask)
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
         if self._put_off.settlements or not self._host.work.in_turn():
@@ -145,22 +152,34 @@ class ClassicQueue:
             piece, rest = parted(piece, PIECE_MAX)
         run: StoredRun = piece.handle
         first, end = piece.sequence, piece.sequence + piece.count
+        size, buried = run.bytes_of(first, end), None
+        try:
+            if outcome is Outcome.REJECTED:
+                buried = self._leaving.content_of(piece, self._effective)
+            elif outcome is not Outcome.ACKNOWLEDGED:
+                self.level_at(run.first).requeue(run, first, piece.count)
+        except ContentOutOfReach:
+            self._put_off.wait_for_reach()
+            if rest is not None:
+                self._put_off.settle_first(rest, outcome, now)
+            self._put_off.settle_first(piece, outcome, now)
+            return
         gone = self.out.remove(first, end)
         assert gone == piece.count, f"{self.record.name}: of {first} to {end - 1} only {gone} messages were out"
-        self._out_bytes = self._out_bytes - run.bytes_of(first, end) if self.out else 0
+        self._out_bytes = self._out_bytes - size if self.out else 0
         if outcome is Outcome.ACKNOWLEDGED:
             self._figures.acknowledged += piece.count
             self.level_at(run.first).rates.ack_egress.count += piece.count
             self.forget(run, first, piece.count)
         elif outcome is Outcome.REJECTED:
-            self._leaving.bury(piece, self._effective, now)
+            if buried is not None:
+                self._leaving.bury(piece, buried, now)
             self.forget(run, first, piece.count)
             if rest is not None:
                 self._put_off.settle_first(rest, outcome, now)
         else:
             if outcome is not Outcome.RETURNED:
                 self.redelivered.add(first, end)
-            self.level_at(run.first).requeue(run, first, piece.count)
             self._keep_length(now)
             self._watch_head()
             self._host.wake(self)
@@ -181,7 +200,11 @@ class ClassicQueue:
             if turn is None:
                 break
             consumer, room = turn
-            taken = self._take(level, room)
+            try:
+                taken = self._take(level, room)
+            except ContentOutOfReach:
+                self._put_off.wait_for_reach()
+                break
             if taken is None:
                 continue
             piece, content = taken
@@ -204,9 +227,14 @@ class ClassicQueue:
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """What would expire before it is delivered is left out."""
-        if self._put_off.is_under_way:
+        if self.deleted:
+            return Pending.of([])
+        if self._put_off.is_under_way or self._put_off.waits_for_reach:
             return self._later(lambda now: self.browse(skip, limit, now))
-        return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
+        try:
+            return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
+        except ContentOutOfReach:
+            return self._later_in_reach(lambda now: self.browse(skip, limit, now))
 
     def _browsed(self, skip: int, now: int) -> Iterator[Browsed]:
         for level in reversed(self.levels):
@@ -227,12 +255,15 @@ class ClassicQueue:
             yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
     def purge(self, now: int) -> Pending[int]:
-        if self._put_off.is_under_way:
+        if self._put_off.is_under_way or self._put_off.waits_for_reach:
             return self._later(self.purge)
         if self.deleted:
             return Pending.of(0)
         purged = self.ready_count
-        self.backing.release_ready(self)
+        try:
+            self.backing.release_ready(self)
+        except ContentOutOfReach:
+            return self._later_in_reach(self.purge)
         gone = [pair for level in self.levels for pair in level.purge()]
         for first, end in gone:
             self.redelivered.remove(first, end)
@@ -372,10 +403,21 @@ class ClassicQueue:
         self._keep_length(now)
         self._watch_head()
 
+    def look_again(self, now: int) -> None:
+        """What could not be read may be in reach."""
+        try:
+            for level in self.levels:
+                level.reach()
+        except ContentOutOfReach:
+            self._put_off.wait_for_reach()
+        else:
+            self.recovered(now)
+
     def tick(self, now: int, pressure: float) -> bool:
         """Measure rates, and let go of what may not stay in memory. False when nothing goes on here any more."""
-        busy = False
         self._leaving.tick()
+        self._put_off.try_again(now)
+        busy = self._put_off.waits_for_reach
         for level in self.levels:
             level.tick(now, pressure)
             level.reduce()
@@ -405,7 +447,7 @@ class ClassicQueue:
     def _next_deliverable(self, now: int) -> VariableQueue | None:
         """The highest level with a message that may still be delivered; what is too old at a head goes. None also where that
         cannot be said before later turns."""
-        if self._put_off.returning or self.deleted:
+        if self._put_off.returning or self._put_off.out_of_reach or self.deleted:
             return None
         for level in reversed(self.levels):
             if is_too_old(level.head(), now):
@@ -417,7 +459,9 @@ class ClassicQueue:
         return None
 
     def _take(self, level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:
-        """Up to this many messages from the head of a level, all alike. None if their content was lost."""
+        """Up to this many messages from the head of a level, all alike. None if their content was lost. Raises
+        ContentOutOfReach."""
+        level.reach()
         redelivered = False
         if self.redelivered:
             first = level.ready.first()
@@ -477,7 +521,7 @@ class ClassicQueue:
             self._put_off.trim(now)
 
     def trim_some(self, now: int) -> bool:
-        """One step of letting go at the head; False when nothing is left to go."""
+        """One step of letting go at the head; False when nothing is left to go. Raises ContentOutOfReach."""
         return self._leaving.trim_some(self._effective, now)
 
     def _limit_length(self, now: int) -> None:
@@ -497,6 +541,8 @@ class ClassicQueue:
         when: int | None = None
         for level in self.levels:
             run = level.head()
+            if run is None and level.ready:
+                self._put_off.wait_for_reach()
             if run is not None and run.expires_at is not None and (when is None or run.expires_at < when):
                 when = run.expires_at
         self._ttl.set(when, lambda _: self._host.wake(self))

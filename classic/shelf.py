@@ -72,6 +72,7 @@ class Shelf:
         self.active: dict[ClassicQueue, None] = {}  # queues in use, whose rates are to be measured
         self.outrun: dict[ClassicQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
         self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
+        self.undeleted: dict[ClassicQueue, None] = {}  # queues that are gone, and whose files are to be deleted later
         self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
         self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable
         self.next_index = 1  # of the log's records

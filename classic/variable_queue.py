@@ -20,6 +20,9 @@ Invariants, asserted after every move:
     q1 is empty unless q3 holds something, q2 unless delta does, delta unless q3 does
     q1 + q2 + delta + q3 + q4 = ready
 
+Where no file descriptor is left, a portion of delta cannot be read now. Nothing is lost by that: what was asked for raises
+ContentOutOfReach and has changed nothing, and delta waits behind an empty q3, with q1 behind it, until it is asked again.
+
 A core: what it needs of the disk it asks of its `Backing`.
 """
 
@@ -43,7 +46,8 @@ class Backing(Protocol):
     """What a variable queue asks of the disk."""
 
     def load(self, run: StoredRun) -> None:
-        """Bring the run's content into memory (`run.loaded`). Raises ContentLost when it cannot be had any more."""
+        """Bring the run's content into memory (`run.loaded`). Raises ContentLost when it cannot be had any more, and
+        ContentOutOfReach."""
 
     def spill(self, run: StoredRun) -> bool:
         """Give a content that is nowhere but in memory a place on disk (`run.where`). False when there is no room."""
@@ -53,7 +57,7 @@ class Backing(Protocol):
 
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
         """Up to `count_max` runs that the index knows and that begin from `start` on and before `end`, in order; and the
-        sequence up to which there are no others."""
+        sequence up to which there are no others. Raises ContentOutOfReach."""
 
     def lost(self, ranges: Sequence[Range]) -> None:
         """These ready messages are not in the index, which should know them: it is damaged."""
@@ -61,6 +65,10 @@ class Backing(Protocol):
 
 class ContentLost(Exception):
     """The content of a run is not where it was written: its file is damaged. The damage has been reported."""
+
+
+class ContentOutOfReach(Exception):
+    """It is there, and cannot be read for now: no file descriptor is left. To be asked for again."""
 
 
 class VariableQueue:
@@ -87,6 +95,7 @@ class VariableQueue:
         self._ram_count_max = ram_count_max
         self._pressure = 0.0
         self._no_room = False  # on disk, when it was asked for last; asked for again on the next tick
+        self._out_of_reach = False  # delta, when it was asked for last
 
     def __len__(self) -> int:
         return self.ready.count
@@ -102,10 +111,10 @@ class VariableQueue:
         self.ready_bytes += run.body_bytes
         self.ram_count += run.count
         self.rates.ingress.count += run.count
-        (self.q1 if self.q3 else self.q4).append(run)
+        (self.q1 if self.q3 or self.delta_count else self.q4).append(run)
 
     def requeue(self, run: StoredRun, first: int, count: int) -> None:
-        """Messages that were taken are ready again, at their old place."""
+        """Messages that were taken are ready again, at their old place. Raises ContentOutOfReach, and they are not."""
         into_delta = self._goes_to_delta(run)
         added = self.ready.add(first, first + count)
         assert added == count, (
@@ -172,14 +181,21 @@ class VariableQueue:
     # what goes out
 
     def head(self) -> StoredRun | None:
-        """The run whose message is the first to be taken."""
+        """The run whose message is the first to be taken; None also when it is out of reach."""
         if self.q4:
             return self.q4.head
         return self.q3.head if self.q3 else None
 
+    def reach(self) -> None:
+        """See to it that there is a head, if anything is ready. Raises ContentOutOfReach."""
+        if self.ready and self.head() is None:
+            self._advance()
+            if self.head() is None:
+                raise ContentOutOfReach
+
     def browse(self) -> Iterator[tuple[StoredRun, int, int]]:
         """Runs, and first and last but one of what is ready of them, in order; nothing moves. To be used up before anything
-        else is done with the queue."""
+        else is done with the queue. Raises ContentOutOfReach."""
         for run in self._in_order():
             for first, end in self.ready.intersect(run.first, run.end):
                 yield run, first, end
@@ -197,7 +213,8 @@ class VariableQueue:
 
     def take(self, count_max: int, bytes_max: int) -> tuple[StoredRun, int, int, bytes, int]:
         """Consecutive messages of the head's run: the run, the first of them, how many, the content, and where in it they
-        begin. Up to both limits, but at least one. Raises ContentLost, after dropping what is lost."""
+        begin. Up to both limits, but at least one. Raises ContentLost, after dropping what is lost, and
+        ContentOutOfReach."""
         run, first, available = self._head_range()
         content = run.content if run.content is not None else self._load(run)
         position = run.position_of(first, content)
@@ -212,7 +229,7 @@ class VariableQueue:
         return run, first, count, content, position
 
     def drop(self, count_max: int) -> tuple[StoredRun, int, int]:
-        """The same without asking for the content: messages that are not to be delivered."""
+        """The same without asking for the content: messages that are not to be delivered. Raises ContentOutOfReach."""
         run, first, available = self._head_range()
         count = min(count_max, available)
         if count < run.count:
@@ -227,9 +244,11 @@ class VariableQueue:
         for queue in (self.q1, self.q2, self.q3, self.q4):
             queue.take_all()
         self.delta_count = self.ready_bytes = self.ram_count = 0
+        self._out_of_reach = False
         return gone
 
     def _head_range(self) -> tuple[StoredRun, int, int]:
+        self.reach()
         run = self.head()
         assert run is not None, "nothing is ready"
         first: int = self.ready.first()
@@ -256,7 +275,7 @@ class VariableQueue:
             if content is None:
                 try:
                     self._backing.load(run)
-                except ContentLost:
+                except (ContentLost, ContentOutOfReach):
                     return
                 content, run.content = run.content, None
             assert content is not None, f"the run {run.first} was loaded and has no content"
@@ -286,9 +305,13 @@ class VariableQueue:
         self._check()
 
     def _advance(self) -> None:
-        """Refill q3 from what is behind it, and let q1 take the place of q4 when nothing lies between them."""
+        """Refill q3 from what is behind it, as far as that can be read, and let q1 take the place of q4 when nothing lies
+        between them."""
         while self.delta_count and not self.q3:
-            self._page_in()
+            try:
+                self._page_in()
+            except ContentOutOfReach:
+                return
         if not self.delta_count:
             for run in self.q2.take_all():
                 self.q3.append(run)
@@ -303,7 +326,9 @@ class VariableQueue:
         assert self.delta_start < self.delta_end, (
             f"delta ends at {self.delta_end} and misses {self.delta_count} messages"
         )
+        self._out_of_reach = True
         runs, end = self._backing.page_in(self.delta_start, self.delta_end, self._runs_max)
+        self._out_of_reach = False
         end = min(max(end, self.delta_start + 1), self.delta_end)
         expected = sum(stop - start for start, stop in self.ready.intersect(self.delta_start, end))
         found = 0
@@ -424,7 +449,9 @@ class VariableQueue:
         assert q1 + q2 + self.delta_count + q3 + q4 == self.ready.count, (
             f"q1 {q1} + q2 {q2} + delta {self.delta_count} + q3 {q3} + q4 {q4} is not {self.ready.count}"
         )
-        assert q3 or not (q1 or self.delta_count), f"q3 is empty, q1 has {q1} and delta {self.delta_count}"
+        assert q3 or not (q1 or self.delta_count) or (self.delta_count and self._out_of_reach), (
+            f"q3 is empty, q1 has {q1} and delta {self.delta_count}"
+        )
         assert self.delta_count or not q2, f"delta is empty, q2 has {q2}"
         assert 0 <= self.ram_count <= self.ready.count, f"{self.ram_count} of {self.ready.count} messages are in memory"
 

@@ -11,7 +11,6 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.message import Run
-from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
@@ -206,10 +205,20 @@ class World:
             receipt.give_up()
 
     def get(self, name: str, no_ack: bool = False) -> Got | None:
+        """None also when it is not answered at once; what it brings later goes back."""
         found: list[Got | None] = []
-        answer: Pending[Got | None] = self.queues[name].get(no_ack, self.now)
-        answer.then(found.append, lambda error: found.append(None))
-        return found[0]
+        in_time = True
+        queue = self.queues[name]
+
+        def answered(got: Got | None) -> None:
+            if in_time:
+                found.append(got)
+            elif got is not None and not no_ack:
+                queue.settle(got.piece, Outcome.RETURNED, self.now)
+
+        queue.get(no_ack, self.now).then(answered, lambda error: answered(None))
+        in_time = False
+        return found[0] if found else None
 
     def waiting(self, name: str) -> list[tuple[bytes, bool]]:
         """Bodies and marks of all ready messages, which stay where they are."""
