@@ -187,8 +187,20 @@ def doctor(
     paths: Annotated[list[Path] | None, typer.Argument(help="Files of a stopped node, or its data directory.")] = None,
     dump: Annotated[bool, typer.Option(help="Show what each file holds, not only what is wrong with it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    leftovers: Annotated[
+        Path | None,
+        typer.Option(
+            "--delete-leftovers",
+            metavar="DIR",
+            help="Delete what is left in this data directory of classic queues that are declared nowhere. Asks first.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before leftovers are deleted.")] = False,
 ) -> None:
     """Check the files of a stopped node; without files, say how this installation is built."""
+    if leftovers is not None:
+        clear_leftovers(leftovers, yes)
+        return
     if not paths:
         show({"kernels": native.backend(), "python": sys.version.split()[0]}, as_json)
         return
@@ -214,6 +226,36 @@ def doctor(
         raise typer.Exit(EXIT_DATA)
     if not dump and not as_json:
         typer.echo("nothing is wrong")
+
+
+def clear_leftovers(directory: Path, yes: bool) -> None:
+    from node.catalog_store import CatalogDamaged
+    from node.leftovers import Changed, NoCatalog, delete_leftovers, find_leftovers
+    from storage.errors import DirectoryInUse, StorageError
+
+    try:
+        found, sentences = find_leftovers(directory)
+        for sentence in sentences:
+            typer.echo(escaped(sentence))
+        if not found:
+            return
+        if not yes and not typer.confirm("Delete them?"):
+            typer.echo("nothing was deleted")
+            return
+        delete_leftovers(directory, found)
+    except NoCatalog as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_NO_INPUT) from error
+    except DirectoryInUse as error:
+        typer.echo(f"leveret: {error}: stop the node first", err=True)
+        raise typer.Exit(EXIT_UNAVAILABLE) from error
+    except Changed as error:
+        typer.echo(f"leveret: {error}", err=True)
+        raise typer.Exit(EXIT_UNAVAILABLE) from error
+    except (CatalogDamaged, StorageError) as error:
+        typer.echo(f"leveret: {error}; docs/operations.md says what to do", err=True)
+        raise typer.Exit(EXIT_DATA) from error
+    typer.echo(f"{len(found)} queues' files are deleted")
 
 
 def show(row: dict[str, Any], as_json: bool) -> None:
