@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pika
@@ -23,6 +24,7 @@ CONFIG = (
     "[log]\nfile_bytes_max = 500000\n"  # a log that rolls often, so that messages leave it for the queues' own files
 )
 MESSAGES = 900
+WITHIN_S = 60.0
 
 
 def leftovers(directory: Path, *options: str, said: str = "") -> tuple[int, str]:
@@ -38,6 +40,14 @@ def fill(node: RunningNode, *queues: str) -> None:
             client.topology.declare_queue(queue)
             for at in range(0, MESSAGES, 50):
                 publisher.publish_many(bodies[at : at + 50], routing_key=queue)
+
+
+def wait_for_files(data: Path, queues: int) -> None:
+    """Until so many queues have files of their own: the log is moved out beside the clients."""
+    until = time.monotonic() + WITHIN_S
+    while len({path.parent for path in data.glob(f"{names.CLASSIC_DIRECTORY}/*/*{names.INDEX_SUFFIX}")}) < queues:
+        assert time.monotonic() < until, "nothing leaves the log"
+        time.sleep(0.05)
 
 
 def counted(node: RunningNode, queue: str) -> int:
@@ -74,6 +84,7 @@ def test_files_of_a_queue_that_is_declared_nowhere_go_when_somebody_says_so(tmp_
 
     node = started()
     fill(node, "kept", "gone")
+    wait_for_files(data, 2)
     code, said = leftovers(data)
     assert code == 69 and "stop the node first" in said
     assert node.stop() == 0

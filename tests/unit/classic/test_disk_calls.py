@@ -136,5 +136,6 @@ def test_there_may_be_no_descriptor_at_any_call(beside: bool, times: int) -> Non
         assert life.disturbed(at(life, call, Fault.EMFILE, times)), f"{life.said} ended the node"
         assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
         life.wait_for_room()
+        life.check_now()
         life.cut(None if call.number % 3 == 0 else Random(call.number))
         life.check()
