@@ -86,7 +86,10 @@ KILLERS = (
     Killer("random lives", ("tests/unit/raft/test_log_replay.py",), blind_to=(*NODE, *BROKERS), at_random=True),
     Killer(
         "classic queues",
-        tuple(f"tests/unit/classic/test_{name}.py" for name in ("compaction", "damage", "disk_failures", "disk_calls")),
+        tuple(
+            f"tests/unit/classic/test_{name}.py"
+            for name in ("compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
+        ),
         only="not whatever_call",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "broker/", "node/", "quorum/"),
     ),
@@ -130,6 +133,7 @@ KILLERS = (
         "receipts and slices",
         (
             "tests/unit/broker/test_run_parts.py",
+            "tests/unit/broker/test_works_in_slices.py",
             "tests/unit/classic/test_refusals.py",
             "tests/unit/classic/test_put_off.py",
             "tests/unit/classic/test_dead_letters_over_a_stop.py",
