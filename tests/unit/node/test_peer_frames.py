@@ -15,6 +15,7 @@ from node.peer_frames import (
     HELLO_BYTES_MAX,
     READ_BYTES,
     REFUSAL_LENGTH_MAX,
+    VERSION,
     FrameReader,
     Hello,
     Refused,
@@ -172,7 +173,7 @@ def test_a_hello_comes_back_as_it_was(fields: dict[str, str]) -> None:
 
 @given(st.binary(max_size=200))
 def test_random_hellos_are_read_or_refused(data: bytes) -> None:
-    for payload in (data, b"LVRT" + data, b"LVRT\x02\x02" + data):
+    for payload in (data, b"LVRT" + data, b"LVRT" + bytes((VERSION, EXCHANGE)) + data):
         try:
             hello = decode_hello(payload)
         except BadBytes:

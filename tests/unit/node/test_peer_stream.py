@@ -19,7 +19,7 @@ import uvloop
 from node import peer_frames, peer_server, peer_socket
 from node.peer_auth import CHALLENGE, Calling, Gatekeeper, Identity, Secret
 from node.peer_dialer import Dialer
-from node.peer_frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, Refused, encode_hello, expect_hello, framed
+from node.peer_frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, VERSION, Refused, encode_hello, expect_hello, framed
 from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
 from node.peer_link import LinkLimits, Outdated, PeerLink, PeerLinks
 from node.peer_server import PeerServer
@@ -326,6 +326,11 @@ def test_a_node_that_is_no_member_is_refused() -> None:
     uvloop.run(scenario())
 
 
+def hello_head(version: int, kind: int = EXCHANGE) -> bytes:
+    """A frame with a hello that has no fields."""
+    return b"\x06\x00\x00\x00LVRT" + bytes((version, kind))
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -336,11 +341,11 @@ def test_a_node_that_is_no_member_is_refused() -> None:
         (b"\xff" * 100, "it begins with b"),
         (b"\x05\x00\x00\x00hello", "no hello of a node: it begins with b'hello'"),
         (
-            b"\x06\x00\x00\x00LVRT\x01\x02",
+            hello_head(VERSION - 1),
             "the other one runs an earlier build of Leveret",
         ),
-        (b"\x06\x00\x00\x00LVRT\x03\x02", "the other one runs a later build of Leveret"),
-        (b"\x06\x00\x00\x00LVRT\x02\x09", "no hello of kind 9"),
+        (hello_head(VERSION + 1), "the other one runs a later build of Leveret"),
+        (hello_head(VERSION, kind=9), "no hello of kind 9"),
         (b"\x01\x10\x00\x00", f"a frame of {HELLO_BYTES_MAX + 1} bytes, {HELLO_BYTES_MAX} may come"),
     ],
 )
@@ -390,7 +395,7 @@ def test_random_bytes_before_and_after_the_proof_end_a_connection_and_nothing_el
             for incarnation in range(10, 60):
                 noise = dice.randbytes(dice.randrange(1, 200))
                 if incarnation % 2:
-                    noise = len(noise).to_bytes(4, "little") + dice.choice([noise, b"LVRT\x02\x02" + noise[6:]])
+                    noise = len(noise).to_bytes(4, "little") + dice.choice([noise, hello_head(VERSION)[4:] + noise[6:]])
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(noise)
                 writer.write_eof()
