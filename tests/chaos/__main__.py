@@ -31,7 +31,7 @@ from tests.chaos.namespaces import Namespaces
 from tests.chaos.processes import Processes
 from tests.chaos.runner import Verdict, run
 from tests.chaos.scenarios import BY_NAME, SCENARIOS, SHORT, Scenario
-from tests.crash.power import end_by_exception
+from tests.crash import power
 
 NOTHING_RUN = 69  # of what was asked for, this machine can do nothing
 
@@ -63,7 +63,9 @@ def main() -> int:
             print(f"{scenario.name:30} {', '.join(sorted(fault.value for fault in scenario.faults))}")
         return 0
     names = given.scenarios or (SHORT if given.short else tuple(BY_NAME))
-    end_by_exception()
+    power.end_by_exception()
+    if given.backend != "containers" and power.available() is None:
+        power.keep_mounts_apart()
     return run_all([BY_NAME[name] for name in names], given.backend, given.times, given.seed, given.keep)
 
 

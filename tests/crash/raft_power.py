@@ -178,6 +178,7 @@ def main() -> int:
         print(f"no power cuts: {why_not}", file=sys.stderr)
         return UNAVAILABLE
     power.end_by_exception()
+    power.keep_mounts_apart()
     verdict = asdict(run(given.minority, given.all, given.seed))
     print(json.dumps(verdict) if given.json else "\n".join(f"{name}: {value}" for name, value in verdict.items()))
     return 1 if verdict["failures"] else 0
