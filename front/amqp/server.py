@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from broker.client_address import source_of
 from broker.errors import ConnectionForced
 from front.amqp.connection import Connection, State
+from front.amqp.input_share import InputShare
 from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
@@ -39,10 +40,9 @@ STOP_TIMEOUT_S = 3.0
 INPUT_BYTES = 1_048_576
 STRANGERS_INPUT_BYTES = 65_536  # before the login
 # Small messages that differ cost 25 us each: a read of theirs held everybody up for 140 ms. So each socket's next read is as
-# large as can be worked on in so long, judged by its last one.
+# large as can be worked on in its share of a turn (front/amqp/input_share.py), judged by its last one.
 INPUT_BYTES_MIN = 16_384
 INPUT_BYTES_FIRST = 131_072
-INPUT_S = 0.01
 
 
 @dataclass(slots=True, frozen=True)
@@ -93,6 +93,7 @@ class AmqpServer:
         self.opened_total = 0
         self.held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
+        self.input_share = InputShare(lambda call: asyncio.get_running_loop().call_soon(call))
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
         self.monotonic = monotonic
         self._ids = itertools.count(1)
@@ -247,8 +248,8 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     """One accepted socket: moves bytes between its transport and its Connection."""
 
     __slots__ = (
-        "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_pending_proxy", "_reading", "_rests", "_server",
-        "_transport", "_woken",
+        "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_offered", "_pending_proxy", "_reading", "_rests",
+        "_server", "_transport", "_woken",
         "source",
     )  # fmt: skip
 
@@ -260,7 +261,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         self._pending_proxy: bytearray | None = bytearray() if proxy_protocol else None
         self._name = ""
         self._deadline = 0.0  # of the handshake, whatever it begins with; 0 is none
-        self._input_bytes = INPUT_BYTES_FIRST
+        self._input_bytes = self._offered = INPUT_BYTES_FIRST
         self._logged_in = False
         self._reading = True
         self._rests = False  # until the loop's next turn: others come first
@@ -291,7 +292,11 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: all sockets read into the same memory, for each works on what it read at once."""
-        return self._server.input[: self._input_bytes if self._logged_in else STRANGERS_INPUT_BYTES]
+        server = self._server
+        if not self._logged_in:
+            return server.input[:STRANGERS_INPUT_BYTES]
+        self._offered = INPUT_BYTES_MIN if server.input_share.is_used_up else self._input_bytes
+        return server.input[: self._offered]
 
     def buffer_updated(self, nbytes: int) -> None:
         server = self._server
@@ -305,7 +310,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
                 self._core.receive_data(data, server.wall_ms())
             except Exception:
                 self._crashed()
-        if nbytes >= self._input_bytes and self._logged_in:
+        if nbytes >= self._offered and self._logged_in:
             self._rest()  # there is more: libuv would read it in this turn, 32 times over
         self._adapt_input(nbytes, server.monotonic() - began)
         server.end_turn()
@@ -321,9 +326,11 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
 
     def _adapt_input(self, nbytes: int, took_s: float) -> None:
         """How much to read next, after what this took."""
-        if took_s > INPUT_S:
-            self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * INPUT_S / took_s))
-        elif nbytes >= self._input_bytes and took_s < INPUT_S / 2:
+        share = self._server.input_share
+        share.worked(took_s)
+        if took_s > share.seconds:
+            self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * share.seconds / took_s))
+        elif nbytes >= self._input_bytes and took_s < share.seconds / 2:
             self._input_bytes = min(INPUT_BYTES, 2 * self._input_bytes)
 
     def pause_writing(self) -> None:

@@ -19,11 +19,11 @@ import trustme
 import uvloop
 from pamqp import commands, frame
 
+from front.amqp.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
 from front.amqp.proxy_protocol import Proxied
 from front.amqp.server import (
     INPUT_BYTES,
     INPUT_BYTES_MIN,
-    INPUT_S,
     STRANGERS_INPUT_BYTES,
     AmqpServer,
     AmqpSocket,
@@ -358,19 +358,58 @@ def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
 
 
 def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
-    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)))
+    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=InputShare(lambda call: call()))
     one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
     assert len(one.get_buffer(-1)) == STRANGERS_INPUT_BYTES
     one._logged_in = True
     for _ in range(10):
-        one._adapt_input(len(one.get_buffer(-1)), INPUT_S / 10)
+        one._adapt_input(len(one.get_buffer(-1)), INPUT_S_MAX / 10)
     assert len(one.get_buffer(-1)) == INPUT_BYTES, "cheap ones"
-    one._adapt_input(INPUT_BYTES, 10 * INPUT_S)
+    one._adapt_input(INPUT_BYTES, 10 * INPUT_S_MAX)
     assert len(one.get_buffer(-1)) == INPUT_BYTES // 10
-    one._adapt_input(1_000, INPUT_S / 10)
+    one._adapt_input(1_000, INPUT_S_MAX / 10)
     assert len(one.get_buffer(-1)) == INPUT_BYTES // 10, "a short one says nothing"
-    one._adapt_input(INPUT_BYTES // 10, 1_000 * INPUT_S)
+    one._adapt_input(INPUT_BYTES // 10, 1_000 * INPUT_S_MAX)
     assert len(one.get_buffer(-1)) == INPUT_BYTES_MIN
+
+
+def test_sockets_that_are_busy_in_the_same_turn_share_it() -> None:
+    """Twenty of them took 10 ms each, and the loop came to its timers after 200."""
+    soon: list[Callable[[], None]] = []
+    share = InputShare(soon.append)
+    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=share)
+    sockets = [AmqpSocket(server, proxy_protocol=False, source="192.0.2.1") for _ in range(20)]
+    byte_s = INPUT_S_MAX / INPUT_BYTES
+
+    def turn(busy: list[AmqpSocket]) -> float:
+        read = [(one, len(one.get_buffer(-1))) for one in busy]
+        for one, nbytes in read:
+            one._adapt_input(nbytes, nbytes * byte_s)
+        for call in soon[:]:
+            soon.remove(call)
+            call()
+        return sum(nbytes for _, nbytes in read) * byte_s
+
+    for one in sockets:
+        one._logged_in = True
+    for _ in range(10):
+        turn(sockets[:1])
+    assert INPUT_S_MAX / 2 <= turn(sockets[:1]) <= INPUT_S_MAX, "one that is alone"
+    for _ in range(10):
+        turn(sockets)
+    assert INPUT_TURN_S / 4 < turn(sockets) <= INPUT_TURN_S
+    for _ in range(10):
+        turn(sockets[:1])
+    assert turn(sockets[:1]) >= INPUT_S_MAX / 4, "alone again"
+    share.worked(INPUT_TURN_S)
+    assert len(sockets[1].get_buffer(-1)) == INPUT_BYTES_MIN, "others have used up the turn"
+    soon.pop()()
+    share.worked(BUSY_S / 2)
+    assert not soon, "who has little to say is not counted"
+    for _ in range(1000):
+        share.worked(BUSY_S)
+    soon.pop()()
+    assert share.seconds == INPUT_S_MIN
 
 
 def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
@@ -383,6 +422,7 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
     )
     server: Any = SimpleNamespace(
         input=memoryview(bytearray(INPUT_BYTES)),
+        input_share=InputShare(lambda call: call()),
         held=False,
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
