@@ -16,10 +16,11 @@ from node.loop_watch import GARBAGE, LoopWatch, SlowTurn, SlowTurnLog
 from node.metrics import slow_turns
 
 SLOW_S = 0.03
+LONG_S = 0.09  # of what these tests do: a machine that is busy with something else makes shorter turns slow too
 
 
 def watched(work: Callable[[], None]) -> tuple[LoopWatch, list[SlowTurn]]:
-    """What a watch says of one turn that does this work, the first one told."""
+    """What a watch says of one turn that does this work, those that were as long as that."""
     told: list[SlowTurn] = []
 
     async def run() -> LoopWatch:
@@ -35,11 +36,14 @@ def watched(work: Callable[[], None]) -> tuple[LoopWatch, list[SlowTurn]]:
         told.clear()  # of a machine that was busy with something else
         slow.clear()
         work()
-        await slow.wait()
+        while not any(turn.seconds >= LONG_S for turn in told):
+            await slow.wait()
+            slow.clear()
         watch.stop()
         return watch
 
-    return asyncio.run(run()), told
+    watch = asyncio.run(run())
+    return watch, [turn for turn in told if turn.seconds >= LONG_S]
 
 
 def spin(seconds: float) -> None:
@@ -53,7 +57,7 @@ def test_a_long_turn_is_told_with_the_function_that_ran(monkeypatch: pytest.Monk
     watch, (turn, *_) = watched(lambda: spin(0.1))
     assert turn.work == "test_loop_watch.py:spin"
     assert turn.callers.endswith("<lambda> > spin")
-    assert turn.seconds >= 0.09
+    assert turn.seconds >= LONG_S
     assert turn.processor_seconds >= 0.09
     assert watch.counts["test_loop_watch.py:spin"] >= 1
     assert watch.longest_s >= turn.seconds
@@ -61,7 +65,7 @@ def test_a_long_turn_is_told_with_the_function_that_ran(monkeypatch: pytest.Monk
 
 def test_a_turn_that_waited_is_told_as_one_that_did_not_use_the_processor() -> None:
     _, (turn, *_) = watched(lambda: time.sleep(0.1))
-    assert turn.seconds >= 0.09
+    assert turn.seconds >= LONG_S
     assert turn.processor_seconds < 0.05
 
 

@@ -221,7 +221,7 @@ def test_a_node_that_says_nothing_any_more_loses_its_stream_and_one_that_does_ke
     """A stopped process keeps its connections."""
 
     async def scenario() -> None:
-        async with pair(LinkLimits(silence_s_max=0.3)) as (called, caller, _):
+        async with pair(LinkLimits(silence_s_max=1.5)) as (called, caller, _):
 
             async def talk() -> None:
                 while True:

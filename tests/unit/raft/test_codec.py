@@ -136,7 +136,7 @@ def test_a_newer_version_is_told_apart_from_damage() -> None:
 def test_a_claim_of_a_billion_messages_costs_nothing() -> None:
     data = bytearray(encode_batch(1, []))
     data[13:17] = (2**31).to_bytes(4, "little")
-    started = time.perf_counter()
+    started = time.thread_time()
     with pytest.raises(BadBytes, match="cannot hold"):
         decode_batch(bytes(data))
-    assert time.perf_counter() - started < 0.5
+    assert time.thread_time() - started < 0.5
