@@ -88,7 +88,7 @@ KILLERS = (
         "classic queues",
         tuple(
             f"tests/unit/classic/test_{name}.py"
-            for name in ("compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
+            for name in ("driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
         ),
         only="not whatever_call",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "broker/", "node/", "quorum/"),
@@ -134,6 +134,7 @@ KILLERS = (
         (
             "tests/unit/broker/test_run_parts.py",
             "tests/unit/broker/test_works_in_slices.py",
+            "tests/unit/broker/test_dead_letter.py",
             "tests/unit/classic/test_refusals.py",
             "tests/unit/classic/test_put_off.py",
             "tests/unit/classic/test_dead_letters_over_a_stop.py",
