@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -143,6 +144,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
     command = typer.main.get_command(app)
     try:
+        _check_text(arguments)
         result = command.main(hoisted(arguments), prog_name="leveretctl", standalone_mode=False)
     except CommandLineError as error:
         text = error.format_message()
@@ -155,6 +157,15 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return exits.OK  # whoever read our output has seen enough
     return result if isinstance(result, int) else exits.OK
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Names are UTF-8 wherever they go. Raises UsageError."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise exits.UsageError(f"{os.fsencode(argument)!r} is not UTF-8") from error
 
 
 def _complain(error: BaseException, code: int, text: str, advice: str) -> int:

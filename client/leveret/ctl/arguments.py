@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leveret.ctl.exits import UsageError
+from leveret.values import to_value
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, Any]:
@@ -16,7 +17,7 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, Any]:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise UsageError(f"{option} {item!r} is not KEY=VALUE, such as x-max-length=1000")
-        table[key] = _value(value)
+        table[key] = _value(f"{option} {key}", value)
     return table
 
 
@@ -31,7 +32,7 @@ def numbers(what: str, given: Sequence[str]) -> dict[str, int]:
 
 def json_object(what: str, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        found = _parsed(what, text)
     except json.JSONDecodeError as error:
         raise UsageError(f"{what} is no JSON: {error}; for example '{{\"max-length\": 1000}}'") from error
     if not isinstance(found, dict):
@@ -39,8 +40,22 @@ def json_object(what: str, text: str) -> dict[str, Any]:
     return found
 
 
-def _value(text: str) -> Any:
+def _value(what: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return _parsed(what, text)
     except json.JSONDecodeError:
         return text
+
+
+def _parsed(what: str, text: str) -> Any:
+    """Raises UsageError for what no table can hold, and JSONDecodeError."""
+    try:
+        found = json.loads(text)
+        to_value(found)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:  # an integer of more than 64 bits, or half of a character
+        raise UsageError(f"{what} has a value that no node can keep: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"{what} is JSON nested too deeply") from error
+    return found

@@ -32,7 +32,9 @@ def set_policy(
     apply_to: Annotated[
         str, typer.Option(help="all, exchanges, queues, classic_queues, quorum_queues or streams.")
     ] = "all",
-    priority: Annotated[int, typer.Option(help="Of several that match, the highest applies.")] = 0,
+    priority: Annotated[
+        int, typer.Option(min=-(1 << 63), max=(1 << 63) - 1, help="Of several that match, the highest applies.")
+    ] = 0,
     operator: Operator = False,
 ) -> None:
     """Set a policy. It holds at once, for what exists too."""

@@ -208,6 +208,12 @@ def test_policies_exchanges_vhosts_and_what_is_running(leveretctl: Ctl) -> None:
         (["status", "--node", "127.0.0.1:1"], exits.UNAVAILABLE, "no connection to 127.0.0.1:1"),
         (["status", "--user", "nobody"], exits.NO_USER, "user 'nobody' refused"),
         (["queue", "list", "--vhost", "missing"], exits.DATA, "no vhost 'missing'"),
+        (["queue", "declare", "a\udcff"], exits.USAGE, "is not UTF-8"),
+        (["policy", "set", "p", "x", f'{{"max-length":{10**20}}}'], exits.USAGE, "a value that no node can keep"),
+        (["policy", "set", "p", "x", '{"expires":"\\ud800"}'], exits.USAGE, "a value that no node can keep"),
+        (["policy", "set", "p", "x", "[" * 100_000], exits.USAGE, "the definition is JSON nested too deeply"),
+        (["policy", "set", "p", "x", "{}", "--priority", str(10**20)], exits.USAGE, "--priority"),
+        (["queue", "declare", "q", "--argument", f"x={10**20}"], exits.USAGE, "--argument x has a value that no node"),
     ],
 )
 def test_what_is_wrong_is_said_and_is_the_exit_code(
