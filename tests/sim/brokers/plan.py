@@ -151,7 +151,7 @@ LINKED = (
 NODES_MIN = dict.fromkeys(LINKED, 2) | {"bridge": 3, "forget node": 3, "shrink queue": 3, "grow queue": 3, "ring": 4}
 OF_CLASSIC_HOMES = ("no room beside the log",)
 # How close faults follow each other, more or less. Where they are dense each is over sooner, so that nodes get on in between.
-GAPS_S = (0.05, 0.1, 0.1, 0.2, 0.4)
+GAPS_S = (0.05, 0.05, 0.1, 0.1, 0.2)
 FULL_SPAN_GAP_S = 0.4
 HEALED_S = 7.0
 SPAN_MIN = 0.2  # of what a recipe says
