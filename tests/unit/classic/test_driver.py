@@ -204,6 +204,26 @@ def test_a_purge_is_answered_when_it_is_durable(world: World) -> None:
     assert world.waiting("a") == []
 
 
+def test_a_purge_waits_for_its_own_commit_and_not_for_the_one_before(world: World) -> None:
+    world.publish(["a"], [b"1", b"2"])
+    world.loop.run_soon()
+    answers: list[int] = []
+    answered_at_sync: list[list[int]] = []
+
+    def purge_meanwhile(call: Call) -> None:
+        if call.operation == "sync":
+            answered_at_sync.append(list(answers))
+            if len(answered_at_sync) == 1:
+                world.queues["a"].purge(world.now).then(answers.append, lambda _: None)
+
+    world.publish(["b"], [b"on its way"], confirm=1)
+    world.disk.faults = purge_meanwhile
+    world.loop.run_soon()
+    assert world.confirmed.accepted == {1}
+    assert answered_at_sync[-1] == [], "the commit before is durable by then, and that of the purge is not yet"
+    assert answers == [2]
+
+
 def test_a_full_disk_holds_nothing_up_and_loses_nothing(world: World) -> None:
     for number in range(10):
         world.publish(["a"], [b"%d" % number], persistent=False)

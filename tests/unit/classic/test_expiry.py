@@ -7,6 +7,7 @@ import pytest
 from broker.consumer import Consumer
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Outcome
+from broker.records import QueueRecord
 from classic.expiry import Alarm, expiry_of
 from tests.unit.classic.classic_world import Host, Sink, World, record_of
 
@@ -185,3 +186,23 @@ def test_a_deleted_queue_has_no_alarms() -> None:
     assert node.host.calls
     node.kind.delete(node.queues["q"], node.now)
     assert node.host.calls == []
+
+
+class OneFleeting(World):
+    """Messages live for a second in the queue `fleeting`, and for ever elsewhere."""
+
+    def effective_of(self, record: QueueRecord) -> EffectiveArguments:
+        return EffectiveArguments(message_ttl_ms=1_000 if record.name == "fleeting" else None)
+
+
+@pytest.mark.parametrize("first", ["fleeting", "lasting"])
+def test_of_a_message_in_two_queues_each_keeps_its_own_time_to_live_over_a_crash(first: str) -> None:
+    world = OneFleeting([record_of("fleeting", 1), record_of("lasting", 2)])
+    world.publish(sorted(["fleeting", "lasting"], key=lambda name: name != first), [b"a"], confirm=1)
+    world.loop.run_soon()
+    world.disk.kill()
+    world.start()
+    world.now += 2_000
+    world.tick()
+    assert world.waiting("lasting") == [(b"a", True)]
+    assert world.waiting("fleeting") == []
