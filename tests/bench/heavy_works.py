@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from tests.bench.client import DELIVER, Client
 MESSAGES = 40_000
 QUEUES = 10_000
 CONSUMERS = 2_000
+PUBLISHERS = 20
 BINDINGS = 20_000
 CHANNELS = range(1, 65)  # what is declared on one channel waits for the disk before what comes next
 PATIENCE_S = 120.0
@@ -326,6 +328,22 @@ class Publish(Work):
         self.wait("q", self.messages)
 
 
+class Publishers(Publish):
+    """The same from many connections at once."""
+
+    def do(self) -> None:
+        pair = b"".join([unit("q", PROPERTIES(delivery_mode=2, priority=one)) for one in (0, 1)])
+        units = pair * (self.messages // PUBLISHERS // 2)
+        clients = [Client(*self.place.address) for _ in range(PUBLISHERS)]
+        threads = [threading.Thread(target=one.send, args=(units,)) for one in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.wait("q", self.messages // PUBLISHERS // 2 * 2 * PUBLISHERS)
+        self.publishers = clients
+
+
 class ExclusiveQueues(OverQueues):
     exclusive = True
 
@@ -399,6 +417,7 @@ WORKS: dict[str, type[Work]] = {
     "purge": Purge,
     "delete": Delete,
     "publish": Publish,
+    "publishers": Publishers,
     "fan-out": FanOut,
     "queues declared": Declare,
     "policy over queues": PolicyOverQueues,
