@@ -18,7 +18,7 @@ from broker.errors import BrokerError
 from broker.metadata import Metadata, OnApplied
 from broker.pending import Pending
 from broker.policy import applying, effective_arguments
-from broker.records import NodeRecord, QueueRecord
+from broker.records import NodeRecord, QueueRecord, VhostRecord
 from node.placement import Candidate, place
 from raft.messages import MemberId, NodeId, member_id, node_of
 
@@ -43,11 +43,22 @@ class QueuePlaces:
         metadata.subscribe(self._applied)
 
     def members_of(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
-        """The founders of the queue's group, the first of them on the node that is to lead; none for a queue that is there, or
-        has no members. Raises ResourceExhausted when no node can take it now."""
+        """The founders of the queue's group, the first of them on the node that is to lead; none for a queue that has no
+        members. Raises ResourceExhausted when no node can take it now.
+
+        A queue that is there gets founders too, if it can: it may be deleted before this declaration is carried out. When it is
+        still there the catalog ignores them."""
         vhost = self._catalog.vhosts.get(wish.vhost)
-        if vhost is None or self._catalog.queue(wish.vhost, wish.name) is not None:
+        if vhost is None:
             return ()  # the catalog says what is to be said
+        try:
+            return self._founders(wish, vhost)
+        except BrokerError:
+            if self._catalog.queue(wish.vhost, wish.name) is None:
+                raise
+            return ()
+
+    def _founders(self, wish: DeclareQueue, vhost: VhostRecord) -> tuple[MemberId, ...]:
         kind = kind_of_queue(wish.vhost, wish.name, wish.arguments, wish.kind or vhost.default_queue_type)
         if kind != "quorum":
             return ()

@@ -46,7 +46,7 @@ def lost(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
     missing = [
         message
         for message in book.confirmed
-        if rules.is_fed_directly(message[0], queue)
+        if rules.is_fed_directly(message, queue)
         and (queue.keeps_transient or book.attempted[message].persistent)
         and not is_accounted_for(book, message, queue, rules)
     ]
@@ -87,7 +87,7 @@ def unexpected(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
             never.append(message)
         elif min(fate.delivered.at for fate in fates) < sent.at:
             early.append(message)
-        elif not rules.feeds(message[0], queue):
+        elif not rules.feeds(message, queue):
             strange.append(message)
         elif message in book.refused and book.refused[message].certain:
             denied.append(message)
@@ -143,7 +143,7 @@ def out_of_order(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
 def dead_lettered_wrongly(book: Book, queue: QueueRules, rules: Rules) -> Iterator[str]:
     for message, fates in book.deliveries_of(queue.name):
         for delivered in (fate.delivered for fate in fates):
-            if not delivered.deaths and not rules.is_fed_directly(message[0], queue):
+            if not delivered.deaths and not rules.is_fed_directly(message, queue):
                 yield f"{queue.name}: {_name(message)} came without a reason, and was not published here"
             for source, reason in delivered.deaths:
                 why_not = _why_not(book, message, rules.by_name.get(source), reason, delivered.at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.histories.records import Message
+
 NEWS_S = 5.0
 
 
@@ -24,6 +26,7 @@ class QueueRules:
     keeps_confirmed: bool = True  # False: of what was confirmed some may be lost, as on a node whose disk was wiped
     keeps_transient: bool = True  # False: its node was started again, which only persistent messages outlive
     drops: bool = False  # what is too much for its limit of length
+    holds: frozenset[Message] | None = None  # all that ever came here, where somebody knows; None: what is sent here
     keeps_order: bool = True
     drains: bool = True
 
@@ -50,8 +53,11 @@ class Rules:
         """The queues that dead-letter to this one."""
         return (queue for queue in self.queues if queue.dead_letters_to == name)
 
-    def feeds(self, publisher: str, queue: QueueRules) -> bool:
-        """Whether what it publishes may come to the queue, directly or as a dead letter."""
+    def feeds(self, message: Message, queue: QueueRules) -> bool:
+        """Whether it may come to the queue, directly or as a dead letter."""
+        if queue.holds is not None and message not in queue.holds:
+            return False
+        publisher = message[0]
         names = (publisher, publisher.partition("/")[0])
         seen: set[str] = set()
         waiting = [queue]
@@ -65,5 +71,8 @@ class Rules:
             waiting += self.sources_of(one.name)
         return False
 
-    def is_fed_directly(self, publisher: str, queue: QueueRules) -> bool:
+    def is_fed_directly(self, message: Message, queue: QueueRules) -> bool:
+        if queue.holds is not None and message not in queue.holds:
+            return False
+        publisher = message[0]
         return publisher in queue.fed_by or publisher.partition("/")[0] in queue.fed_by

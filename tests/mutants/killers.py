@@ -156,6 +156,7 @@ KILLERS = (
                 "broker/test_route",
                 "node/test_metadata_machine",
                 "node/test_catalog_store",
+                "node/test_queue_places",
             )
         ),
         blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),

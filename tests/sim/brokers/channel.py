@@ -19,6 +19,7 @@ from broker.session import GotMessage, Session
 from native.content import messages
 from quorum.commands import ConsumerKey
 from quorum.queue import QuorumQueue
+from tests.sim.brokers.lives import label_of
 
 if TYPE_CHECKING:
     from tests.sim.brokers.process import BrokerProcess, BrokerSite
@@ -54,7 +55,7 @@ class Given:
     def __init__(self, tag: int, piece: Slice, at: int, props: bytes, body: bytes, key: ConsumerKey | None) -> None:
         headers = piece.headers or {}
         self.tag = tag
-        self.queue = piece.queue.record.name
+        self.queue = label_of(piece.queue.record)
         self.props = props
         self.body = body
         self.redelivered = piece.redelivered

@@ -160,6 +160,7 @@ class WatchedClassicQueues(ClassicQueues):
             is_gone: bool = deliver_at_once(run, now)
             if is_gone:
                 bodies = bodies_of(run.content, 0, run.count)
+                book.takes(run)
                 book.hands_out(queue.levels.index(queue.level_of(run.priority)), bodies, done)
                 done.update(dict.fromkeys(bodies, True))
             return is_gone

@@ -193,6 +193,12 @@ def what_is_done_with_stays_away(about: About, body: bytes, is_done: bool) -> No
 
 
 @invariant
+def nothing_comes_of_another_life(about: About, who: str, body: bytes, is_stored: bool) -> None:
+    """Of a queue that was deleted and declared again: what is handed out was stored in this life of it."""
+    assert is_stored, f"{who} is given {body[:40]!r}, which this queue never took"
+
+
+@invariant
 def confirmed_is_stored(about: About, body: bytes, is_stored: bool) -> None:
     assert is_stored, f"{body[:40]!r} is confirmed, and its queue never took it"
 
@@ -220,6 +226,12 @@ def commands_are_carried_out_once(about: About, what: str, is_known: bool) -> No
 def commands_keep_their_order(about: About, what: str, before: int, number: int) -> None:
     """Of one process of a node."""
     assert number > before, f"{what} is its command {number}, and is carried out after {before}"
+
+
+@invariant
+def lives_have_numbers_of_their_own(about: About, name: str, number: int, is_known: bool) -> None:
+    """Of queues: what is stored and said under a number is about one life of one queue."""
+    assert not is_known, f"queue {name} is declared with number {number}, which another one had"
 
 
 @invariant

@@ -37,6 +37,8 @@ RARE_PATHS = (
     "settlements committed",
     "settlements rolled back",
     "commit never answered",
+    "queue declared again",
+    "message of a later life confirmed",
     "dead letter refused",
     "dead letter nowhere",
     "dead letter at least once is refused",

@@ -17,7 +17,7 @@ from broker.errors import BrokerError
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S
-from tests.sim.brokers.plan import GRAVES, TARGET
+from tests.sim.brokers.plan import ALL_CLASSIC_PROFILES, GRAVES, LIVES, QUORUM, TARGET
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
@@ -60,7 +60,17 @@ class Operator:
         self._made = 0
 
     def ask(self, ask: Ask, done: Callable[[], None] = lambda: None) -> None:
-        self.submit(ask.kind, done)
+        self.submit(self._life(ask) if ask.kind in ("declare", "delete") else ask.kind, done)
+
+    def _life(self, ask: Ask) -> Command:
+        """A queue that comes and goes. A classic one lives where no disk loses what it had promised."""
+        if ask.kind == "delete":
+            return commands.DeleteQueue("/", ask.key)
+        world, is_classic = self.world, ask.key in ALL_CLASSIC_PROFILES
+        kind = {"x-queue-type": "classic"} if is_classic else QUORUM
+        fit = [site.name for site in world.present() if not world.is_frail(site.number)]
+        world.members_change()
+        return commands.DeclareQueue("/", ask.key, arguments={**kind, **LIVES[ask.key]}, home=self._random.choice(fit))
 
     def open_graves(self) -> tuple[Command, Command]:
         """What it takes that dead letters find the exchange which comes and goes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.sim.plan import RECIPES, SECONDS, Ask, Fault, Plan, Recipe, Shape, draw_faults
+from tests.sim.plan import FAULTS_BEFORE_HEALING_S, RECIPES, SECONDS, Ask, Fault, Plan, Recipe, Shape, draw_faults
 
 QUORUM = {"x-queue-type": "quorum", "x-consumer-disconnected-timeout": 3000}
 DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
@@ -56,13 +56,21 @@ REFUSED_PROFILES: dict[str, dict[str, Any]] = {
     "buried": {**AT_LEAST_ONCE, "x-dead-letter-exchange": GRAVES, "x-message-ttl": 700},
     "buried-once": {**DEAD, "x-dead-letter-exchange": GRAVES, "x-delivery-limit": 1, "x-message-ttl": 2000},
 }
+# Queues that are declared, deleted, and declared again under the same name.
+LIVES: dict[str, dict[str, Any]] = {"guest": {"x-delivery-limit": -1}, "classic-guest": {}}
 ALL_PROFILES = {
     **PROFILES,
     **REFUSED_PROFILES,
+    "guest": LIVES["guest"],
     TARGET: {},
     NARROW: {**FULL_SOON, "x-delivery-limit": -1},
 }
-ALL_CLASSIC_PROFILES = {**CLASSIC_PROFILES, CLASSIC_TARGET: {}, CLASSIC_NARROW: FULL_SOON}
+ALL_CLASSIC_PROFILES = {
+    **CLASSIC_PROFILES,
+    "classic-guest": LIVES["classic-guest"],
+    CLASSIC_TARGET: {},
+    CLASSIC_NARROW: FULL_SOON,
+}
 
 
 def target_of(name: str) -> str | None:
@@ -97,6 +105,7 @@ class BrokerShape(Shape):
     cast_by: str = "fanout"  # the type of that exchange
     committers: int = 0  # publishers that publish in transactions
     settlers: int = 0  # takers that settle in transactions
+    guests: str = ""  # names of LIVES
 
     @property
     def nodes(self) -> int:
@@ -119,6 +128,10 @@ class BrokerShape(Shape):
     def buries(self) -> bool:
         """Whether an exchange for dead letters comes and goes."""
         return any(ALL_PROFILES[name].get("x-dead-letter-exchange") == GRAVES for name in self.queue_names)
+
+    @property
+    def guest_names(self) -> list[str]:
+        return self.guests.split("+") if self.guests else []
 
     @property
     def cast_names(self) -> list[str]:
@@ -181,6 +194,7 @@ def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
         cast_by=random.choice(list(CAST_KEYS)),
         committers=random.choice((0, 1, 1)),
         settlers=random.choice((0, 0, 1)),
+        guests=random.choice(("", "", "+".join(LIVES), *LIVES)),
     )
 
 
@@ -316,9 +330,22 @@ def _draw_other_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
             if kind:
                 key = random.choice([name, *shape.refusing_names])
                 yield Ask(round(at, 3), random.randint(1, shape.takers), 0, kind, key, 0)
+        for name in shape.guest_names:
+            yield from _draw_life(random, at, shape, name)
         if shape.buries and random.random() < 0.2:
             yield Ask(round(at, 3), 1, 0, "graves", TARGET, 0)
         at += random.expovariate(1 / gap_s)
+
+
+def _draw_life(random: Random, at: float, shape: BrokerShape, name: str) -> Iterator[Ask]:
+    """Something of a queue that comes and goes, until all is healed."""
+    kind = random.choices(("declare", "delete", "publish", "burst", "consume", "get", "leave"), (6, 3, 14, 2, 3, 3, 1))[
+        0
+    ]
+    if kind in ("publish", "burst"):
+        yield replace(_publish(random, at, random.randint(1, shape.publishers), name), kind=kind)
+    elif kind not in ("declare", "delete") or at < shape.seconds - shape.healed_s - FAULTS_BEFORE_HEALING_S:
+        yield Ask(round(at, 3), random.randint(1, shape.takers), 0, kind, name, 0)
 
 
 def _publish(random: Random, at: float, publisher: int, key: str) -> Ask:

@@ -40,6 +40,7 @@ from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger, deaths_of
+from tests.sim.brokers.lives import Lives, label_of, message_of, name_of
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
@@ -51,6 +52,7 @@ from tests.sim.brokers.plan import (
     CLASSIC_TARGET,
     EVERYWHERE,
     GRAVES,
+    LIVES,
     QUORUM,
     TARGET,
     BrokerShape,
@@ -92,6 +94,7 @@ class BrokerWorld(World):
 
     def __init__(self, plan: Plan) -> None:
         self.about_catalog = About("the catalog", {})
+        self.lives = Lives()
         self.catalog = CatalogReference(self.about_catalog, (self._declared,))
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
@@ -129,13 +132,14 @@ class BrokerWorld(World):
         if group == METADATA_GROUP:
             return self.catalog
         record = self._record_of(group)
-        about = About(f"queue {record.name}", self.watch.checked)
-        ledger = self.ledgers[record.name] = Ledger(
-            record.name,
+        label = label_of(record)
+        about = About(f"queue {label}", self.watch.checked)
+        ledger = self.ledgers[label] = Ledger(
+            label,
             about,
             self._has_arrived,
             self._acknowledged,
-            partial(self._went_back, record.name),
+            partial(self._went_back, label),
             self._is_committed,
             self._dead_refused,
         )
@@ -143,14 +147,24 @@ class BrokerWorld(World):
         return ledger
 
     def _record_of(self, group: int) -> QueueRecord:
-        catalog = self.catalog.machine.catalog
-        return next(record for record in catalog.queues("/") if record.id == group - QUEUE_GROUPS)
+        return self.lives.records[group - QUEUE_GROUPS]
+
+    def living(self) -> list[int]:
+        """A group may be seen for the first time when its queue is deleted already."""
+        return [group for group in super().living() if group - QUEUE_GROUPS not in self.lives.deleted]
 
     def classic_book(self, record: QueueRecord) -> ClassicBook | None:
-        return self.classics.get(record.name)
+        label = label_of(record)
+        if record.name in LIVES and label not in self.classics:
+            self.classics[label] = self._new_book(label, int(record.home.removeprefix("n")))
+        return self.classics.get(label)
+
+    def _new_book(self, label: str, home: int) -> ClassicBook:
+        about, is_target = About(f"queue {label}", self.watch.checked), label in self.targets
+        return ClassicBook(about, home, partial(self._went_back, label), self._is_committed, is_target)
 
     def is_classic(self, queue: str) -> bool:
-        return queue in self.classics
+        return queue in ALL_CLASSIC_PROFILES
 
     def destinations(self, key: str) -> list[str]:
         """The queues that what clients publish under this name goes to."""
@@ -161,7 +175,7 @@ class BrokerWorld(World):
         return (EVERYWHERE, CAST_KEY) if key == EVERYWHERE else ("", key)
 
     def publishing(self, key: str, body: bytes, *, is_committed: bool) -> None:
-        if any(queue in self.classics or target_of(queue) in self.classics for queue in self.destinations(key)):
+        if any(self.is_classic(queue) or target_of(queue) in self.classics for queue in self.destinations(key)):
             self._sent[body] = True
         if not is_committed:
             self._uncommitted[body] = True
@@ -187,7 +201,7 @@ class BrokerWorld(World):
         match ask.kind:
             case "publish" | "burst":
                 self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
-            case "exchange" | "bind" | "policy" | "graves":
+            case "exchange" | "bind" | "policy" | "graves" | "declare" | "delete":
                 self.operator.ask(ask)
             case _:
                 self.takers[(ask.client - 1) % len(self.takers)].ask(ask)
@@ -219,13 +233,7 @@ class BrokerWorld(World):
             home = self.random.randint(
                 self.shape.frail + 1, len(self.sites)
             )  # no disk there loses what it had promised
-            self.classics[name] = ClassicBook(
-                About(f"queue {name}", self.watch.checked),
-                home,
-                partial(self._went_back, name),
-                self._is_committed,
-                name in self.targets,
-            )
+            self.classics[name] = self._new_book(name, home)
             arguments = {"x-queue-type": "classic", **ALL_CLASSIC_PROFILES[name]}
             command = commands.DeclareQueue("/", name, arguments=arguments, home=f"n{home}")
             first.run(first.life, self._declare, (command,))
@@ -450,6 +458,10 @@ class BrokerWorld(World):
         found = process.broker.find_queue("/", random.choice(self.queue_names))
         return (process, found.queue) if found is not None and isinstance(found.queue, QuorumQueue) else None
 
+    def members_change(self) -> None:
+        """Somebody asks for what no log knows of yet, and a node that is lost now might be one too many."""
+        self.shrunk_at = self.loop.time()
+
     def main_leader(self) -> BrokerSite | None:
         """Of one of the groups, by chance."""
         found = self.leader(self.random.choice(self.living()))
@@ -462,6 +474,8 @@ class BrokerWorld(World):
 
     def _declared(self, outcome: Outcome) -> None:
         """The catalog's log says so."""
+        if self.lives.follow(self.about_catalog, outcome):
+            self.watch.count("queue declared again")
         if outcome.error is None and isinstance(outcome.command, commands.DeleteQueue) and outcome.result is not None:
             book = self.watch.books.get(QUEUE_GROUPS + outcome.result.id)
             if book is not None:
@@ -490,9 +504,10 @@ class BrokerWorld(World):
     def look_at_deliveries(self, process: BrokerProcess, consumer: Consumer, piece: Slice, found: list[Given]) -> None:
         queue = piece.queue
         if not isinstance(queue, QuorumQueue):
-            self._look_at_classic(process, consumer, queue.record.name, found)
+            self._look_at_classic(process, consumer, queue.record, found)
             return
-        ledger, who = self.ledgers[queue.record.name], f"{consumer.tag} on node {process.number}"
+        label = label_of(queue.record)
+        ledger, who = self.ledgers[label], f"{consumer.tag} on node {process.number}"
         about = ledger.about
         for given in found:
             if consumer.no_ack:
@@ -500,15 +515,20 @@ class BrokerWorld(World):
                 ledger.asked.unwatched[given.key] = True
             self._look_at_given(process, queue, ledger, who, given)
             invariants.delivered_once_to_a_consumer(
-                about, who, given.message_id, self._last_given.get((queue.record.name, given.key), 0)
+                about, who, given.message_id, self._last_given.get((label, given.key), 0)
             )
-            self._last_given[queue.record.name, given.key] = given.message_id
+            self._last_given[label, given.key] = given.message_id
         if consumer.prefetch and not consumer.no_ack:
             invariants.prefetch_is_kept(about, who, consumer.outstanding, consumer.prefetch)
 
-    def _look_at_classic(self, process: BrokerProcess, consumer: Consumer, queue: str, found: list[Given]) -> None:
-        about, who = self.classics[queue].about, f"{consumer.tag} on node {process.number}"
+    def _look_at_classic(
+        self, process: BrokerProcess, consumer: Consumer, record: QueueRecord, found: list[Given]
+    ) -> None:
+        book, who = self.classic_book(record), f"{consumer.tag} on node {process.number}"
+        assert book is not None, f"nobody follows {record.name}"
+        about = book.about
         for given in found:
+            invariants.nothing_comes_of_another_life(about, who, given.body, given.body in book.stored)
             known = given.body if given.body in self._sent else b""
             invariants.delivered_is_what_was_published(about, who, given.body, known)
         if consumer.prefetch and not consumer.no_ack:
@@ -531,9 +551,9 @@ class BrokerWorld(World):
 
     def asking_for(self, process: BrokerProcess, queue: str) -> None:
         """A get that acknowledges nothing: its node does so for it, whoever hears the answer."""
-        if queue in self.classics:
-            return
-        self.ledgers[queue].asked.careless[process.number, process.incarnation] = True
+        for label in self._labels(queue):
+            if label in self.ledgers:
+                self.ledgers[label].asked.careless[process.number, process.incarnation] = True
 
     def acknowledging(self, given: Given, delivery: int) -> None:
         """A client says that it is done with it."""
@@ -545,7 +565,7 @@ class BrokerWorld(World):
     def may_be_named(self, queue: str) -> bool:
         """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
         who does not know that it was refused would be told that it is there."""
-        if queue == EVERYWHERE:
+        if queue == EVERYWHERE or queue in LIVES:
             return False
         return queue not in self.classics and not {"x-overflow", "x-max-length"} <= ALL_PROFILES[queue].keys()
 
@@ -556,6 +576,13 @@ class BrokerWorld(World):
             self.watch.count("message to several queues confirmed")
             missing = [one for one in self.destinations(queue) if not self._is_stored(one, body)]
             invariants.confirmed_by_every_queue(self._about_clients, body, missing)
+            return body
+        if queue in LIVES:
+            if any(self._is_stored_in(label, body) for label in self._labels(queue)[1:]):
+                self.watch.count("message of a later life confirmed")
+            invariants.confirmed_is_stored(
+                About(f"queue {queue}", self.watch.checked), body, self._is_stored(queue, body)
+            )
             return body
         if queue in self.classics:
             book = self.classics[queue]
@@ -575,17 +602,24 @@ class BrokerWorld(World):
 
     def _is_stored(self, queue: str, body: bytes) -> bool:
         """Or was; or whoever knows is away for ever."""
-        if queue not in self.classics:
-            return body in self.ledgers[queue].bodies
-        book = self.classics[queue]
-        return body in book.stored or book.home in self.away
+        return any(self._is_stored_in(label, body) for label in self._labels(queue))
+
+    def _is_stored_in(self, label: str, body: bytes) -> bool:
+        if label in self.ledgers:
+            return body in self.ledgers[label].bodies
+        book = self.classics.get(label)
+        return book is not None and (body in book.stored or book.home in self.away)
+
+    def _labels(self, queue: str) -> list[str]:
+        """The queue, or all lives of it."""
+        return self.lives.of(queue) if queue in LIVES else [queue]
 
     def look_at_refusal(self, queue: str, body: bytes) -> None:
         self.watch.count("message refused")
         if queue == EVERYWHERE:
             self.watch.count("message to several queues refused")
             return  # by one of them: others may have it
-        if queue in self.classics:
+        if self.is_classic(queue) or queue in LIVES:
             return  # its home may have stored it, and the link to it broke before it could say so
         ledger = self.ledgers[queue]
         invariants.refused_is_not_stored(ledger.about, body, body in ledger.bodies)
@@ -643,7 +677,8 @@ class BrokerWorld(World):
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
         self._drain()
         invariants.everybody_is_answered(self._about_clients, self._waiting())
-        names = [*self.queue_names, *self.classic_names]
+        lives = [label for name in self.shape.guest_names for label in self.lives.of(name)]
+        names = [*self.queue_names, *self.classic_names, *lives]
         rules = Rules(tuple(map(self._rules_of, names)), news_s=NEWS_S, knows_what_went_back=True)
         wrong = judge(self.history, rules)
         invariants.histories_are_right(self._about_clients, wrong)
@@ -651,11 +686,11 @@ class BrokerWorld(World):
     def _drain(self) -> None:
         for taker in self.takers:
             taker.go()
-        names = [*self.queue_names, *self.classic_names]
+        names = [*self.queue_names, *self.classic_names, *self._living_guests()]
         for number, name in enumerate(names, len(self.takers) + 1):
             drainer = Taker(self, number)
             self.drainers.append(drainer)
-            drainer.drain(name)
+            drainer.drain(name_of(name))
         is_held_up = self.shape.buries or self.shape.refusing_names
         until = self.loop.time() + (HELD_UP_DRAINED_WITHIN_S if is_held_up else DRAINED_WITHIN_S)
         self._open_graves()
@@ -677,16 +712,38 @@ class BrokerWorld(World):
                 self.operator.submit(command)
             self.loop.call_later(1.0, self._open_graves)
 
+    def _living_guests(self) -> list[str]:
+        """Those that some node has opened."""
+        found = self.lives.living(self.shape.guest_names)
+        return [label for label in found if label in self.ledgers or label in self.classics]
+
     def _left_in(self, name: str) -> int:
         if name in self.classics:
             process = self.sites[self.classics[name].home].process
-            record = self.catalog.machine.catalog.queue("/", name)
+            record = self.catalog.machine.catalog.queue("/", name_of(name))
             return process.classic.left_in(record.id) if process is not None and record is not None else 0
         twin = self.ledgers[name].twin
         out = sum(len(client.out) for client in twin.clients.values())
         return len(twin.ready) + len(twin.delayed) + len(twin.dead) + out
 
+    def _rules_of_life(self, label: str) -> QueueRules:
+        """Of one that was deleted nothing is expected any more, but that nothing of another one comes out of it."""
+        ledger, book = self.ledgers.get(label), self.classics.get(label)
+        bodies = ledger.bodies if ledger is not None else book.stored if book is not None else ()
+        is_last = self.lives.last(label) and (book is None or book.home not in self.away)
+        return QueueRules(
+            label,
+            fed_by=self._fed_by(name_of(label)),
+            holds=frozenset(map(message_of, bodies)),
+            keeps_confirmed=is_last and not self.shape.no_ack,
+            keeps_transient=False,
+            keeps_order=False,  # its ledger, or its book, looks after that
+            drains=is_last,
+        )
+
     def _rules_of(self, name: str) -> QueueRules:
+        if name_of(name) in LIVES:
+            return self._rules_of_life(name)
         if name in self.classics:
             return self._rules_of_classic(name)
         arguments = ALL_PROFILES[name]

@@ -73,12 +73,30 @@ def test_founders_carry_the_numbers_of_their_nodes_disks() -> None:
     assert nodes_of(members) == [1, 2, 3] and [replica_of(member) for member in members] == [101, 102, 103]
 
 
-def test_a_queue_without_members_and_one_that_exists_get_none() -> None:
+def test_a_queue_without_members_gets_none() -> None:
     world = World()
-    world.declare("q")
     assert world.places.members_of(world.wish("classic", kind="classic")) == ()
-    assert world.places.members_of(world.wish("q")) == ()
     assert world.places.members_of(world.wish("q", vhost="nowhere")) == ()
+
+
+def test_a_queue_that_is_deleted_before_it_is_declared_again_has_members() -> None:
+    """It was submitted while the node still knew the former one: it had none, and publishers were never answered."""
+    world = World()
+    founders = world.declare("q")
+    wish = replace(world.wish("q"), members=world.places.members_of(world.wish("q")))
+    world.metadata.submit(commands.DeleteQueue("/", "q"))
+    again = world.metadata.submit(wish)
+    record = world.catalog.queue("/", "q")
+    assert record is not None and sorted(record.members) == sorted(founders), again
+    world.metadata.submit(replace(wish, members=founders[:1]))
+    assert world.catalog.queue("/", "q") == record, "one that is there keeps its members"
+
+
+def test_a_queue_that_exists_may_be_declared_again_when_no_node_can_take_it() -> None:
+    world = World(nodes=2, here=3)
+    world.declare("q")
+    world.lost = {1, 2}
+    assert world.places.members_of(world.wish("q")) == ()
 
 
 def test_the_vhosts_default_kind_counts() -> None:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from broker import catalog as catalog_module
 from broker.broker import Broker
+from broker.catalog import Catalog
+from broker.catalog_commands import DeclareQueue
 from broker.confirms import Receipt
 from broker.publish import Publishing
 from broker.queue_type import Arrival
@@ -17,7 +20,7 @@ from broker.session import Session
 from broker.transactions import Completion
 from quorum.dead_letters import DeadLetterWorker
 from tests.sim.brokers.layer import RARE_PATHS
-from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, BrokerShape
+from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, LIVES, BrokerShape
 from tests.sim.plan import Ask, Plan
 from tests.sim.run import Outcome, run
 
@@ -60,6 +63,19 @@ def refused_dead_letters(*queues: str) -> Outcome:
     shape = BrokerShape(seconds=SECONDS, groups=0, queues="+".join(queues), publishers=1, takers=1)
     asks = ((1, "publish", queue) for queue in queues)
     return outcome_of(shape, *asks, (1, "consume", "refused" if "refused" in queues else "dead"), (1, "graves", "dead"))
+
+
+def queue_that_comes_and_goes(name: str, lives: int = 3) -> Outcome:
+    """It is deleted with messages in it, ready and out to a consumer."""
+    shape = BrokerShape(seconds=SECONDS, groups=0, guests=name, publishers=2, takers=2)
+    asks = []
+    for at in (0.3 + 2.4 * life for life in range(lives)):
+        kinds = ("declare", "publish", "consume", "burst", "publish", "publish", "delete", "publish")
+        asks += [Ask(round(at + 0.3 * step, 3), 1, 0, kind, name, 20) for step, kind in enumerate(kinds)]
+        asks += [Ask(round(at + 0.2 * step, 3), 2, 0, "publish", name, 20) for step in range(12)]
+    asks.append(Ask(2.4 * lives + 0.5, 1, 0, "declare", name, 20))
+    asks += [Ask(2.4 * lives + 1 + 0.1 * step, 1, 0, "publish", name, 20) for step in range(5)]
+    return run(Plan(1, shape, (), tuple(asks), "brokers"))
 
 
 @pytest.mark.parametrize("cast_by", CAST_KEYS)
@@ -154,13 +170,43 @@ def test_a_dead_letter_at_most_once_is_not_published_twice(monkeypatch: pytest.M
     assert refused_dead_letters("refused-once").invariant == "at_most_once_is_not_twice"
 
 
+@pytest.mark.parametrize("name", LIVES)
+def test_queues_come_and_go_and_nothing_of_a_former_life_comes_out(name: str) -> None:
+    outcome = queue_that_comes_and_goes(name)
+    assert outcome.is_good, outcome.message
+    assert outcome.counted["queue declared again"] == 3
+    assert outcome.counted["message of a later life confirmed"] > 10
+    assert outcome.counted["message returned"] > 0, "while it does not exist"
+    checked = "nothing_comes_of_another_life" if name == "classic-guest" else "delivered_is_checked_out"
+    assert outcome.checked[checked] > 10
+
+
+def test_a_number_that_another_queue_had_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    declare = Catalog._declare_queue
+
+    def again(catalog: Catalog, command: Any) -> Any:
+        catalog.next_queue_id = 1 + max((record.id for record in catalog.queues("/")), default=0)
+        return declare(catalog, command)
+
+    monkeypatch.setitem(catalog_module._APPLY, DeclareQueue, again)
+    assert queue_that_comes_and_goes("guest").invariant == "lives_have_numbers_of_their_own"
+
+
 def test_a_big_campaign_must_reach_all_of_this() -> None:
     reached = {
         **several_queues("topic").counted,
         **transactions().counted,
         **refused_dead_letters("refused", "refused-once", "buried").counted,
+        **queue_that_comes_and_goes("guest").counted,
     }
-    begins = ("message to several", "transaction", "settlements", "dead letter")
+    begins = (
+        "message to several",
+        "message of a later life",
+        "transaction",
+        "settlements",
+        "dead letter",
+        "queue declared",
+    )
     own = [path for path in RARE_PATHS if path.startswith(begins)]
-    assert len(own) == 11
+    assert len(own) == 13
     assert [path for path in own if not reached.get(path)] == []
