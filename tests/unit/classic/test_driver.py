@@ -88,6 +88,16 @@ def test_what_is_acknowledged_by_being_delivered_never_sees_the_disk(world: Worl
     assert world.log.gathering_bytes == before
 
 
+def test_what_needs_no_disk_does_not_overtake_what_waits_for_the_end_of_the_turn(world: World) -> None:
+    sink = Sink()
+    world.queues["a"].consume(Consumer("c", world.queues["a"], sink, no_ack=True), world.now)
+    world.turn()
+    world.publish(["a"], [b"logged"], confirm=1)
+    world.publish(["a"], [b"in memory"], persistent=False, confirm=2)
+    world.turn()
+    assert [body for body, _ in sink.got] == [b"logged", b"in memory"]
+
+
 def test_queues_share_one_copy_of_a_large_body_and_one_may_go_before_the_other(world: World) -> None:
     world.publish(["a", "b"], [LARGE], confirm=1)
     world.loop.run_soon()
