@@ -39,6 +39,7 @@ RARE_PATHS = (
     "commit never answered",
     "queue declared again",
     "message of a later life confirmed",
+    "message to a deleted queue confirmed",
     "dead letter refused",
     "dead letter nowhere",
     "dead letter at least once is refused",

@@ -153,7 +153,7 @@ class Publisher:
     def _send_run(self, channel: Channel, alike: list[Message]) -> None:
         """Messages that travel together."""
         first, now = alike[0], self.world.loop.time()
-        contents = []
+        bodies, contents = [], []
         size = 0
         for message in alike:
             number = self._next[message.queue] = self._next.get(message.queue, 0) + 1
@@ -163,6 +163,7 @@ class Publisher:
             is_named = self.is_named and self.world.may_be_named(message.queue)
             headers = {"x-producer": self.name, "x-seq": message.own} if is_named else None
             props = encode_properties({"headers": headers} if headers else {})
+            bodies.append(body)
             contents.append(encode(props, body))
             size += len(body)
             self._sent += 1
@@ -181,10 +182,12 @@ class Publisher:
             expiration_ms=first.expires_ms,
             look=LOOK_HEADERS if is_named else 0,
         )
-        channel.say(self._publish, channel, run)
+        channel.say(self._publish, channel, run, first.queue, bodies)
 
-    def _publish(self, channel: Channel, run: Run) -> None:
+    def _publish(self, channel: Channel, run: Run, queue: str, bodies: list[bytes]) -> None:
         session: Session = channel.session
+        assert channel.process is not None, f"{channel.name} is connected to no node"
+        self.world.routing(channel.process, queue, bodies)
         session.publish(run, channel.now)
 
     # What it is told

@@ -106,6 +106,7 @@ class BrokerWorld(World):
         self.classics: dict[str, ClassicBook] = {}  # by the queue's name
         self._sent: dict[bytes, bool] = {}  # bodies that may come to classic queues
         self._uncommitted: dict[bytes, bool] = {}  # bodies that nobody has said commit of
+        self._meant: dict[bytes, int] = {}  # bodies for queues that come and go, with the life they were routed to
         self.channels: list[Channel] = []
         self.ledgers: dict[str, Ledger] = {}  # by the queue's name
         self.history: History = []
@@ -179,6 +180,12 @@ class BrokerWorld(World):
             self._sent[body] = True
         if not is_committed:
             self._uncommitted[body] = True
+
+    def routing(self, process: BrokerProcess, queue: str, bodies: Sequence[bytes]) -> None:
+        """A node takes these from a client now, and knows one life of the queue."""
+        if queue in LIVES:
+            record = process.metadata.catalog.queue("/", queue)
+            self._meant |= dict.fromkeys(bodies, record.id if record is not None else 0)
 
     def committing(self, bodies: Sequence[bytes]) -> None:
         """A client says so now."""
@@ -580,9 +587,11 @@ class BrokerWorld(World):
         if queue in LIVES:
             if any(self._is_stored_in(label, body) for label in self._labels(queue)[1:]):
                 self.watch.count("message of a later life confirmed")
-            invariants.confirmed_is_stored(
-                About(f"queue {queue}", self.watch.checked), body, self._is_stored(queue, body)
-            )
+            is_stored = self._is_stored(queue, body)
+            if not is_stored and self._meant[body] in self.lives.deleted:
+                self.watch.count("message to a deleted queue confirmed")  # it would be gone with the queue
+            else:
+                invariants.confirmed_is_stored(About(f"queue {queue}", self.watch.checked), body, is_stored)
             return body
         if queue in self.classics:
             book = self.classics[queue]
