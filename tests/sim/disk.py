@@ -15,8 +15,8 @@ the bytes may get through; an fsync that fails and drops the unwritten pages, so
 an fsync that lies; no file descriptor for what opens something; `settle` is the system that writes it back after all.
 `capacity` makes room run out by itself. `flip_bit` and `overwrite` damage what is at rest.
 
-A directory is lost, with all that is in it, only if `make_dir` found no descriptor to sync its name with and was not called
-again (what it returns from is durable by contract). Nothing is reordered across `sync`.
+A directory is lost, with all that is in it, if nothing made its name durable: `begin_dir` made it and the one above was not
+synced, or `make_dir` found no descriptor to sync its name with and was not called again. Nothing is reordered across `sync`.
 """
 
 from __future__ import annotations
@@ -444,6 +444,13 @@ class SimDisk:
             self._directories.setdefault(path, _Directory())
         self._unsynced.difference_update(paths)
 
+    def begin_dir(self, name: str) -> None:
+        self._may_fail("begin_dir", name)
+        self._directory(name.rpartition("/")[0])
+        if name not in self._directories:
+            self._directories[name] = _Directory()
+            self._unsynced.add(name)
+
     def remove_dir(self, name: str) -> None:
         self._may_fail("remove_dir", name)
         if self._directory(name).current or any(path.startswith(name + "/") for path in self._directories):
@@ -471,7 +478,7 @@ class SimDisk:
 
     def _may_fail(self, operation: str, name: str) -> None:
         fault = self.call(operation, name)
-        if fault in (Fault.ENOSPC, Fault.ENOSPC_PARTIAL) and operation in ("rename", "make_dir"):
+        if fault in (Fault.ENOSPC, Fault.ENOSPC_PARTIAL) and operation in ("rename", "make_dir", "begin_dir"):
             raise DiskFull(f"cannot {operation} {name}: simulated ENOSPC")
         if fault is Fault.EIO:
             raise DiskFailed(f"cannot {operation} {name}: simulated EIO")

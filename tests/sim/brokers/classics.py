@@ -53,6 +53,15 @@ class ClassicBook:
     done_with: dict[bytes, bool] = field(default_factory=dict)  # durably
     lanes: dict[tuple[bytes, int], int] = field(default_factory=dict)
     keeps_order: bool = True  # until a file gave nothing: what was in it is there again after the next start
+    some_died: bool = False  # expired or were too many, in this process
+    may_come_late: dict[bytes, bool] = field(default_factory=dict)
+
+    def begins_again(self) -> None:
+        """In another process. What died in the one before may be back, for nobody waits for the log to say that it has gone,
+        and may live on, for the clock was set back or the limit is another. Others behind it were handed out meanwhile."""
+        if self.some_died:
+            self.may_come_late = {body: True for body in self.stored if body not in self.handed_out}
+            self.some_died = False
 
     def takes(self, run: Run) -> None:
         for props, body in messages(run.content, 0, run.count):
@@ -73,9 +82,9 @@ class ClassicBook:
                 self.handed_out[body] = True
                 publisher, number, _ = body.split(b":", 2)
                 before = self.lanes.get((publisher, level), 0)
-                if self.keeps_order:
+                if self.keeps_order and body not in self.may_come_late:
                     invariants.first_deliveries_are_in_order(self.about, (publisher, level), before, int(number))
-                self.lanes[publisher, level] = int(number)
+                self.lanes[publisher, level] = max(before, int(number)) if self.keeps_order else int(number)
 
 
 class WatchedClassicQueues(ClassicQueues):
@@ -118,6 +127,7 @@ class WatchedClassicQueues(ClassicQueues):
         book = self._process.site.world.classic_book(record)
         if book is not None:
             assert isinstance(queue, ClassicQueue), f"{queue}"
+            book.begins_again()
             self._watch(queue, book)
         return queue
 
@@ -133,7 +143,7 @@ class WatchedClassicQueues(ClassicQueues):
     def _watch(self, watched: ClassicQueue, book: ClassicBook) -> None:
         queue: Any = watched
         stored, take, handed_out = queue.stored, queue._take, queue._handed_out
-        deliver_at_once, settle = queue.deliver_at_once, queue.settle_now
+        deliver_at_once, settle, die = queue.deliver_at_once, queue.settle_now, queue._leaving._die
         out: dict[int, bytes] = {}
         done: dict[bytes, bool] = {}
 
@@ -155,6 +165,11 @@ class WatchedClassicQueues(ClassicQueues):
             handed_out(piece, no_ack)
             if no_ack:
                 be_done_with(piece)
+
+        def note_died(*what: Any) -> int:
+            book.some_died = True
+            count: int = die(*what)
+            return count
 
         def note_delivered_at_once(run: Run, now: int) -> bool:
             is_gone: bool = deliver_at_once(run, now)
@@ -182,7 +197,7 @@ class WatchedClassicQueues(ClassicQueues):
                     self._done.append((book, body))
 
         queue.stored, queue._take, queue._handed_out = note_stored, note_taken, note_handed_out
-        queue.deliver_at_once, queue.settle_now = note_delivered_at_once, note_settled
+        queue.deliver_at_once, queue.settle_now, queue._leaving._die = note_delivered_at_once, note_settled, note_died
 
     def left_in(self, queue_id: int) -> int:
         """Messages that wait or are out; none when the queue is not here."""
