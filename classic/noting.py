@@ -103,6 +103,8 @@ def sync_files(disk: Disk, names: Sequence[str]) -> None:
             file.sync()
         finally:
             file.close()
-    for directory in sorted({name.rpartition("/")[0] for name in names}):
+    directories = {name.rpartition("/")[0] for name in names}
+    # Those above, too: a queue's directory was only begun (`QueueIndex._begin`).
+    for directory in sorted(directories | {name.rpartition("/")[0] for name in directories}):
         with suppress(FileNotFoundError):  # the same
             disk.sync_dir(directory)

@@ -139,7 +139,7 @@ class QueueIndex:
 
     def _begin(self, number: int) -> Segment:
         if not self.segments:
-            self._files.disk.make_dir(self.directory)
+            self._files.disk.begin_dir(self.directory)
         self._files.create(self._index_name(number))
         self._indexed[self._queue_id] = None
         segment = self.segments[number] = Segment(number, first=(number + 1) * self._per_segment)

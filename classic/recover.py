@@ -180,6 +180,7 @@ class Recovery:
         """Places in a body file are never used again, so its size stays as it was noted, whatever is left of it."""
         disk, body = self._shelf.disk, names.body_file(directory, number)
         if segment.body_size and not self._cut(body, segment.body_size):
+            disk.make_dir(directory)  # which may be lost with it
             disk.create(body).close()
         if not self._cut(names.index_segment(directory, number), segment.index_size):
             if segment.body_size:

@@ -70,6 +70,10 @@ class Disk(Protocol):
     def make_dir(self, name: str) -> None:
         """A directory, durably, with the directories above it. Nothing happens when it exists."""
 
+    def begin_dir(self, name: str) -> None:
+        """A directory in one that exists, with a name that is durable only after `sync_dir` of that one. For many at a time.
+        Nothing happens when it exists."""
+
     def remove_dir(self, name: str) -> None:
         """Remove an empty directory. Raises FileNotFoundError; DiskFailed when it is not empty."""
 

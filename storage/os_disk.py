@@ -215,10 +215,13 @@ class OsDisk:
 
     def _make_one(self, name: str, above: str) -> None:
         """A directory that exists is no sign of a synced name: whoever made it may have failed, or ended, before that."""
-        with _as_disk_errors("create", self.path(name)), suppress(FileExistsError):
-            os.mkdir(self.path(name), 0o700)
+        self.begin_dir(name)
         self.sync_dir(above)
         self._synced_directories.add(name)
+
+    def begin_dir(self, name: str) -> None:
+        with _as_disk_errors("create", self.path(name)), suppress(FileExistsError):
+            os.mkdir(self.path(name), 0o700)
 
     def remove_dir(self, name: str) -> None:
         with _as_disk_errors("remove", self.path(name)):

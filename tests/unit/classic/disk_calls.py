@@ -24,7 +24,7 @@ from storage.names import TEMPORARY_SUFFIX
 from tests.sim.disk import Call, Fault, Faults, no_faults
 from tests.unit.classic.classic_world import TINY, World, record_of
 
-QUEUES = ("a", "b", "short", "purged", "passing")
+QUEUES = ("a", "b", "short", "purged", "passing", "late")
 LOG_FILE_BYTES_MAX = 1_500
 TICKS_TO_TRY_AGAIN = 15  # for all that was put off while there was no room
 
@@ -102,6 +102,8 @@ class Life:
         self.acknowledge("a", lambda number: number % 3 > 0)  # the files of the store are mostly garbage
         self.acknowledge("b", lambda number: True)
         self.publish(["a", "b"], 110)
+        for _ in range(2):
+            self.publish(["late"], 20)  # its directory is begun here
         self.ticks(2)
         for _ in range(9):
             self.publish(["b"], 90, persistent=False)  # more than it keeps in memory

@@ -210,6 +210,17 @@ def test_a_missing_index_segment_is_reported_and_the_bodies_beside_it_are_kept(s
     assert quarantine(disk) == [held]
 
 
+def test_a_missing_directory_ends_no_start(small: Files) -> None:
+    disk = small.disk.copy()
+    directory = small.index.rpartition("/")[0]
+    for name in disk.list(directory):
+        disk.delete(f"{directory}/{name}")
+    disk.remove_dir(directory)
+    world = start(disk)
+    assert bodies(world, "q") == [small.published["q"][-1]]
+    assert any(directory in finding and "is missing" in finding for finding in world.kind.findings)
+
+
 def test_no_place_in_a_lost_body_file_is_used_again(crashed: SimDisk) -> None:
     """An entry that points to a lost content must not find another one there."""
     disk = crashed.copy()

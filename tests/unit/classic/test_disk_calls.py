@@ -14,7 +14,7 @@ import pytest
 from tests.sim.disk import OPENING, Call, Fault, Faults
 from tests.unit.classic.disk_calls import TICKS_TO_TRY_AGAIN, Life, PowerCut, Stopped, calls_of
 
-ROOM_IS_ASKED_FOR_BY = ("create", "write", "rename", "make_dir")
+ROOM_IS_ASKED_FOR_BY = ("create", "write", "rename", "make_dir", "begin_dir")
 BOTH = pytest.mark.parametrize("beside", [False, True], ids=["at once", "beside the loop"])
 
 

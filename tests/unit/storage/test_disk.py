@@ -278,6 +278,37 @@ def test_a_directory_whose_name_was_not_synced_is_lost_unless_it_is_made_again()
     assert found == {(False, False), (False, True), (True, True)}
 
 
+def test_a_directory_that_was_only_begun_is_durable_with_the_one_above() -> None:
+    found = set()
+    for seed in range(20):
+        for synced in (False, True):
+            disk = SimDisk()
+            disk.make_dir("above")
+            disk.begin_dir("above/d")
+            disk.begin_dir("above/d")
+            disk.create("above/d/f").sync()
+            disk.sync_dir("above/d")
+            if synced:
+                disk.sync_dir("above")
+            disk.crash(Random(seed))
+            found.add((synced, disk.exists("above/d/f")))
+    assert found == {(False, False), (False, True), (True, True)}
+
+
+def test_beginning_a_directory_syncs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = OsDisk(str(tmp_path))
+    disk.make_dir("above")
+    synced: list[str] = []
+    monkeypatch.setattr(disk, "sync_dir", synced.append)
+    disk.begin_dir("above/d")
+    disk.begin_dir("above/d")
+    assert disk.exists("above/d") and synced == []
+    disk.make_dir("above/d")
+    assert synced == ["above"], "what was begun is not taken for durable"
+    with pytest.raises(FileNotFoundError):
+        disk.begin_dir("nowhere/d")
+
+
 def test_a_failed_fsync_drops_the_pages_and_the_next_one_means_nothing() -> None:
     disk = SimDisk()
     file = disk.create("f")
