@@ -545,6 +545,8 @@ class ClassicQueue:
                 self._put_off.wait_for_reach()
             if run is not None and run.expires_at is not None and (when is None or run.expires_at < when):
                 when = run.expires_at
+        if self._put_off.waits_for_reach:
+            when = None  # the next tick looks again: until then a message whose time is over would ring without end
         self._ttl.set(when, lambda _: self._host.wake(self))
 
     def _watch_use(self) -> None:

@@ -566,7 +566,12 @@ class Watch:
         site = process.site
         site.disk.faults = no_faults
         named = list(names.RAFT_GROUPS)
+        living, driven = site.world.living(), {driver.group for driver in process.groups.drivers()}
         for group, store in process.store.stores.items():
+            if group not in driven and group not in living:
+                # It was deleted, and a crash kept its log from being removed.
+                named += files_of(store.log)
+                continue
             book, s = self.book(group), _state(process, group)
             model = model_of(store, book, may_be_damaged=False)
             snapshot = (store.load_state(), store.snapshot().machine_version) if model.snapshot else None

@@ -139,6 +139,18 @@ def test_what_dies_of_age_is_dead_lettered_when_it_can_be_read() -> None:
     assert numbers([one for _, _, one in world.host.dead]) == list(range(COUNT))
 
 
+def test_a_message_whose_time_is_over_does_not_ring_without_end() -> None:
+    """Its timer would be due again at once, for as long as it cannot be read."""
+    world = world_with(120, EffectiveArguments(dead_letter_exchange="dlx", message_ttl_ms=60_000))
+    with no_descriptors(world):
+        world.now += 60_000
+        world.tick()
+        world.turn()
+        assert world.queues["q"].ready_count and not [when for when, _ in world.host.calls if when <= world.now]
+    world.tick(30)
+    assert not world.queues["q"].ready_count
+
+
 @SIZE
 def test_what_comes_back_comes_back_when_it_can(size: int) -> None:
     """Also where its place is among messages whose positions are on disk only."""
