@@ -709,6 +709,8 @@ class BrokerWorld(World):
             left = self._left_in(name)
             about = self.classics[name].about if name in self.classics else self.ledgers[name].about
             invariants.queues_drain(about, left)
+            if name in self.ledgers and self.ledgers[name].twin.dead:
+                self.watch.count("dead letters held for a target that stays away")
             self.record(Drained(self.loop.time(), name, "every node", left))
 
     def _open_graves(self) -> None:
@@ -733,7 +735,14 @@ class BrokerWorld(World):
             return process.classic.left_in(record.id) if process is not None and record is not None else 0
         twin = self.ledgers[name].twin
         out = sum(len(client.out) for client in twin.clients.values())
-        return len(twin.ready) + len(twin.delayed) + len(twin.dead) + out
+        held = 0 if self._is_target_away(name) else len(twin.dead)
+        return len(twin.ready) + len(twin.delayed) + held + out
+
+    def _is_target_away(self, name: str) -> bool:
+        """Whether the home of the classic queue that gets its dead letters never comes back. Those that are held at least once
+        stay held then, for no other node can take them; the ledger sees to it that none leaves without having arrived."""
+        target = target_of(name_of(name))
+        return target in self.classics and self.classics[target].home in self.away
 
     def _rules_of_life(self, label: str) -> QueueRules:
         """Of one that was deleted nothing is expected any more, but that nothing of another one comes out of it."""
