@@ -25,9 +25,8 @@ class NodeSection(Section, frozen=True):
     name: str = ""  # empty: leveret@ and the host's short name
     cluster_name: str = ""  # empty: the node's name; shown to clients and in metrics
     data_dir: str = "var"
-    older_catalog: bool = (
-        False  # go on with a catalog older than the log: messages of queues that it does not know are lost
-    )
+    # Go on with a catalog older than the log: messages of queues that it does not know are lost.
+    older_catalog: bool = False
 
 
 class ListenSection(Section, frozen=True):

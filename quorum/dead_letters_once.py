@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from quorum.queue import QuorumQueue
 
 WAITING_MAX = 20_000  # dead letters, pieces of runs; beyond it publishers are to be held
-TICKS_WAITING_MAX = (
-    2_000  # beyond it nothing is buried by the clock: all publishers are not held for one policy that changed
-)
+# Beyond it nothing is buried by the clock: all publishers are not held for one policy that changed.
+TICKS_WAITING_MAX = 2_000
 WAITING_BYTES_MAX = 64 << 20  # of their messages; half of it for ticks
 PER_STEP = 4  # messages; to publish one takes about 50 µs, more if it goes to several queues
 
