@@ -9,18 +9,33 @@ DATA ?= var
 OPTIONS ?=
 KERNELS := $(wildcard native/*.pyx native/*.pxd native/*.h)
 
-.PHONY: setup run cluster test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
+# What is installed; the versions are those of constraints.txt.
+BUILD_TOOLS := pip setuptools wheel 'Cython>=3.1'
+EXTRAS := test,bench
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.PHONY: setup lock run cluster format unit unit-times test test-containers check fuzz mutants sim sim-long chaos bench proto docs clean
 
 setup: $(STAMP)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMP): $(BIN)/python pyproject.toml setup.py $(KERNELS)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip setuptools wheel 'Cython>=3.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,bench]'
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps raftos==0.2.6  # asks for a cryptography of 2016
+$(STAMP): $(BIN)/python pyproject.toml setup.py constraints.txt $(KERNELS)
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --upgrade $(BUILD_TOOLS)
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-build-isolation --editable '.[$(EXTRAS)]'
+	-$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-deps raftos  # asks for a cryptography of 2016
 	touch $@
+
+# The newest versions that pyproject.toml allows, in an environment of their own. Run the tests before you commit what changed.
+lock:
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python $(PIP_INSTALL) --upgrade $(BUILD_TOOLS)
+	build/lock/bin/python $(PIP_INSTALL) --no-build-isolation --editable '.[$(EXTRAS)]'
+	build/lock/bin/python $(PIP_INSTALL) --no-deps raftos==0.2.6
+	(grep '^#' constraints.txt; build/lock/bin/python -m pip freeze --all --exclude-editable | LC_ALL=C sort --ignore-case) >build/lock/constraints.txt
+	mv build/lock/constraints.txt constraints.txt
 
 # Options of `leveret serve` may be given: make run OPTIONS='--amqp 127.0.0.1:5673'.
 run: setup
@@ -30,12 +45,25 @@ run: setup
 cluster: setup
 	$(BIN)/leveret cluster --nodes 3 --data-dir var/cluster
 
+# While you work: what tests/unit has of short tests.
+unit: setup
+	$(BIN)/python -m pytest tests/unit -q -m 'not long' --numprocesses $(TEST_JOBS) --dist worksteal
+
+# Measures which those are, on an idle machine: tests/long_tests.py.
+unit-times: setup
+	$(BIN)/python -m pytest tests/unit -q --numprocesses $(TEST_JOBS) --dist worksteal --junitxml build/unit-times.xml
+	$(BIN)/python -m tests.long_tests build/unit-times.xml
+
 test: setup
 	$(BIN)/python -m pytest tests -q --numprocesses $(TEST_JOBS) --dist loadfile
 
 # The cluster of deploy/compose.yaml. Where no container engine runs, one is installed and started: that needs root.
 test-containers: setup
 	$(BIN)/python -m tests.containers
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 check: setup
 	$(BIN)/ruff check .

@@ -5,5 +5,6 @@ durable or cross the network is asked of a port. Fronts come in through `broker.
 behind `broker.queue_type`, and everything declared is in `broker.catalog`.
 
 Read in this order: message (what travels), session (the door), publish and route (where it goes), queue_type (the contract
-of the three kinds), confirms and deliveries (who is owed an answer), catalog with catalog_commands (what is declared).
+of the three kinds), confirms and deliveries (who is owed an answer), turns (when all of that is passed on), catalog with
+catalog_commands (what is declared).
 """

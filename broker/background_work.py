@@ -7,6 +7,7 @@ small work is done when `do` returns, as if there were no slices, and a large on
     in_turn     whether this turn may go on with something that can also be done later
     do          begin a work
     turn_ended  the next turn has a budget of its own
+    finish      do all that waits, when there are no later turns
 
 A core: time comes in through `clock`, later turns through `soon`. Where the clock does not move within a turn, as in
 simulations, `steps_max` is the budget.
@@ -19,7 +20,6 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 TURN_S = 0.004  # beside what cannot wait; a publisher beside it should wait for no more than some of these
-STEPS_PER_LOOK = 8  # at the clock: asking it costs as much as a small step
 
 Steps = Iterator[None]
 
@@ -32,6 +32,9 @@ class Work(Protocol):
     def do(self, work: Steps) -> None: ...
 
     def turn_ended(self) -> None: ...
+
+    def finish(self) -> None:
+        """Nothing is put off any more."""
 
 
 class BackgroundWork:
@@ -65,7 +68,7 @@ class BackgroundWork:
             return False
         if not self._steps:
             self._until = self._clock() + self._turn_s
-        elif not self._steps % STEPS_PER_LOOK and self._clock() >= self._until:
+        elif self._clock() >= self._until:
             self._over = True
             return False
         if self._steps == self._steps_max:
@@ -76,6 +79,12 @@ class BackgroundWork:
 
     def turn_ended(self) -> None:
         self._steps, self._over = 0, False
+
+    def finish(self) -> None:
+        """The node stops: all of it, in this turn."""
+        while self._works:
+            for _ in self._works.popleft():
+                pass
 
     def do(self, work: Steps) -> None:
         """Now as far as the turn's budget goes, and then in later turns."""
@@ -119,6 +128,9 @@ class Unsliced:
     def do(self, work: Steps) -> None:
         for _ in work:
             pass
+
+    def finish(self) -> None:
+        pass
 
     def turn_ended(self) -> None:
         pass

@@ -1,13 +1,11 @@
-"""One node's broker: who is connected, which queues are open, and what has to happen at the end of each turn.
+"""One node's broker: who is connected and which queues are open.
 
 Everything declared comes from the catalog: a queue is opened when a command has created it and deleted when one has removed
-it, whoever submitted it. A *turn* is one batch of a client's input; at its end woken queues deliver and confirms go out, so
-that the work of a batch is passed on as a batch.
+it, whoever submitted it. What clients have caused is passed on at the end of each turn (broker/turns.py).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,13 +16,13 @@ from broker import names, permissions
 from broker.alarms import Alarms
 from broker.asked import Asked
 from broker.audit import Audit
-from broker.background_work import Unsliced, Work
+from broker.background_work import Work
+from broker.burials import Burial, Burials
 from broker.catalog import Catalog
 from broker.client_address import ClientAddress
-from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.counters import Counters
-from broker.dead_letter import REASON_WORDS, DeadMessage, dead_lettered
+from broker.dead_letter import REASON_WORDS, DeadMessage
 from broker.errors import (
     AccessRefused,
     BrokerError,
@@ -34,13 +32,13 @@ from broker.errors import (
     PreconditionFailed,
     ResourceExhausted,
 )
+from broker.fan_out import QUEUES_PER_STEP
 from broker.limits import Limits
 from broker.message import Run
 from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.publish import Publishing
 from broker.queue_type import Arrival, DeathReason, Queue, QueueType
 from broker.recent_history import Histories, each_of
 from broker.records import BindingRecord, QueueRecord, UserRecord
@@ -48,6 +46,7 @@ from broker.reply_to import Replies
 from broker.route import route
 from broker.session import Session, SessionSink
 from broker.timers import Timers
+from broker.turns import Turns
 
 DELETE_AGAIN_MS = 1_000
 DRAWN_BYTES = 6  # for a number by chance: far more than there are destinations, so each is as likely
@@ -108,13 +107,13 @@ class Broker:
         catalog: Catalog,
         metadata: Metadata,
         authenticator: Authenticator,
-        request_turn: Callable[[], None],
+        turns: Turns,
         tick_at: Callable[[int], None],
         random_bytes: Callable[[int], bytes],
         limits: Limits | None = None,
         owner_prefix: str = "here.",
-        work: Work | None = None,
         audit: Audit | None = None,
+        queues_per_step: int = QUEUES_PER_STEP,
     ) -> None:
         """`owner_prefix` makes a connection's id unique over the cluster, and over the processes of this node."""
         self.node = node
@@ -122,90 +121,42 @@ class Broker:
         self.metadata = metadata
         self.random_bytes = random_bytes
         self.limits = limits or Limits()
-        self.work: Work = work if work is not None else Unsliced()
+        self.turns = turns
+        self.work: Work = turns.work
+        self.queues_per_step = queues_per_step
         self.alarms = Alarms(self._alarms_cleared)
         self.audit = audit or Audit(note=ignore, warn=ignore)
         self.replies = Replies(random_bytes)
         self.histories = Histories()
         self.totals = Totals()
         self.closed_because = ""  # why no client is let in now
-        self.now = 0  # of the newest thing that happened
         self._owner_prefix = owner_prefix
         self._authenticator = authenticator
-        self._request_turn = request_turn
         self._timers = Timers(tick_at)
         self._kinds: dict[str, QueueType] = {}
         self._queues: dict[tuple[str, str], OpenQueue] = {}
         self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
         self._connections: dict[str, Connection] = {}
         self._sessions: dict[str, dict[Session, None]] = {}  # by connection
-        self._woken: dict[Queue, None] = {}
-        self._confirming: dict[Publishing, None] = {}
         self._counted: dict[str, Counters] = {}  # of sessions that have ended, by protocol
-        self._dead: deque[tuple[Queue, DeathReason, Sequence[DeadMessage], int]] = deque()  # the first is under way
-        self._dead_lettered: dict[DeathReason, int] = dict.fromkeys(DeathReason, 0)
+        self._burials = Burials(self)
         metadata.subscribe(self._applied)
 
     # ------------------------------------------------------------------------- what queues ask (QueueHost)
 
     def wake(self, queue: Queue) -> None:
-        if not self._woken:
-            self._request_turn()  # it may come from a timer or from the disk, when no batch of input is under way
-        self._woken[queue] = None
+        self.turns.wake(queue)
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._timers.call_at(when, call)
 
     def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
-        """One after the other: a dead letter may push another one out of its queue, and so on along a chain of queues
-        that may be longer than the stack is deep."""
-        self._dead.append((queue, reason, messages, now))
-        if len(self._dead) > 1:
-            return
-        try:
-            while self._dead:
-                self._pass_on_dead(*self._dead[0])
-                self._dead.popleft()
-        finally:
-            self._dead.clear()
-
-    def _pass_on_dead(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
-        record = queue.record
-        effective = self._told(queue)
-        exchange = effective.dead_letter_exchange
-        if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
-            return
-        self._dead_lettered[reason] += len(messages)
-        for message in messages:
-            run, targets = dead_lettered(self.catalog, record, effective, reason, message, self.asks, now)
-            for name in targets:
-                found = self._queues.get((record.vhost, name))
-                if found is not None:
-                    with suppress(ResourceExhausted):  # the disk failed: after a restart it is where it died
-                        found.kind.publish((found.queue,), run, None, now)
+        self._burials.bury(Burial(queue, self._told(queue), reason, messages, now, None))
 
     def dead_letter_confirmed(
         self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
     ) -> None:
-        record = queue.record
-        effective = self._told(queue)
-        exchange = effective.dead_letter_exchange
-        if exchange is None or (exchange and self.catalog.exchange(record.vhost, exchange) is None):
-            on_answer(Arrival.NOWHERE)
-            return
-        run, targets = dead_lettered(self.catalog, record, effective, reason, message, self.asks, now)
-        found = [self._queues[record.vhost, name] for name in targets if (record.vhost, name) in self._queues]
-        if not found:
-            on_answer(Arrival.NOWHERE)
-            return
-        self._dead_lettered[reason] += 1
-        receipt = Receipt(DeadLetterReceipt(on_answer), 1, 1, len(found))
-        for open_queue in found:
-            try:
-                open_queue.kind.publish((open_queue.queue,), run, receipt, now)
-            except ResourceExhausted:
-                receipt.give_up()
-                return
+        self._burials.bury(Burial(queue, self._told(queue), reason, (message,), now, on_answer))
 
     def delete_queue(self, queue: Queue, reason: str) -> None:
         """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its
@@ -214,15 +165,15 @@ class Broker:
 
     def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
         def refused(_: BrokerError) -> None:
-            self._timers.call_at(self.now + DELETE_AGAIN_MS, again)
+            self._timers.call_at(self.turns.now + DELETE_AGAIN_MS, again)
 
         def again(now: int) -> None:
             found = self._queues.get((record.vhost, record.name))
             if found is not None and found.queue.record.id == record.id and still():
-                self.now = now
+                self.turns.now = now
                 self._delete(record, still)
 
-        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.now).then(ignore, refused)
+        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.turns.now).then(ignore, refused)
 
     # ------------------------------------------------------------------------- queues
 
@@ -240,7 +191,7 @@ class Broker:
 
     def recover(self, now: int) -> None:
         """Open every queue that is declared."""
-        self.now = now
+        self.turns.now = now
         for vhost in self.catalog.vhosts:
             for record in self.catalog.queues(vhost):
                 self._open(record)
@@ -275,7 +226,7 @@ class Broker:
             found = self._queues.get((vhost, name))
             if found is not None:
                 with suppress(ResourceExhausted):  # the disk failed: nothing is promised of what is only remembered
-                    found.kind.publish((found.queue,), run, None, self.now)
+                    found.kind.publish((found.queue,), run, None, self.turns.now)
 
     def _draw(self, count: int) -> int:
         return int.from_bytes(self.random_bytes(DRAWN_BYTES)) % count
@@ -312,7 +263,7 @@ class Broker:
 
     def submit(self, command: commands.Command, now: int) -> Pending[Any]:
         """A change of what is declared, asked for at this time."""
-        self.now = now
+        self.turns.now = now
         return self.metadata.submit(command)
 
     def _applied(self, command: commands.Command, result: Any) -> None:
@@ -325,13 +276,11 @@ class Broker:
                     self._open(result)
             case commands.DeleteQueue():
                 if result is not None:
-                    self._deleted(result)
+                    self._deleted([result])
             case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode():
-                for record in result:
-                    self._deleted(record)
+                self._deleted(result)
             case commands.DeleteVhost():
-                for record in result:
-                    self._deleted(record)
+                self._deleted(result)
                 self._close_connections(lambda one: one.vhost == command.name, f"vhost '{command.name}' is deleted")
             case commands.DeleteUser():
                 self._close_connections(lambda one: one.user == command.name, f"user '{command.name}' is deleted")
@@ -353,27 +302,37 @@ class Broker:
                 f"{record.label} is declared as a {record.kind} queue, a kind that this node does not have"
             )
         effective = self.catalog.effective(record)
-        self._queues[record.vhost, record.name] = OpenQueue(kind, kind.open(record, effective, self.now), effective)
+        self._queues[record.vhost, record.name] = OpenQueue(
+            kind, kind.open(record, effective, self.turns.now), effective
+        )
         self.catalog.version += 1  # routes that were found since the command was applied do not lead to the queue yet
         if record.owner is not None and self._is_ours(record.owner):
             self._exclusive.setdefault(record.owner, {})[record.name] = record
             if record.owner.removeprefix(self._owner_prefix) not in self._connections:  # it has gone meanwhile
                 self.work.do(self._delete_exclusive(record.owner))
 
-    def _deleted(self, record: QueueRecord) -> None:
+    def _deleted(self, records: Iterable[QueueRecord]) -> None:
+        """None of them is found any more; their kinds forget one after the other."""
+        self.work.do(self._forget([found for record in records if (found := self._taken_away(record)) is not None]))
+
+    def _taken_away(self, record: QueueRecord) -> OpenQueue | None:
+        """None: its kind could not open it, and whoever declared it was told."""
         found = self._queues.get((record.vhost, record.name))
-        if (
-            found is None or found.queue.record.id != record.id
-        ):  # its kind could not open it: whoever declared it was told
-            return
+        if found is None or found.queue.record.id != record.id:
+            return None
         del self._queues[record.vhost, record.name]
         self.totals.queues_deleted += 1
-        self._woken.pop(found.queue, None)
+        self.turns.forget_queue(found.queue)
         if record.owner in self._exclusive:
             self._exclusive[record.owner].pop(record.name, None)
-        for consumer in list(found.consumers):
-            consumer.sink.consumer_cancelled(consumer)
-        found.kind.delete(found.queue, self.now)
+        return found
+
+    def _forget(self, deleted: Sequence[OpenQueue]) -> Iterator[None]:
+        for found in deleted:
+            for consumer in list(found.consumers):
+                consumer.sink.consumer_cancelled(consumer)
+            found.kind.delete(found.queue, self.turns.now)
+            yield
 
     def _policies_changed(self, vhost: str) -> Iterator[None]:
         """Whatever changes meanwhile comes behind it, with a walk of its own."""
@@ -383,7 +342,7 @@ class Broker:
             effective = self.catalog.effective(found.queue.record)
             if effective != found.effective:
                 found.effective = effective
-                found.queue.policy_changed(effective, self.now)
+                found.queue.policy_changed(effective, self.turns.now)
             yield
 
     # ------------------------------------------------------------------------- clients
@@ -430,10 +389,11 @@ class Broker:
         """The node stops, and no front serves anybody any more: what clients still hold goes back to its queues."""
         for connection in list(self._connections.values()):
             self.connection_closed(connection, now)
+        self.work.finish()
 
     def open_connection(self, connection: Connection, now: int) -> None:
         """Raises NotAllowed: no such vhost, no permission for it, or a limit; ConnectionForced while clients are sent away."""
-        self.now = now
+        self.turns.now = now
         if self.closed_because:
             raise ConnectionForced(self.closed_because)
         vhost, user = connection.vhost, connection.user
@@ -462,7 +422,7 @@ class Broker:
 
     def connection_closed(self, connection: Connection, now: int) -> None:
         """Also for a connection that was refused, or is closed already."""
-        self.now = now
+        self.turns.now = now
         if self._connections.pop(connection.id, None) is None:
             return
         self.totals.connections_closed += 1
@@ -485,7 +445,7 @@ class Broker:
 
     def open_session(self, connection: Connection, sink: SessionSink, now: int) -> Session:
         """Raises NotAllowed when a limit is reached."""
-        self.now = now
+        self.turns.now = now
         sessions = self._sessions[connection.id]
         self._check_channels(connection)
         session = Session(self, connection, sink, len(sessions) + 1)
@@ -512,7 +472,7 @@ class Broker:
     def session_closed(self, session: Session) -> None:
         """Called by the session itself, at its end."""
         self._sessions[session.connection.id].pop(session)
-        self._confirming.pop(session, None)
+        self.turns.forget_session(session)
         self.totals.channels_closed += 1
         self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
 
@@ -577,35 +537,17 @@ class Broker:
 
     # ------------------------------------------------------------------------- turns
 
-    def confirms_ready(self, session: Publishing) -> None:
-        if not self._confirming:
-            self._request_turn()
-        self._confirming[session] = None
-
-    def turn_ended(self, now: int) -> None:
-        """Deliver what can be delivered, then tell publishers what was answered."""
-        self.now = now
-        self.work.turn_ended()  # of what clients have sent: deliveries have a budget of their own
-        while self._woken:
-            woken, self._woken = self._woken, {}
-            for queue in woken:
-                queue.pump(now)
-        self.work.turn_ended()
-        if self._confirming:
-            confirming, self._confirming = self._confirming, {}
-            for session in confirming:
-                session.flush_confirms()
-
     def deliver_from(self, queue: Queue, now: int) -> None:
-        """Deliver from one queue before the turn ends: whoever asks it for messages, or how many it has, comes behind the
-        consumers that were waiting for them."""
-        if queue in self._woken:
-            del self._woken[queue]
-            queue.pump(now)
+        """Before the turn ends: see `Turns.deliver_from`."""
+        self.turns.deliver_from(queue, now)
+
+    def end_turn(self) -> None:
+        """Pass on what a client has caused: see `Turns.end`."""
+        self.turns.end()
 
     def tick(self, now: int) -> None:
         """Whatever is due by now."""
-        self.now = now
+        self.turns.now = now
         self._timers.tick(now)
 
     # ------------------------------------------------------------------------- figures
@@ -621,25 +563,7 @@ class Broker:
 
     def dead_lettered(self) -> dict[str, int]:
         """Messages that were given to a dead-letter exchange, by reason."""
-        return {REASON_WORDS[reason]: count for reason, count in self._dead_lettered.items()}
-
-
-class DeadLetterReceipt:
-    """Tells once what became of a message. Fulfils AnswersTo."""
-
-    def __init__(self, on_answer: Callable[[Arrival], None]) -> None:
-        self._on_answer: Callable[[Arrival], None] | None = on_answer
-
-    def answered(self, receipt: Receipt) -> None:
-        self._tell(Arrival.ARRIVED if receipt.taken else Arrival.REFUSED)
-
-    def given_up(self, receipt: Receipt) -> None:
-        self._tell(Arrival.REFUSED)
-
-    def _tell(self, arrived: Arrival) -> None:
-        on_answer, self._on_answer = self._on_answer, None
-        if on_answer is not None:
-            on_answer(arrived)
+        return {REASON_WORDS[reason]: count for reason, count in self._burials.counted.items()}
 
 
 def ignore(_: Any) -> None:

@@ -298,13 +298,9 @@ class Catalog(CatalogNodes):
             raise NotFound(f"no vhost '{name}'")
         if record.protected_from_deletion:
             raise PreconditionFailed(f"vhost '{name}' is protected from deletion")
-        namespace = self._namespaces[name]
-        queues = list(namespace.queues.values())
+        queues = self._namespaces[name].dissolve()
         for queue in queues:
-            namespace.remove_queue(queue.name)
             self._effective.pop(queue.id, None)
-        while namespace.exchanges:
-            namespace.remove_exchange(next(iter(namespace.exchanges)))
         self._delete_permissions(lambda user, vhost: vhost == name)
         for policy in self._policies.pop(name, {}).values():
             self._changed(policy, False)

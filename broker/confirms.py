@@ -25,7 +25,7 @@ class AnswersTo(Protocol):
         """Every queue has answered: `receipt.answers()` says what."""
 
     def given_up(self, receipt: Receipt) -> None:
-        """The newest receipt counts as refused. What its queues still answer is told to nobody."""
+        """The receipt counts as refused. What its queues still answer is told to nobody."""
 
 
 # (first tag, last tag, True for ack or False for nack)
@@ -150,9 +150,10 @@ class ConfirmTracker:
             self._answers += receipt.answers()
 
     def given_up(self, receipt: Receipt) -> None:
-        assert self._open[-1] is receipt, f"tags {receipt.first} to {receipt.last} are not the newest"
-        self._open[-1] = Receipt(self, receipt.first, receipt.last, 1)
-        self._open[-1].refused()
+        # Nearly always the newest, and few are behind it otherwise.
+        at = next(at for at in range(len(self._open) - 1, -1, -1) if self._open[at] is receipt)
+        stands_in = self._open[at] = Receipt(self, receipt.first, receipt.last, 1)
+        stands_in.refused()
 
     @property
     def unanswered_count(self) -> int:

@@ -6,11 +6,15 @@
 Exclusive queues belong to their connections and are left out, and so is what every vhost has by itself. There are no messages
 in it, and the hashes of passwords only when they are asked for: without them users keep the password that they have where the
 document is imported, and new ones have none.
+
+What is declared is looked at in one go, so that a document holds together; its items are made as they are asked for, which with
+thousands of queues is to be done over several turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, Protocol
 
 from broker.catalog import Catalog
@@ -18,6 +22,7 @@ from broker.names import RESERVED_PREFIX
 from broker.records import PolicyRecord, UserRecord, VhostRecord
 
 Json = dict[str, Any]
+Parts = dict[str, Iterator[Json]]
 
 # Parameters in which RabbitMQ keeps what are things of their own here.
 OPERATOR_POLICIES = "operator_policy"
@@ -35,30 +40,33 @@ class PasswordHashes(Protocol):
         """What to keep. Raises PreconditionFailed."""
 
 
-def exported(catalog: Catalog, hashes: PasswordHashes | None) -> Json:
+def exported(catalog: Catalog, hashes: PasswordHashes | None) -> Parts:
     """The whole node; without `hashes` nothing of passwords."""
-    vhosts = list(catalog.vhosts)
+    global_parameters = [record for record in catalog.parameters() if not record.vhost]
     return {
-        "users": [_user(record, hashes) for record in catalog.users.values()],
-        "vhosts": [_vhost(record) for record in catalog.vhosts.values()],
-        "permissions": [_fields(record, "user", "vhost", *RIGHTS) for record in catalog.all_permissions()],
-        "topic_permissions": [
-            _fields(record, "user", "vhost", "exchange", "write", "read") for record in catalog.all_topic_permissions()
-        ],
-        "global_parameters": [
-            {"name": record.name, "value": record.value} for record in catalog.parameters() if not record.vhost
-        ],
+        "users": (_user(record, hashes) for record in list(catalog.users.values())),
+        "vhosts": (_vhost(record) for record in list(catalog.vhosts.values())),
+        "permissions": (_fields(record, "user", "vhost", *RIGHTS) for record in list(catalog.all_permissions())),
+        "topic_permissions": (
+            _fields(record, "user", "vhost", "exchange", "write", "read")
+            for record in list(catalog.all_topic_permissions())
+        ),
+        "global_parameters": ({"name": record.name, "value": record.value} for record in global_parameters),
         **{
-            part: [{"vhost": vhost, **item} for vhost in vhosts for item in items(catalog, vhost)]
+            part: chain.from_iterable([_in_vhost(vhost, items(catalog, vhost)) for vhost in catalog.vhosts])
             for part, items in PARTS_OF_VHOST.items()
         },
     }
 
 
-def exported_vhost(catalog: Catalog, vhost: str) -> Json:
+def exported_vhost(catalog: Catalog, vhost: str) -> Parts:
     """One vhost. Raises NotFound."""
     catalog.namespace(vhost)
-    return {part: list(items(catalog, vhost)) for part, items in PARTS_OF_VHOST.items()}
+    return {part: items(catalog, vhost) for part, items in PARTS_OF_VHOST.items()}
+
+
+def _in_vhost(vhost: str, items: Iterator[Json]) -> Iterator[Json]:
+    return ({"vhost": vhost, **item} for item in items)
 
 
 def _fields(record: object, *names: str) -> Json:
@@ -89,18 +97,18 @@ def _vhost(record: VhostRecord) -> Json:
 
 
 def _parameters(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    for policy in catalog.policies(vhost, operator=True):
-        yield {"component": OPERATOR_POLICIES, "name": policy.name, "value": _policy_value(policy)}
+    policies = list(catalog.policies(vhost, operator=True))
     limits = catalog.vhosts[vhost].limits
-    if limits:
-        yield {"component": VHOST_LIMITS, "name": "limits", "value": dict(limits)}
-    for record in catalog.parameters():
-        if record.vhost == vhost:
-            yield _fields(record, "component", "name", "value")
+    records = [record for record in catalog.parameters() if record.vhost == vhost]
+    return chain(
+        ({"component": OPERATOR_POLICIES, "name": policy.name, "value": _policy_value(policy)} for policy in policies),
+        [{"component": VHOST_LIMITS, "name": "limits", "value": dict(limits)}] if limits else [],
+        (_fields(record, "component", "name", "value") for record in records),
+    )
 
 
 def _policies(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    return ({"name": policy.name, **_policy_value(policy)} for policy in catalog.policies(vhost))
+    return ({"name": policy.name, **_policy_value(policy)} for policy in list(catalog.policies(vhost)))
 
 
 def _policy_value(policy: PolicyRecord) -> Json:
@@ -113,27 +121,30 @@ def _policy_value(policy: PolicyRecord) -> Json:
 
 
 def _exchanges(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    for record in catalog.exchanges(vhost):
-        if not record.name.startswith(RESERVED_PREFIX):
-            fields = _fields(record, "name", "durable", "auto_delete", "internal", "arguments")
-            yield {**fields, "type": record.kind}
+    records = [record for record in catalog.exchanges(vhost) if not record.name.startswith(RESERVED_PREFIX)]
+    names = ("name", "durable", "auto_delete", "internal", "arguments")
+    return ({**_fields(record, *names), "type": record.kind} for record in records)
 
 
 def _queues(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    for record in catalog.queues(vhost):
-        if not record.exclusive:
-            yield {**_fields(record, "name", "durable", "auto_delete", "arguments"), "type": record.kind}
+    records = [record for record in catalog.queues(vhost) if not record.exclusive]
+    return (
+        {**_fields(record, "name", "durable", "auto_delete", "arguments"), "type": record.kind} for record in records
+    )
 
 
 def _bindings(catalog: Catalog, vhost: str) -> Iterator[Json]:
-    for record in catalog.bindings(vhost):
-        queue = catalog.queue(vhost, record.destination) if record.destination_kind == "queue" else None
-        if queue is None or not queue.exclusive:
-            fields = _fields(record, "source", "destination", "routing_key", "arguments")
-            yield {**fields, "destination_type": record.destination_kind}
+    exclusive = {record.name for record in catalog.queues(vhost) if record.exclusive}
+    records = [
+        record
+        for record in catalog.bindings(vhost)
+        if record.destination_kind != "queue" or record.destination not in exclusive
+    ]
+    names = ("source", "destination", "routing_key", "arguments")
+    return ({**_fields(record, *names), "destination_type": record.destination_kind} for record in records)
 
 
-PARTS_OF_VHOST: dict[str, Callable[[Catalog, str], Iterable[Json]]] = {
+PARTS_OF_VHOST: dict[str, Callable[[Catalog, str], Iterator[Json]]] = {
     "parameters": _parameters,
     "policies": _policies,
     "exchanges": _exchanges,

@@ -44,12 +44,11 @@ class DefinitionsReader:
         self._hashes = hashes
         self._home = home
 
-    def read(self, document: Mapping[str, Any], vhost: str | None = None) -> list[tuple[str, Command]]:
+    def read(self, document: Mapping[str, Any], vhost: str | None = None) -> Iterator[tuple[str, Command]]:
         """Each command with words for its place. With `vhost` only what lies in a vhost is read, and it goes to that one.
 
         Raises PreconditionFailed naming the place.
         """
-        made: list[tuple[str, Command]] = []
         for part, reader in _READERS.items():
             if vhost is not None and part not in PARTS_OF_VHOST:
                 continue
@@ -62,8 +61,8 @@ class DefinitionsReader:
                         f"{part}[{place}] has more than {ENTRY_NESTING_MAX} lists or objects within each other"
                     )
                 item = _Item(f"{part}[{place}]", value, vhost)
-                made += [(item.where, command) for command in reader(self, item)]
-        return made
+                for command in reader(self, item):
+                    yield item.where, command
 
     def _read_user(self, item: _Item) -> Iterator[Command]:
         name = item.text("name")

@@ -97,11 +97,22 @@ class Namespace:
 
     def remove_exchange(self, name: str) -> ExchangeRecord:
         exchange = self.exchanges[name]
-        for identity in list(exchange.outgoing):
-            self._detach(identity)
+        for identity in exchange.outgoing:
+            self._forget(identity)
+        exchange.outgoing.clear()  # and its routes go as a whole
         self._remove(self._incoming.get(("exchange", name), ()))
         self._drop_exchange(exchange)
         return exchange.record
+
+    def dissolve(self) -> list[QueueRecord]:
+        """The vhost goes, and everything with it; returns its queues. What bindings connect goes after them."""
+        queues = list(self.queues.values())
+        exchanges = [one.record for one in self.exchanges.values()]
+        gone: list[ExchangeRecord | QueueRecord | BindingRecord] = [*self.bindings.values(), *queues, *exchanges]
+        self.exchanges, self.queues, self.bindings, self._incoming = {}, {}, {}, {}
+        for record in gone:
+            self._on_change(record, False)
+        return queues
 
     def _remove(self, identities: Iterable[BindingIdentity]) -> None:
         """Removes bindings, and auto-delete exchanges that lose their last one by it, and what leads to those. Chains of
@@ -118,16 +129,22 @@ class Namespace:
 
     def _detach(self, identity: BindingIdentity) -> Exchange:
         """Takes the binding out of every index; returns its source."""
-        record = self.bindings.pop(identity)
-        incoming = self._incoming[destination_of(record)]
-        del incoming[identity]
-        if not incoming:
-            del self._incoming[destination_of(record)]
+        record = self._forget(identity)
         source = self.exchanges[record.source]
         del source.outgoing[identity]
         source.bindings.remove(record)
-        self._on_change(record, False)
         return source
+
+    def _forget(self, identity: BindingIdentity) -> BindingRecord:
+        """Takes it out of every index but its source's."""
+        record = self.bindings.pop(identity)
+        destination = destination_of(record)
+        incoming = self._incoming[destination]
+        del incoming[identity]
+        if not incoming:
+            del self._incoming[destination]
+        self._on_change(record, False)
+        return record
 
     def _drop_exchange(self, exchange: Exchange) -> None:
         assert not exchange.outgoing, f"exchange {exchange.record.name!r} goes with {len(exchange.outgoing)} bindings"

@@ -46,6 +46,11 @@ class Pending(Generic[T]):
     def answered(self) -> bool:
         return self._answered
 
+    @property
+    def error(self) -> BrokerError | None:
+        """Why it failed, if it has."""
+        return self._error
+
     def resolve(self, value: T) -> None:
         assert not self._answered, f"answered twice: {self._value!r}, then {value!r}"
         self._answered = True

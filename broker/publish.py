@@ -2,7 +2,7 @@
 
     publish_raw     the method's bytes are looked up: one dictionary for exchange, key, permission and queues
     _publish        alarm, user-id, and what must be looked at: CC and BCC, reply-to, x-death, what exchanges ask of a message
-    _hand_over      to the queues, one call for each kind; or returned, or dropped
+    _hand_over      to the queues, one call for each kind; over several turns if they are very many; or returned, or dropped
 
 Everything refused is refused here and now, before any queue has got anything of that run.
 """
@@ -19,13 +19,15 @@ from broker.counters import Counters
 from broker.dead_letter import without_history
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.expiration import expiration_ms
+from broker.fan_out import FanOut, Handover
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
 from broker.pending import Pending
+from broker.queue_type import Queue
 from broker.reply_to import ReplyQueue, addressed
 from broker.run_parts import part
 from broker.sender_selected import further_keys, raw_headers, without_header
 from broker.targets import Router, Target
-from broker.transactions import Completion, Transaction
+from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction
 from native.content import encode, one
 from native.frame_split import parse_publish
 
@@ -57,6 +59,7 @@ class Publishing:
         self._confirms: ConfirmTracker | None = None
         self._transaction: Transaction | None = None
         self._reply_queue: ReplyQueue | None = None
+        self._fan_out: FanOut | None = None  # while queues are still to get what was published
 
     # publishing
 
@@ -72,8 +75,8 @@ class Publishing:
         user_id: bytes | None,
         look: int,
         now: int,
-    ) -> None:
-        """What the frame splitter cut out: a run and the bytes of its publish method."""
+    ) -> Pending[None] | None:
+        """What the frame splitter cut out: a run and the bytes of its publish method. Raises and answers as `publish`."""
         target = self._targets.get(method_payload)
         if target is None or target.version != self._catalog.version:
             target = self._remember(method_payload, self._router.target(*parse_publish(method_payload)))
@@ -90,15 +93,16 @@ class Publishing:
             None if user_id is None else user_id.decode("utf-8", "replace"),
             look,
         )
-        self._publish(run, target, now)
+        return self._publish(run, target, now)
 
-    def publish(self, run: Run, now: int) -> None:
-        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published."""
+    def publish(self, run: Run, now: int) -> Pending[None] | None:
+        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: what follows in
+        this session may follow at once; otherwise when this is answered. Who publishes more meanwhile gets the same answer."""
         key = run.exchange, run.routing_key, run.mandatory
         target = self._targets.get(key)
         if target is None or target.version != self._catalog.version:
             target = self._remember(key, self._router.target(*key, immediate=False))
-        self._publish(run, target, now)
+        return self._publish(run, target, now)
 
     def _remember(self, key: bytes | tuple[str, str, bool], target: Target) -> Target:
         self._make_room()
@@ -117,7 +121,7 @@ class Publishing:
         self._targets.clear()
         self._targets_count = 0
 
-    def _publish(self, run: Run, target: Target, now: int) -> None:
+    def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
         if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
             self._broker.note_publishing(self.connection)
         if run.user_id is not None:
@@ -127,6 +131,7 @@ class Publishing:
                 self._pass_on(some, own, now)
         else:
             self._pass_on(run, target, now)
+        return None if self._fan_out is None else self._fan_out.over
 
     def _pass_on(self, run: Run, target: Target, now: int) -> None:
         if self._transaction is None:
@@ -150,6 +155,12 @@ class Publishing:
             receipt = self._confirms.expect(run.count, target.queue_count)
         elif completion is not None:
             receipt = completion.expect(run.count, target.queue_count)
+        if self._fan_out is not None:
+            self._fan_out.add(Handover(target.groups, run, receipt))
+            return
+        if target.queue_count > self._broker.queues_per_step:
+            self._begin_fan_out(Handover(target.groups, run, receipt))
+            return
         try:
             for kind, queues in target.groups:
                 kind.publish(queues, run, receipt, now)
@@ -157,6 +168,23 @@ class Publishing:
             if receipt is None:
                 raise
             receipt.give_up()  # the tags are given out: a nack says it, and those after it keep their meaning
+
+    def _begin_fan_out(self, first: Handover) -> None:
+        """Raises what is wrong already."""
+        fan_out = self._fan_out = FanOut(
+            self._broker.queues_per_step, self._is_open, lambda: self._broker.turns.now, self._fanned_out
+        )
+        fan_out.add(first)
+        self._broker.work.do(fan_out.steps())
+        if fan_out.over.error is not None:
+            raise fan_out.over.error
+
+    def _fanned_out(self) -> None:
+        self._fan_out = None
+
+    def _is_open(self, queue: Queue) -> bool:
+        found = self._broker.find_queue(self.vhost, queue.record.name)
+        return found is not None and found.queue is queue
 
     def _finish_unqueued(self, run: Run, target: Target, now: int) -> None:
         """No queue gets it: it is a reply, or goes back, or is dropped. Whoever waits for a confirm gets it after a return."""
@@ -241,10 +269,10 @@ class Publishing:
             self._confirms = ConfirmTracker(self._confirms_ready)
 
     def _confirms_ready(self) -> None:
-        self._broker.confirms_ready(self)
+        self._broker.turns.confirm(self)
 
     def flush_confirms(self) -> None:
-        """Tell the client what was answered. Called by the broker at the end of a turn."""
+        """Tell the client what was answered. Called at the end of a turn."""
         assert self._confirms is not None, "answers without confirms"
         if self.closed:
             return
@@ -272,20 +300,12 @@ class Publishing:
         self._transaction = Transaction()
         return transaction
 
-    def _publish_all(self, transaction: Transaction, now: int) -> tuple[Completion, Pending[None]]:
-        """Hand the publishes over; the answer comes when every queue has what it was given and the completion is closed."""
-        answer: Pending[None] = Pending()
-
-        def done(refusals: int) -> None:
-            if refusals:
-                answer.fail(PreconditionFailed("partial tx completion"))
-            else:
-                answer.resolve(None)
-
-        completion = Completion(done)
-        for run, target in transaction.publishes:
-            self._hand_over(run, self._router.again(target), completion, now)
-        return completion, answer
+    def _publish_all(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
+        """Hand the publishes over, some with each step."""
+        for count, (run, target) in enumerate(transaction.publishes, 1):
+            self._hand_over(run, self._router.again(target), completion, self._broker.turns.now)
+            if count % CARRIED_OUT_PER_STEP == 0:
+                yield
 
     def permissions_changed(self) -> None:
         """The user's rights may be others now: whatever was remembered about them is looked up again."""

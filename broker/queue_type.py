@@ -12,7 +12,7 @@ What is too much for one turn of the event loop (40 000 messages that come back,
 (broker/background_work.py). Whoever asks it for something meanwhile is answered as if there were no slices, later.
 
 Order of a session's work on each batch of input: publishes and settles are passed on as they come, and queues that may
-deliver more say so to `QueueHost.wake`; the host calls their `pump` once at the end of the batch.
+deliver more say so to `QueueHost.wake`; the host calls their `pump` once at the end of the batch (broker/turns.py).
 """
 
 from __future__ import annotations

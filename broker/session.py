@@ -8,7 +8,7 @@ what exists in the catalog. Errors are raised at once when they are known at onc
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,12 +24,14 @@ from broker.queue_type import Got, Outcome, Queue, Slice
 from broker.reply_to import is_reply_name
 from broker.shared_limit import SharedLimit
 from broker.topology import Declared, Topology
+from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction
 
 if TYPE_CHECKING:
     from broker.broker import Broker, Connection
 
 __all__ = ["Declared", "GotMessage", "Session", "SessionSink"]
 
+SETTLED_QUEUES_PER_STEP = 50
 GIVEN_BACK_ONE_BY_ONE_MAX = 256  # deliveries; of more the queues make what they need in slices
 
 
@@ -254,7 +256,7 @@ class Session(Topology):
         for consumer in list(self._consumers.values()):
             if consumer.queue is self._reply_queue or self._may_read(consumer.queue.record.name):
                 continue
-            consumer.queue.cancel(consumer, self._broker.now)
+            consumer.queue.cancel(consumer, self._broker.turns.now)
             self.consumer_cancelled(consumer)
 
     def _may_read(self, queue: str) -> bool:
@@ -320,7 +322,8 @@ class Session(Topology):
             self.counters.acknowledged += count
 
     def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
-        """The same with one call for each consumer and each queue, which take a turn for no more than they can."""
+        """The same with one call for each consumer and each queue, which take a turn for no more than they can; of very many
+        queues some come in later turns."""
         of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
         of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
         for held in taken:
@@ -330,11 +333,19 @@ class Session(Topology):
             if consumer is not None:
                 consumer.settled(count)
         self._wake_waiting()
-        for queue, some in of_queues.items():
-            queue.settle_all(some, outcome, now)
-            self._broker.wake(queue)
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += sum(of_consumers.values())
+        steps = self._given_back(of_queues, outcome)
+        if next(steps, self) is not self:  # the first step is taken whatever else this turn does
+            self._broker.work.do(steps)
+
+    def _given_back(self, of_queues: Mapping[Queue, list[Held]], outcome: Outcome) -> Iterator[None]:
+        for count, (queue, some) in enumerate(of_queues.items(), 1):
+            if self._is_open(queue):
+                queue.settle_all(some, outcome, self._broker.turns.now)
+                self._broker.wake(queue)
+            if count % SETTLED_QUEUES_PER_STEP == 0:
+                yield
 
     def _wake_waiting(self) -> None:
         """The consumers may have room again that the limit of the whole channel kept waiting."""
@@ -344,13 +355,27 @@ class Session(Topology):
     # transactions
 
     def commit(self, now: int) -> Pending[None]:
-        """Publish and settle what was gathered; answered when every queue has what it was given."""
-        transaction = self._end_transaction()
-        completion, answer = self._publish_all(transaction, now)
-        for held, outcome in transaction.settlements:
-            self._give_back(held, outcome, now)
-        completion.close()
+        """Publish and settle what was gathered, over several turns where it is much; answered when every queue has what it was
+        given. Also of a client that is gone meanwhile: what it has asked for is done."""
+        answer: Pending[None] = Pending()
+
+        def done(refusals: int) -> None:
+            if refusals:
+                answer.fail(PreconditionFailed("partial tx completion"))
+            else:
+                answer.resolve(None)
+
+        self._broker.turns.now = now
+        self._broker.work.do(self._carried_out(self._end_transaction(), Completion(done)))
         return answer
+
+    def _carried_out(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
+        yield from self._publish_all(transaction, completion)
+        for count, (held, outcome) in enumerate(transaction.settlements, 1):
+            self._give_back(held, outcome, self._broker.turns.now)
+            if count % CARRIED_OUT_PER_STEP == 0:
+                yield
+        completion.close()
 
     def rollback(self, now: int) -> None:
         """Forget what was published; what was settled is held again."""

@@ -26,6 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from math import isnan
 from typing import Any
 
 from broker.errors import PreconditionFailed
@@ -386,7 +387,9 @@ def show(value: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as RabbitMQ compares: numbers by value, but true is not 1."""
+    """Equal as RabbitMQ compares: numbers by value, but true is not 1. What is no number is the same as itself."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
+    if isinstance(one, float) and isinstance(other, float) and isnan(one):
+        return isnan(other)
     return bool(one == other)

@@ -1,6 +1,7 @@
 """What a session gathers between tx.select and tx.commit: its publishes and its settlements, in order.
 
-A commit is not atomic across queues: each takes what it is given. The client learns whether all did.
+A commit is not atomic across queues: each takes what it is given, over several turns where that is much. The client learns
+whether all did. What it has settled is written behind the answer, as other settlements are: after a crash it may come again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from broker.deliveries import Held
 from broker.message import Run
 from broker.queue_type import Outcome
 from broker.targets import Target
+
+CARRIED_OUT_PER_STEP = 50  # publishes or settlements: some 20 us each
 
 
 class Transaction:

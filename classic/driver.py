@@ -25,9 +25,9 @@ from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_pu
 from classic.manifest import Manifest
 from classic.queue import ClassicQueue
 from classic.recover import Recovery, summary_of
+from classic.round_robin import next_in_turn
 from classic.shelf import ClassicLimits, Shelf
 from classic.stored_run import StoredRun
-from classic.turns import next_in_turn
 from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background
 from storage.disk import Disk

@@ -5,7 +5,7 @@ carries the queue's id as its writer. A run belongs to the segment in which its 
 
     CLASSIC_INDEX            runs: a block; its index is the segment's number
         name_count u32 | entry_count u32
-        per name: exchange_len u8 | exchange | key_len u8 | routing key
+        per name: exchange and key as in broker/route_names.py
         per entry, 64 bytes:
             first u64          sequence of the run's first message
             count u32          messages of the run
@@ -33,7 +33,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
-from classic.log_records import encode_name
+from broker import route_names
 from classic.stored_run import InBody, InStore, StoredRun, Where
 from native.sequence_set import Range
 from storage.disk import Buffer
@@ -79,7 +79,7 @@ class Block:
         """The number of a name in this block."""
         number = self._numbers.get((exchange, routing_key))
         if number is None:
-            number = self.raw_name(encode_name(exchange, routing_key))
+            number = self.raw_name(route_names.encode(exchange, routing_key))
             self._numbers[exchange, routing_key] = number
         return number
 
@@ -151,12 +151,9 @@ def read_block(payload: Buffer) -> tuple[list[Name], Iterator[Fields]]:
         name_count, entry_count = _HEAD.unpack_from(view)
         names, at = [], _HEAD.size
         for _ in range(name_count):
-            exchange_end = at + 1 + view[at]
-            key_end = exchange_end + 1 + view[exchange_end]
-            exchange = bytes(view[at + 1 : exchange_end]).decode("utf-8", "surrogateescape")
-            names.append((exchange, bytes(view[exchange_end + 1 : key_end]).decode("utf-8", "surrogateescape")))
-            at = key_end
-    except (struct.error, IndexError) as error:
+            exchange, routing_key, at = route_names.read(view, at)
+            names.append((exchange, routing_key))
+    except (struct.error, IndexError, ValueError) as error:
         raise Malformed(f"a block of {len(view)} bytes: {error}") from error
     if len(view) - at != entry_count * ENTRY_BYTES:
         raise Malformed(f"a block of {entry_count} entries has {len(view) - at} bytes for them")

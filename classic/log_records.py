@@ -3,7 +3,7 @@
     CLASSIC_PUBLISH        one run, in one or more queues; the content follows and is what the record's end leaves
         head_len u16 | queue_count u16 | flags u8 | priority u8 | count u32 | body_bytes u64 | expires_at i64 (-1: never)
         per queue: id u64 | first sequence u64
-        exchange_len u8 | exchange | key_len u8 | routing key
+        exchange and key as in broker/route_names.py
     CLASSIC_SETTLE         messages of one queue that are done with
         queue id u64 | per range: first u64 | end u64
     CLASSIC_PURGE          the same, because the queue was purged
@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from broker import route_names
 from native.sequence_set import SequenceSet
 
-NAMES_CACHED = 1_024
 QUEUES_PER_RECORD_MAX = 1_000  # the head's length has 16 bits
 _FIXED = struct.Struct("<HHBBIQq")
 _QUEUE = struct.Struct("<QQ")
@@ -53,7 +52,7 @@ def encode_published(
     exchange: str,
     routing_key: str,
 ) -> bytes:
-    name = encode_name(exchange, routing_key)
+    name = route_names.encode(exchange, routing_key)
     head_len = _FIXED.size + _QUEUE.size * len(queues) + len(name)
     expires = NEVER if expires_at is None else expires_at
     fixed = _FIXED.pack(head_len, len(queues), 0, priority, count, body_bytes, expires)
@@ -62,22 +61,11 @@ def encode_published(
     return b"".join((fixed, *(_QUEUE.pack(*queue) for queue in queues), name))
 
 
-@lru_cache(NAMES_CACHED)
-def encode_name(exchange: str, routing_key: str) -> bytes:
-    """Exchange and routing key as they stand in a record."""
-    name, key = (text.encode("utf-8", "surrogateescape") for text in (exchange, routing_key))
-    return b"".join((bytes((len(name),)), name, bytes((len(key),)), key))
-
-
 def decode_published(payload: memoryview) -> Published:
     head_len, queue_count, _, priority, count, body_bytes, expires = _FIXED.unpack_from(payload)
     at = _FIXED.size
     queues = list(_QUEUE.iter_unpack(payload[at : at + _QUEUE.size * queue_count]))
-    at += _QUEUE.size * queue_count
-    name_end = at + 1 + payload[at]
-    name = bytes(payload[at + 1 : name_end]).decode("utf-8", "surrogateescape")
-    key_end = name_end + 1 + payload[name_end]
-    key = bytes(payload[name_end + 1 : key_end]).decode("utf-8", "surrogateescape")
+    name, key, _ = route_names.read(payload, at + _QUEUE.size * queue_count)
     return Published(head_len, queues, priority, count, body_bytes, None if expires == NEVER else expires, name, key)
 
 

@@ -171,12 +171,13 @@ class Shelf:
         files = self.log_files.files()
         if location.file_number < files.start:
             raise FileNotFoundError(names.log_file(location.file_number))
-        if location.file_number == files.stop - 1:
-            return self.log.read(location)  # it may not be on the disk yet
+        pending = self.log.pending(location)
+        if pending is not None:
+            return pending
         try:
             return self.files.payload(names.log_file(location.file_number), location.offset, location.size)
         except (Corrupt, FileNotFoundError, NoDescriptors):
-            # Nor this, nor the file itself, if its commit is on its way. And the log keeps open what it has written.
+            # What was read along may be from before the record was written. And the log keeps open what it has written.
             return self.log.read(location)
 
     def released(self, first_file: int) -> None:

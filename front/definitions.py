@@ -17,6 +17,7 @@ from broker.json_values import to_json
 from broker.pending import Pending
 from broker.records import QueueRecord
 from front.answers import answered
+from front.slices import in_slices, made_in_slices
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -32,24 +33,23 @@ class DefinitionsBroker(Protocol):
     def check_kind(self, record: QueueRecord) -> None:
         """Raises PreconditionFailed when this node cannot have such a queue."""
 
-    def turn_ended(self, now: int) -> None: ...
+    def end_turn(self) -> None: ...
 
 
-def export_definitions(
+async def export_definitions(
     catalog: Catalog, hashes: PasswordHashes | None, identity: dict[str, Any], vhost: str | None = None
 ) -> bytes:
     """Without `hashes` nothing of passwords. Raises NotFound when there is no such vhost."""
     if vhost is None:
-        document = {"rabbitmq_definition_format": "cluster", **identity, **exported(catalog, hashes)}
+        head, parts = {"rabbitmq_definition_format": "cluster", **identity}, exported(catalog, hashes)
     else:
-        parts = exported_vhost(catalog, vhost)
-        document = {
-            "rabbitmq_definition_format": "single_virtual_host",
-            "original_vhost_name": vhost,
-            **identity,
-            **parts,
-        }
-    return msgspec.json.encode(to_json(document))
+        what = {"rabbitmq_definition_format": "single_virtual_host", "original_vhost_name": vhost}
+        head, parts = {**what, **identity}, exported_vhost(catalog, vhost)
+    pieces = [msgspec.json.encode(to_json(head)).removesuffix(b"}")]
+    for part, items in parts.items():
+        encoded = [msgspec.json.encode(to_json(item)) async for item in made_in_slices(items)]
+        pieces.append(b'"%b":[%b]' % (part.encode(), b",".join(encoded)))
+    return b",".join(pieces) + b"}"
 
 
 def parsed(raw: bytes) -> dict[str, Any]:
@@ -70,35 +70,38 @@ async def import_definitions(
     submit: Callable[[commands.Command], Pending[Any]],
     hashes: PasswordHashes,
     document: dict[str, Any],
-    now: int,
     vhost: str | None = None,
 ) -> int:
     """Add what the document has; what is declared already stays as it is. Answers how many commands were applied.
 
     Nothing is applied when the document cannot be read. Raises PreconditionFailed naming the entry that was refused: what
-    stands before it has been imported, so that the same document can be imported again once it is mended.
+    stands before it has been imported, and some of what stands behind it may have been: the same document can be imported again
+    once it is mended.
     """
     if vhost is not None:
         broker.catalog.namespace(vhost)
-    wanted = DefinitionsReader(broker.catalog, hashes, broker.node).read(document, vhost)
+    reader = DefinitionsReader(broker.catalog, hashes, broker.node)
+    wanted = [command async for command in made_in_slices(reader.read(document, vhost))]
     waiting: list[tuple[str, Future[Any]]] = []
     applied = 0
-    for where, command in wanted:
+    async for where, command in in_slices(wanted):
         if is_declared(broker.catalog, command):
             continue
+        if isinstance(command, commands.DeclareQueue) and command.vhost not in broker.catalog.vhosts:
+            await _all_answered(broker, waiting)  # the vhost may be among them, and says what its queues are by default
         try:
             _check(broker, command)
             answer = answered(submit(command))
             if answer.done():
                 answer.result()
         except BrokerError as error:
-            await _all_answered(broker, waiting, now)
+            await _all_answered(broker, waiting)
             raise _refused(where, error) from error
         waiting.append((where, answer))
         applied += 1
         if len(waiting) >= TOGETHER:
-            await _all_answered(broker, waiting, now)
-    await _all_answered(broker, waiting, now)
+            await _all_answered(broker, waiting)
+    await _all_answered(broker, waiting)
     return applied
 
 
@@ -114,8 +117,8 @@ def _check(broker: DefinitionsBroker, command: commands.Command) -> None:
         )
 
 
-async def _all_answered(broker: DefinitionsBroker, waiting: list[tuple[str, Future[Any]]], now: int) -> None:
-    broker.turn_ended(now)
+async def _all_answered(broker: DefinitionsBroker, waiting: list[tuple[str, Future[Any]]]) -> None:
+    broker.end_turn()
     try:
         for where, future in waiting:
             try:

@@ -13,18 +13,12 @@ import logging
 import platform
 import ssl
 from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from broker.background_work import BackgroundWork
 from broker.broker import Broker
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
+from broker.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
-from broker.records import NodeRecord, QueueRecord
-from classic.driver import ClassicQueues
 from front.amqp.server import AmqpServer
 from front.amqp.terms import Credentials, Identity
 from front.answers import answered
@@ -32,63 +26,38 @@ from front.grpc.admin_service import ListenerFacts
 from front.grpc.server import Server, Tls, serve
 from front.web.api import Api
 from front.web.server import WebLimits, WebServer
+from node.addresses import endpoint
 from node.admin import VERSION, NodeAdmin
 from node.alarms import AlarmPorts, Watcher, disk_limit_bytes
 from node.auth import Verifier
 from node.background import Inline, Threads
-from node.catalog_fetch import fetch_catalog
-from node.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
+from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.catalog.fetch import fetch_catalog
 from node.clock import Clock, Process, Random, SystemClock, SystemRandom
-from node.cluster import Cluster
-from node.cluster_metadata import ClusterMetadata
 from node.config import AmqpSection, Config, ConfigError, TlsSection
-from node.config_limits import (
-    amqp_limits,
-    amqp_server_limits,
-    catalog_limits,
-    classic_limits,
-    client_limits,
-    grpc_limits,
-)
+from node.config_limits import amqp_limits, amqp_server_limits, grpc_limits, kernel_settings
+from node.config_peers import boot_settings, peer_settings
 from node.descriptors import ceilings, descriptor_limit, log_ceilings
-from node.first_boot import NoPlace, check_name, removed_text, take_place
-from node.identity import DISK, RAM, NodeIdentity, Place, new_replica_or_stop
-from node.listening import addresses, endpoint
+from node.foundation import Parts, Ports
+from node.identity import DISK, RAM, NodeIdentity, Place
+from node.kernel import ENTER_S, Kernel
+from node.listening import addresses
 from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
-from node.metadata_group import METADATA_GROUP, MetadataGroup
-from node.metadata_member import MetadataMember, keeps_catalog_alone
+from node.membership.cluster import Cluster
+from node.membership.first_boot import NoPlace, check_name, removed_text, take_place
+from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
 from node.metrics import Metrics
-from node.node_names import name_of_node
-from node.node_news import News, OthersNews, ToldAlarm, ToldListener
-from node.notices import Notices, stopped_sentences
-from node.peer_auth import Identity as PeerIdentity
-from node.peer_calls import PeerCalls
-from node.peer_side import PeerSide
-from node.queue_members import QueueMembers
-from node.queue_places import PlacingMetadata, QueuePlaces
-from node.queue_records import QueueRecords
-from node.queue_types import ClassicAnywhere, classic_anywhere
-from node.quorum_reports import QuorumReports
-from node.reconciliation import Reconciler
-from node.recovery import recover
-from node.remote_replies import RemoteReplies
-from quorum.commands import SessionKey
-from quorum.driver import QuorumQueues
-from raft.driver import Driver
-from raft.errors import CannotApply, Damaged
-from raft.groups import Groups
-from raft.messages import MemberId, NodeId, shown
-from raft.node_log import RaftStore, StoreLimits
+from node.peers.calls import PeerCalls
+from node.peers.handshake import Identity as PeerIdentity
+from node.peers.side import PeerSide
+from node.replicas.members import QueueMembers
+from raft.messages import NodeId
 from storage import names
 from storage.lmdb_store import LmdbStore
-from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
-from storage.wal import LOG_ID_BYTES, LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_writer import LogWriter
 
-ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
 PASSWORD_THREADS = 2  # one checks logins, one hashes for administrators
 PASSWORD_NICENESS = 19  # the event loop and the log come first
 TICK_S = 0.1  # how often is looked after what has no timer of its own; also finds timers when the wall clock jumped
@@ -117,8 +86,6 @@ class Node:
         descriptors = descriptor_limit()
         self._ceilings = ceilings(config.limits, descriptors)
         log_ceilings(config.limits, descriptors, self._ceilings, logger)
-        self._notices = Notices()
-        self._broker_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         config, loop = self._config, asyncio.get_running_loop()
@@ -128,68 +95,35 @@ class Node:
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
         identity, peers = await self._take_place(disk)
-        self.identity = identity
         peers.enter(PeerIdentity(identity.number, identity.incarnation, identity.cluster_id))
         calls = PeerCalls(peers.links, loop, logger)
-        metadata = await self._open_catalog(disk, loop, identity.place, peers, calls)
+        ports = Ports(loop, self._clock, self._random, disk, self._process, lambda name: Threads(loop, 1, name))
+        self.kernel = kernel = Kernel(ports, kernel_settings(config), Parts(), identity, calls)
+        metadata = await self._open_catalog(kernel, disk, identity.place, peers, calls)
         check_name(identity.place, metadata.catalog, config.node.data_dir)  # before anything is taken for rubbish
-        classic = self._open_log(disk, loop, metadata.catalog, identity)
-        self.place = place = identity.place
-        self.member = member = MetadataMember(place, self.raft, metadata.machine, self._new_replica)
-        self.groups = groups = self._join_groups(place, peers, loop)
-        group = MetadataGroup(groups, lambda: disk_nodes(metadata.catalog))
-        metadata.attach(place.number, place.incarnation, group, calls, self._clock.monotonic)
-        member.on_halted = metadata.stand_still
-        member.begin()
-        member.take_part(groups)
+        self._undo.callback(kernel.close)
+        kernel.open_log()
+        kernel.join_groups(peers.links)
 
         password_threads = Threads(loop, PASSWORD_THREADS, "leveret-passwords", PASSWORD_NICENESS)
         self._undo.callback(password_threads.close)
         verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later)
-        places = QueuePlaces(place.number, metadata.catalog, metadata, groups.trusts)
-        self.broker = broker = Broker(
-            node=config.node_name,
-            catalog=metadata.catalog,
-            metadata=PlacingMetadata(metadata, places),
-            authenticator=verifier,
-            request_turn=lambda: amqp.request_turn(),
-            tick_at=lambda when: self._tick_broker_at(when, broker, amqp),
-            random_bytes=self._random.random_bytes,
-            limits=client_limits(config),
-            owner_prefix=f"{place.number}.{place.incarnation}.",
-            work=BackgroundWork(loop.call_soon, self._clock.monotonic),
-            audit=metadata.audit,
-        )
-        broker.replies.join(str(place.number), RemoteReplies(calls, broker.replies, self._clock.wall_ms))
+        kernel.begin(verifier)
+        broker = kernel.broker
         amqp = self._amqp_server(broker)
-        classic.attach(broker, self.log, self._classic_share)
-        self._undo.callback(lambda: classic.stop(self._clock.wall_ms()))
-        anywhere = classic_anywhere(place.name, classic, broker, calls, loop, self._clock.wall_ms)
-        self._undo.callback(lambda: anywhere.close(self._clock.wall_ms()))
-        self._undo.callback(lambda: broker.end_connections(self._clock.wall_ms()))
-        broker.add_kind(anywhere)
-        self.quorum = quorum = self._quorum_queues(place, calls, loop)
-        quorum.attach(broker)
-        groups.behind_round = amqp.end_requested_turn  # what it has confirmed leaves at once
-        broker.add_kind(quorum)
-        broker.recover(self._clock.wall_ms())
-        classic.opened(self._clock.wall_ms())
-        classic.when_found(lambda finding: logger.error("%s", finding))
+        kernel.hold_publishers = amqp.hold_publishers
 
-        reconciler = self._reconciler(places)
-        ticking = asyncio.create_task(self._tick(broker, classic, anywhere, quorum, reconciler, amqp))
+        ticking = asyncio.create_task(self._tick(kernel))
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
-        self._undo.callback(self._cancel_broker_timer)
         self._announced(peers)
-        cluster = self._join_others(identity, peers, calls, started_at)
-        members = self._queue_members(cluster, places)
+        cluster = self._join_others(kernel, identity, peers, calls, started_at)
+        members = self._queue_members(kernel, cluster)
         cluster.queue_members = members
-        await self._enter_cluster(metadata, verifier, peers.address)
+        await self._enter_cluster(kernel, verifier, peers.address)
         identity.survive(False)  # if it was to begin anew, it has
 
-        ports = self._alarm_ports(broker, classic, disk)
-        self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), ports)
+        self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), self._alarm_ports(kernel, disk))
         self.watcher.check_disk(disk.free_bytes())  # before the first publisher can come
         admin = NodeAdmin(
             config,
@@ -204,7 +138,16 @@ class Node:
             members=members,
         )
         metrics = Metrics(
-            broker, self.log, metadata, quorum, calls, peers.links, self.groups, self.watcher, config, self._loop_watch
+            broker,
+            kernel.log,
+            metadata,
+            kernel.quorum,
+            calls,
+            peers.links,
+            kernel.groups,
+            self.watcher,
+            config,
+            self._loop_watch,
         )
 
         await self._listen_amqp(amqp)
@@ -226,28 +169,26 @@ class Node:
         config, random_bytes = self._config, self._random.random_bytes
         kind = RAM if config.cluster.ram else DISK
         identity = NodeIdentity.begin(disk, config.node_name, kind, self._clock.wall_ms(), random_bytes)
-        peers = PeerSide(config, self._clock.monotonic, random_bytes, logger)
+        peers = PeerSide(peer_settings(config), self._clock.monotonic, random_bytes, logger)
         self._undo.push_async_callback(peers.stop)
         await peers.listen()
-        await take_place(config, identity, peers, random_bytes)
+        await take_place(boot_settings(config), identity, peers, random_bytes)
         identity.take_part()
         if identity.kind == RAM:
             identity.renew_disk()  # what its members promise is forgotten with each process
         return identity, peers
 
     async def _open_catalog(
-        self, disk: OsDisk, loop: asyncio.AbstractEventLoop, place: Place, peers: PeerSide, calls: PeerCalls
+        self, kernel: Kernel, disk: OsDisk, place: Place, peers: PeerSide, calls: PeerCalls
     ) -> ClusterMetadata:
         """What this node knows of it without asking anybody; if that is nothing, what the others know."""
         store = LmdbStore(disk.path(names.CATALOG_DIRECTORY))
         if place.kind == RAM:
             store.commit(replacement(store, {IN_MEMORY_KEY: b""}))  # what it had as a disk node would only grow old
             store.close()
-            self.metadata = ClusterMetadata(Catalog(), NothingKept(), Inline())
+            metadata = kernel.open_catalog(NothingKept(), Inline())
         else:
-            self.metadata = ClusterMetadata(Catalog(), store, Threads(loop, 1, "leveret-metadata"))
-        metadata = self.metadata
-        metadata.on_failed = self._process.stop
+            metadata = kernel.open_catalog(store, Threads(asyncio.get_running_loop(), 1, "leveret-metadata"))
         self._undo.callback(metadata.close)
         self._undo.push_async_callback(lambda: answered(metadata.flushed()))
         if place.others and not metadata.machine.position.applied:
@@ -256,84 +197,19 @@ class Node:
             await fetch_catalog(place, peers, calls, metadata.machine, None if may_have_queues else ENTER_S)
         return metadata
 
-    def _open_log(
-        self, disk: OsDisk, loop: asyncio.AbstractEventLoop, catalog: Catalog, identity: NodeIdentity
-    ) -> ClassicQueues:
-        """Read the node's log, for all who keep something in it, and go on in it. Returns the classic queues, unattached."""
-        config = self._config
-        self._new_replica = partial(new_replica_or_stop, identity, self._process.stop)
-        facts = load_or_create(disk, self._random.random_bytes(LOG_ID_BYTES))
-        raft_thread = Threads(loop, 1, "leveret-raft")
-        self.raft = raft = RaftStore(disk, StoreLimits(), raft_thread, self._new_replica, found=logger.error)
-        classic_thread = Threads(loop, 1, "leveret-classic")
-        classic = ClassicQueues(disk, classic_limits(config), classic_thread)
-        records = queues_of(catalog, config.node_name)
-        recovered = recover(
-            disk,
-            facts,
-            raft,
-            classic,
-            records,
-            had_log=identity.belonged,
-            next_queue_id=catalog.next_queue_id,
-            older_catalog=config.node.older_catalog,
-        )
-        repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
-        self._notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
-        if recovered.lost:
-            identity.renew_disk()
-        core = LogCore(facts.log_id, recovered.end, config.log.file_bytes_max)
-        self.log = LogWriter(
-            core,
-            disk,
-            loop,
-            facts,
-            on_failed=lambda reason: self._process.stop(f"the log failed and takes nothing more: {reason}"),
-            commit_inline_bytes_max=config.log.commit_inline_bytes_max,
-        )
-        self._undo.callback(raft.close)
-        self._undo.callback(self.log.close)
-        self._undo.callback(raft_thread.close)
-        self._undo.callback(classic_thread.close)  # before `classic.stop`, which writes the same files
-        users = LogUsers(self.log)
-        raft_share, self._classic_share = users.join("raft"), users.join("classic")
-        raft.attach(self.log, raft_share)
-        return classic
-
-    def _join_groups(self, place: Place, peers: PeerSide, loop: asyncio.AbstractEventLoop) -> Groups:
-        groups = Groups(
-            place.number,
-            place.incarnation,
-            loop=loop,
-            clock=self._clock,
-            net=peers.links,
-            log=self.log,
-            random=self._fraction,
-            on_failed=self._process.stop,
-            on_leading=self._leading_changed,
-            on_damaged=self._member_damaged,
-            on_repaired=self._member_repaired,
-            on_halted=self._member_halted,
-        )
-        self.raft.on_damaged = groups.damaged
-        self._undo.callback(groups.close)
-        return groups
-
-    def _sentences(self) -> tuple[str, ...]:
-        """What an operator should know of this node; each goes on behind its name."""
-        return (*self._notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.quarantined))
-
     def _announced(self, peers: PeerSide) -> None:
         if peers.listens:
             self.listeners.append(ListenerFacts("peer", peers.address))
 
-    def _join_others(self, identity: NodeIdentity, peers: PeerSide, calls: PeerCalls, started_at: int) -> Cluster:
+    def _join_others(
+        self, kernel: Kernel, identity: NodeIdentity, peers: PeerSide, calls: PeerCalls, started_at: int
+    ) -> Cluster:
         """From here on this node has links to the others, and is asked by those that want to be."""
-        catalog, broker, wall_ms = self.metadata.catalog, self.broker, self._clock.wall_ms
+        catalog, broker = kernel.metadata.catalog, kernel.broker
 
         def news(alarms: Sequence[ToldAlarm]) -> News:
             listeners = tuple(ToldListener(one.protocol, one.address, one.tls) for one in self.listeners)
-            return News(VERSION, started_at, listeners, tuple(alarms), self._sentences())
+            return News(VERSION, started_at, listeners, tuple(alarms), kernel.sentences())
 
         def name_of(number: NodeId) -> str:
             record = catalog.node_of_number(number)
@@ -342,9 +218,9 @@ class Node:
         cluster = Cluster(
             identity,
             peers,
-            self.groups,
-            self.metadata,
-            OthersNews(identity.number, calls, broker.alarms, name_of, wall_ms, news),
+            kernel.groups,
+            kernel.metadata,
+            OthersNews(identity.number, calls, broker.alarms, name_of, self._clock.wall_ms, news),
             self._process,
             self._clock,
             cluster_name=self._config.cluster_name,
@@ -355,144 +231,41 @@ class Node:
         cluster.start()
         return cluster
 
-    async def _enter_cluster(self, metadata: ClusterMetadata, verifier: Verifier, address: str) -> None:
-        """Say who this is, behind what makes a cluster where there is none. A node that knows the catalog does not wait for the
-        others for long: what it has is served while they are away."""
-        place, catalog = self.place, metadata.catalog
-        entered: list[asyncio.Future[Any]] = []
-        if self.member.alone and not catalog.cluster_id:
-            commands = default_commands(verifier.hash("guest")) if not catalog.vhosts else []
-            record = NodeRecord(place.name, 0, place.disk_id, address, place.kind, self._config.zone)
-            # A founder that is killed in the midst of this has the same life again.
-            commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]
-            entered += [answered(metadata.insist(command)) for command in commands]
-        limits = asdict(catalog_limits(self._config))
-        started = NodeStarted(place.name, place.disk_id, place.incarnation, limits)
-        entered.append(answered(metadata.insist(started)))
-        waits_s = ENTER_S if catalog.vhosts and not self.member.alone else None
+    async def _enter_cluster(self, kernel: Kernel, verifier: Verifier, address: str) -> None:
+        """A node that knows the catalog does not wait for the others for long: what it has is served while they are away."""
+        pending = kernel.enter(address, self._config.zone, lambda: verifier.hash("guest"))
+        entered: list[asyncio.Future[Any]] = [answered(one) for one in pending]
         for future in entered:
             future.add_done_callback(lambda one: one.cancelled() or one.exception())  # whether anybody waits or not
-        done, _ = await asyncio.wait(entered, timeout=waits_s)
+        done, _ = await asyncio.wait(entered, timeout=ENTER_S if kernel.may_serve_alone else None)
         try:
             for future in done:
                 future.result()
         except (NotFound, PreconditionFailed) as error:
-            raise NoPlace(removed_text(place.name, error.text)) from error
+            raise NoPlace(removed_text(kernel.place.name, error.text)) from error
         except ResourceExhausted:
-            if metadata.halted is None:
+            if kernel.metadata.halted is None:
                 raise
             logger.error("this node serves what it knows of, and learns of no change")
 
-    def _quorum_queues(self, place: Place, calls: PeerCalls, loop: asyncio.AbstractEventLoop) -> QuorumQueues:
-        records = QueueRecords(self.metadata)
-        reports = QuorumReports(logger, self._clock.monotonic)
-        quorum = QuorumQueues(
-            SessionKey(place.number, place.incarnation),
-            place.disk_id,
-            groups=self.groups,
-            store=self.raft,
-            calls=calls,
-            loop=loop,
-            wall_ms=self._clock.wall_ms,
-            monotonic=self._clock.monotonic,
-            new_replica=self._new_replica,
-            set_members=records.set_members,
-            incarnation_of=records.incarnation_of,
-            node_name=place.name,
-            on_damaged=self._repair_member,
-            alone=lambda: self.member.alone,
-            catalog_is_behind=lambda: self.member.catalog_is_behind,
-            on_lost=self._queue_cut,
-            on_diverged=reports.diverged,
-            on_quarantined=reports.quarantined,
-            on_refused=reports.refused,
-        )
-        quorum.name_of = partial(name_of_node, self.metadata.catalog)
-        records.tell(quorum)
-        return quorum
-
-    def _reconciler(self, places: QueuePlaces) -> Reconciler:
-        section = self._config.quorum
-        reconciler = Reconciler(
-            self.metadata.catalog,
-            self.quorum,
-            places.candidates,
-            self._fraction,
-            grows=section.reconcile,
-            interval_ms=1000 * section.reconcile_interval_s,
-        )
-
-        def applied(command: Command, result: Any) -> None:
-            if isinstance(command, AddNode | JoinNode):
-                reconciler.node_joined(self._clock.wall_ms())
-
-        self.metadata.subscribe(applied)
-        return reconciler
-
-    def _queue_members(self, cluster: Cluster, places: QueuePlaces) -> QueueMembers:
+    def _queue_members(self, kernel: Kernel, cluster: Cluster) -> QueueMembers:
         return QueueMembers(
-            self.metadata.catalog,
-            self.quorum,
-            candidates=places.candidates,
+            kernel.metadata.catalog,
+            kernel.quorum,
+            candidates=kernel.places.candidates,
             reaches=cluster.reaches,
             away_since_ms=cluster.since_ms,
-            audit=self.metadata.audit,
+            audit=kernel.metadata.audit,
         )
 
-    def _leading_changed(self, driver: Driver) -> None:
-        if driver.group == METADATA_GROUP:
-            self.metadata.leading_changed()
-        else:
-            self.quorum.leading_changed(driver.group)
-
-    def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.damaged(damage)
-        else:
-            self.quorum.damaged(driver.group)
-            self._repair_member(driver.group, damage)
-
-    def _member_halted(self, driver: Driver, error: CannotApply) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.halted(str(error))
-        else:
-            self.quorum.halted(driver.group, str(error))
-
-    def _repair_member(self, group: int, damage: Damaged) -> None:
-        """Of a quorum queue: it comes back as another one, which the others repair."""
-        logger.error("group %d takes no part on this node for now: %s", group, damage)
-        self._notices.members += not self.member.alone
-
-        def repaired(_: MemberId) -> None:
-            if not self.quorum.lives_again(group):
-                self._process.restart(f"the only copy of group {group}, on this node, has lost a part")
-
-        self.raft.repair(group, damage, repaired)
-
-    def _queue_cut(self, record: QueueRecord, kept: int) -> None:
-        if self.place.survives:  # as an operator has asked for; nobody knows whether something is missing
-            text = "%s goes on with the member on this node alone, which has entries up to %d"
-            logger.warning(text, record.label, kept)
-        else:
-            logger.error("%s", self._notices.queue_cut(record, kept))
-
-    def _member_repaired(self, driver: Driver) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.repaired(driver)
-        else:
-            logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
-
-    def _fraction(self) -> float:
-        """By chance, from 0 to 1."""
-        return int.from_bytes(self._random.random_bytes(6)) / (1 << 48)
-
-    def _alarm_ports(self, broker: Broker, classic: ClassicQueues, disk: OsDisk) -> AlarmPorts:
+    def _alarm_ports(self, kernel: Kernel, disk: OsDisk) -> AlarmPorts:
+        alarms = kernel.broker.alarms
         return AlarmPorts(
-            raise_alarm=lambda kind, reason: broker.alarms.raise_alarm(kind, reason, self._clock.wall_ms()),
-            clear_alarm=broker.alarms.clear_alarm,
-            set_pressure=classic.set_pressure,
+            raise_alarm=lambda kind, reason: alarms.raise_alarm(kind, reason, self._clock.wall_ms()),
+            clear_alarm=alarms.clear_alarm,
+            set_pressure=kernel.classic.set_pressure,
             free_bytes=disk.free_bytes,
-            short_of_room=lambda: self.log.short_of_room,
+            short_of_room=lambda: kernel.log.short_of_room,
         )
 
     def _amqp_server(self, broker: Broker) -> AmqpServer:
@@ -582,51 +355,11 @@ class Node:
 
     # what happens by itself
 
-    async def _tick(
-        self,
-        broker: Broker,
-        classic: ClassicQueues,
-        anywhere: ClassicAnywhere,
-        quorum: QuorumQueues,
-        reconciler: Reconciler,
-        amqp: AmqpServer,
-    ) -> None:
-        held, log = (False, False), self.log
+    @staticmethod
+    async def _tick(kernel: Kernel) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            now = self._clock.wall_ms()
-            broker.tick(now)
-            classic.tick(now)
-            anywhere.tick(now)
-            quorum.tick(now)
-            reconciler.tick(now)
-            self.raft.tick(now)
-            self.metadata.tick()
-            if log.failed is None:
-                log.flush_lazy()
-            amqp.request_turn()
-            crowded = log.gathering_bytes > self._config.log.gathering_bytes_max or classic.congested
-            congested = anywhere.congested or quorum.congested
-            if held != (crowded, congested):
-                held = crowded, congested
-                anywhere.hold(crowded)
-                amqp.hold_publishers(any(held))
-
-    def _tick_broker_at(self, when: int, broker: Broker, amqp: AmqpServer) -> None:
-        """Have the broker's timers (TTL, expires) called in time."""
-
-        def due() -> None:
-            broker.tick(self._clock.wall_ms())
-            amqp.request_turn()
-
-        if self._broker_timer is not None:
-            self._broker_timer.cancel()
-        delay_s = max(0, when - self._clock.wall_ms()) / 1000
-        self._broker_timer = asyncio.get_running_loop().call_later(delay_s, due)
-
-    def _cancel_broker_timer(self) -> None:
-        if self._broker_timer is not None:
-            self._broker_timer.cancel()
+            kernel.tick()
 
     def _tick_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -639,10 +372,6 @@ def anonymous_login(section: AmqpSection) -> Credentials | None:
     return Credentials(section.anonymous_login_user, section.anonymous_login_password.encode())
 
 
-def disk_nodes(catalog: Catalog) -> list[NodeId]:
-    return [record.number for record in catalog.nodes.values() if record.kind == DISK]
-
-
 def declared_in(catalog: Catalog) -> str:
     """What somebody has declared, in words; empty: nothing that a new catalog has not."""
     queues = sum(1 for vhost in catalog.vhosts for _ in catalog.queues(vhost))
@@ -653,16 +382,6 @@ def declared_in(catalog: Catalog) -> str:
         *(f"vhost '{one}'" for one in vhosts),
     ]
     return ", ".join(filter(None, parts))
-
-
-def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
-    """Those that live on this node. A record without a home was made before there were clusters."""
-    return [
-        record
-        for vhost in catalog.vhosts
-        for record in catalog.queues(vhost)
-        if record.kind == "classic" and record.home in ("", node)
-    ]
 
 
 def grpc_certificate(tls: TlsSection) -> Tls:

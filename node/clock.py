@@ -31,9 +31,13 @@ class SystemClock:
 
 
 class Random(Protocol):
-    """Unpredictable bytes, for generated names and keys."""
+    """What nobody can foresee."""
 
-    def random_bytes(self, count: int) -> bytes: ...
+    def random_bytes(self, count: int) -> bytes:
+        """For generated names and keys."""
+
+    def fraction(self) -> float:
+        """From 0 to 1, below 1."""
 
 
 class SystemRandom:
@@ -41,6 +45,9 @@ class SystemRandom:
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
+
+    def fraction(self) -> float:
+        return int.from_bytes(os.urandom(6)) / (1 << 48)
 
 
 class Process(Protocol):

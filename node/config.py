@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from node import addresses
+
 
 class ConfigError(Exception):
     """The configuration cannot be used; the text names the file, the key and the value."""
@@ -263,8 +265,8 @@ def check_cluster(config: Config) -> None:
     if any(given) and not all(given):
         raise ConfigError("cluster.tls_certificate, cluster.tls_key and cluster.tls_ca are to be given together")
     host, _ = host_and_port(config.listen.peer, "listen.peer")
-    for key, addresses in (("peers", cluster.peers), ("dns", (cluster.dns,)), ("join", (cluster.join,))):
-        for address in filter(None, addresses):
+    for key, given_there in (("peers", cluster.peers), ("dns", (cluster.dns,)), ("join", (cluster.join,))):
+        for address in filter(None, given_there):
             host_and_port(address, f"cluster.{key}")
     if cluster.advertise:
         host, _ = host_and_port(cluster.advertise, "cluster.advertise")
@@ -287,7 +289,7 @@ def cluster_secret(config: Config) -> bytes:
 
 def host_and_port(address: str, key: str) -> tuple[str, int]:
     """`127.0.0.1:5672` or `[::1]:5672` as its two parts. Raises ConfigError naming the option."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"{key} is {address!r}: give HOST:PORT, for example 127.0.0.1:5672")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    try:
+        return addresses.host_and_port(address)
+    except addresses.BadAddress as error:
+        raise ConfigError(f"{key} is {error}") from error

@@ -10,6 +10,8 @@ from front.amqp.terms import Limits
 from front.grpc.server import GrpcLimits
 from node.config import AmqpSection, Config, GrpcSection
 from node.descriptors import Ceilings
+from node.foundation import LogSettings
+from node.kernel import KernelSettings
 
 
 def client_limits(config: Config) -> ClientLimits:
@@ -39,6 +41,19 @@ def catalog_limits(config: Config) -> CatalogLimits:
         bindings=limits.bindings,
         topic_wildcards=limits.topic_wildcards,
         regex_length=limits.regex_length,
+    )
+
+
+def kernel_settings(config: Config) -> KernelSettings:
+    return KernelSettings(
+        log=LogSettings(config.log.file_bytes_max, config.log.commit_inline_bytes_max),
+        classic=classic_limits(config),
+        clients=client_limits(config),
+        catalog=catalog_limits(config),
+        gathering_bytes_max=config.log.gathering_bytes_max,
+        grows=config.quorum.reconcile,
+        reconcile_interval_ms=1000 * config.quorum.reconcile_interval_s,
+        older_catalog=config.node.older_catalog,
     )
 
 

@@ -11,7 +11,7 @@
     kind          disk or ram, since it belongs to a cluster; another one only by `leveretctl cluster change-type`
     founder_disk  the disk_id with which this node founded the cluster's metadata group; 0: somebody else did
     nodes         number, name, address and kind of the others, as last known: where to look for them at a start
-    bound         what a blank node has promised to belong to; see node/discovery.py
+    bound         what a blank node has promised to belong to; see node/membership/discovery.py
 
 Whatever is said to another node about these rests on the disk already.
 
@@ -79,7 +79,7 @@ class Place:
     incarnation: int
     founds: bool
     others: tuple[KnownNode, ...]
-    survives: bool = False  # an operator has said that it goes on as the only disk node: see node/survival.py
+    survives: bool = False  # an operator has said that it goes on as the only disk node: see node/commands/survival.py
 
 
 @dataclass(slots=True, frozen=True)

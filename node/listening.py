@@ -1,4 +1,4 @@
-"""Where a node listens: which of the addresses of an option can be had on this machine, and how one is written."""
+"""Where a node listens: which of the addresses of an option can be had on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 from logging import Logger
 
-from node.config import host_and_port
+from node.addresses import host_and_port
 
 IPV6_LOOPBACK = "::1"
 
@@ -25,15 +25,10 @@ def addresses(
     option: str, configured: Sequence[str], logger: Logger, has_ipv6: Callable[[], bool] = has_ipv6_loopback
 ) -> list[tuple[str, int]]:
     """Hosts and ports of `listen.<option>`. ::1 beside other addresses, as by default, is left out where there is no IPv6;
-    alone it stays, and listening fails with the system's reason. Raises ConfigError."""
-    found = [host_and_port(one, f"listen.{option}") for one in configured]
+    alone it stays, and listening fails with the system's reason. Raises BadAddress."""
+    found = [host_and_port(one) for one in configured]
     others = [one for one in found if one[0] != IPV6_LOOPBACK]
     if not others or len(others) == len(found) or has_ipv6():
         return found
     logger.info("listen.%s: this machine has no IPv6, so nothing listens on %s", option, IPV6_LOOPBACK)
     return others
-
-
-def endpoint(host: str, port: int) -> str:
-    """`127.0.0.1:5672` or `[::1]:5672`."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

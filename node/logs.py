@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from broker.log_throttle import LogThrottle
-from node.config import LoggingSection
 
 OURS = "leveret"
 AUDIT = f"{OURS}.audit"
@@ -79,10 +78,10 @@ class LibraryThrottle(logging.Filter):
         return suppressed is not None
 
 
-def set_up(section: LoggingSection) -> None:
-    """Send everything under `leveret`, and the warnings of libraries, to the configured place."""
-    handler: logging.Handler = logging.FileHandler(section.file) if section.file else logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if section.json else LineFormatter())
+def set_up(*, level: str = "info", file: str = "", as_json: bool = False) -> None:
+    """Send everything under `leveret`, and the warnings of libraries, to this file, or without one to standard error."""
+    handler: logging.Handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     handler.addFilter(LibraryThrottle())
     ours, root = logging.getLogger(OURS), logging.getLogger()
     for logger in (ours, root):
@@ -91,6 +90,6 @@ def set_up(section: LoggingSection) -> None:
                 logger.removeHandler(old)
                 old.close()
         logger.addHandler(handler)
-    ours.setLevel(section.level.upper())
+    ours.setLevel(level.upper())
     logging.getLogger(AUDIT).setLevel(logging.INFO)  # whatever the level of the others, which operators change
     ours.propagate = False

@@ -96,7 +96,7 @@ def serve(
     except ConfigError as error:
         typer.echo(f"leveret: {error}", err=True)
         raise typer.Exit(EXIT_CONFIG) from error
-    logs.set_up(config.logging)
+    logs.set_up(level=config.logging.level, file=config.logging.file, as_json=config.logging.json)
     from node.run import run_node  # the whole server is loaded only by the command that runs it
 
     raise typer.Exit(run_node(config))
@@ -148,7 +148,7 @@ def cluster(
     config_file: Annotated[Path | None, typer.Option("--config", help="TOML file for all of them.")] = None,
 ) -> None:
     """Run a cluster on this machine until it is told to stop (SIGTERM or Ctrl-C). A later start goes on with its data."""
-    from node.local_cluster import CannotStart, run_cluster
+    from node.commands.local_cluster import CannotStart, run_cluster
 
     try:
         raise typer.Exit(run_cluster(nodes, ram_nodes, data_dir, base_port, config_file))
@@ -163,8 +163,8 @@ def survive(
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without it, only say what would be lost.")] = False,
 ) -> None:
     """Have a node go on as the only disk node, when a majority of them is lost for good. It says what is lost with them."""
-    from node.catalog_store import CatalogDamaged
-    from node.survival import CannotSurvive, survive
+    from node.catalog.catalog_store import CatalogDamaged
+    from node.commands.survival import CannotSurvive, survive
     from storage.errors import DirectoryInUse, StorageError
 
     try:
@@ -204,7 +204,7 @@ def doctor(
     if not paths:
         show({"kernels": native.backend(), "python": sys.version.split()[0]}, as_json)
         return
-    from node.examine import examine
+    from node.commands.doctor_command import examine
     from storage.errors import DirectoryInUse
 
     findings = 0
@@ -229,8 +229,8 @@ def doctor(
 
 
 def clear_leftovers(directory: Path, yes: bool) -> None:
-    from node.catalog_store import CatalogDamaged
-    from node.leftovers import Changed, NoCatalog, delete_leftovers, find_leftovers
+    from node.catalog.catalog_store import CatalogDamaged
+    from node.commands.leftovers import Changed, NoCatalog, delete_leftovers, find_leftovers
     from storage.errors import DirectoryInUse, StorageError
 
     try:

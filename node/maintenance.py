@@ -11,7 +11,7 @@ from front.grpc.server import Server
 
 
 class ClientDoors:
-    """What clients come in by. Fulfils node/cluster.py's Maintenance."""
+    """What clients come in by. Fulfils node/membership/cluster.py's Maintenance."""
 
     def __init__(self, broker: Broker, amqp: AmqpServer, grpc: Sequence[Server]) -> None:
         self._broker = broker
@@ -25,7 +25,7 @@ class ClientDoors:
         for server in self._grpc:
             await server.show_serving(False)
         self._broker.send_clients_away(f"node '{self._broker.node}' is drained for maintenance: connect to another one")
-        self._amqp.request_turn()
+        self._broker.turns.request()
 
     async def revive(self) -> None:
         if not self._broker.closed_because:

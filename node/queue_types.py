@@ -16,10 +16,10 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueType
 from broker.records import QueueRecord
 from broker.shared_limit import WakingHost
-from node.classic_calls import FROM_HOME
-from node.home_queues import HomeQueues
-from node.peer_calls import CLASSIC, Answer, Loop, PeerCalls
-from node.remote_queues import RemoteQueue, RemoteQueues
+from node.anywhere.home_queues import HomeQueues
+from node.anywhere.remote_queues import RemoteQueue, RemoteQueues
+from node.anywhere.wire import FROM_HOME
+from node.peers.calls import CLASSIC, Answer, Loop, PeerCalls
 from raft.errors import BadBytes
 from raft.messages import NodeId
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from broker.records import QueueRecord
-from classic.driver import ClassicQueues
 from raft.node_log import RaftStore
 from storage import names
 from storage.disk import Disk
 from storage.errors import Corrupt
 from storage.wal import LogEnd
 from storage.wal_facts import LogFacts
+from storage.wal_file_reader import Chunk
 from storage.wal_replay import Replay
 
 logger = logging.getLogger("leveret")
@@ -34,11 +35,19 @@ class Recovered:
         return bool(self.places or self.groups or self.is_gone)
 
 
+class LogReader(Protocol):
+    """Who keeps something in the log besides replicated groups: the classic queues."""
+
+    def recover(self, chunks: Iterable[Chunk], records: Iterable[QueueRecord]) -> int:
+        """Read the log to its end, for these queues. Returns the highest number of one that has messages there and is not among
+        them, or 0. Raises Corrupt."""
+
+
 def recover(
     disk: Disk,
     facts: LogFacts,
     raft: RaftStore,
-    classic: ClassicQueues,
+    others: LogReader,
     records: Iterable[QueueRecord],
     *,
     had_log: bool,
@@ -49,7 +58,7 @@ def recover(
     log that are gone leave no trace of their own. `next_queue_id`: the catalog has given no queue a number from this one on.
     `older_catalog`: an operator has said that what it does not know of may go."""
     replay = Replay(disk, facts, salvage=True)
-    newest_unknown = classic.recover(raft.recover(replay, facts.first_file), records)
+    newest_unknown = others.recover(raft.recover(replay, facts.first_file), records)
     if newest_unknown >= next_queue_id:  # it would be taken for a queue that was deleted, and its messages let go
         reason = (
             f"it knows of no classic queue above number {next_queue_id - 1}, and the log has messages of number "

@@ -22,11 +22,11 @@ import native
 from front.grpc.server import CannotListen
 from node import descriptors
 from node.assemble import Node
-from node.catalog_store import CatalogDamaged
+from node.catalog.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
-from node.first_boot import NoPlace
 from node.loop_watch import LoopWatch, SlowTurnLog
-from node.peer_server import CannotListen as CannotListenForNodes
+from node.membership.first_boot import NoPlace
+from node.peers.server import CannotListen as CannotListenForNodes
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
 EXIT_OK = 0
@@ -42,9 +42,10 @@ M_MMAP_THRESHOLD = -3
 TRIM_THRESHOLD_BYTES = 128 << 20
 MMAP_THRESHOLD_BYTES = 32 << 20
 
-GC_YOUNG_OBJECTS = 50_000
-GC_MIDDLE_ROUNDS = 20
-GC_OLD_ROUNDS = 50
+# An object costs the collector 0.4 us: the middle generation is looked through in 35 ms at most.
+GC_YOUNG_OBJECTS = 10_000
+GC_MIDDLE_ROUNDS = 8
+GC_OLD_ROUNDS = 600
 THREAD_SWITCH_S = 0.0005
 
 logger = logging.getLogger("leveret")

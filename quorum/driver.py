@@ -25,7 +25,7 @@ from broker.records import QueueRecord
 from native.content import skip
 from quorum import letters, proposals
 from quorum.administration import Administration
-from quorum.bodies import Bodies, EntryCache
+from quorum.bodies import KEPT_BYTES_MAX, Bodies, EntryCache
 from quorum.browsing import browse_member
 from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
@@ -87,6 +87,7 @@ class QuorumQueues:
         on_quarantined: Callable[[QuorumQueue, str], None] = lambda queue, why: None,
         on_refused: Callable[[QuorumQueue, str], None] = lambda queue, why: None,
         machine_version: int = VERSION_NEWEST,
+        entry_bytes_kept_max: int = KEPT_BYTES_MAX,
     ) -> None:
         """`key`: this node and its incarnation. `disk_id`: of the members that it founds. `set_members` submits the metadata
         command, with the members, where in the log the group got them, and whether it began anew; it may fail, and is called
@@ -124,7 +125,7 @@ class QuorumQueues:
         )
         self.divergences = 0  # times that members of a queue led from here were found in different states
         self.machine_version = machine_version  # the newest that groups may be brought to, as far as this node knows
-        self._cache = EntryCache()
+        self._cache = EntryCache(entry_bytes_kept_max)
         self._leading: dict[QuorumQueue, None] = {}
         self._looking: dict[QuorumQueue, None] = {}  # for a leader
         self._look_timer: Timer | None = None
@@ -314,12 +315,16 @@ class QuorumQueues:
 
     def lives_again(self, group: int) -> bool:
         """The store has made another member of it. False: it was the last copy, and some of what sessions of this process were
-        told is not in it any more. Only another process can go on with it."""
+        told is not in it any more. Only another process can go on with it. Raises what the disk does, and the node stops."""
         queue = self.queues.get(group)
         if queue is not None and self._is_last_copy(queue):
             return False
         if queue is not None:
-            self._begin(queue)
+            try:
+                self._begin(queue)
+            except StorageError as error:
+                self.groups.fail(str(error))
+                raise
         return True
 
     def _is_last_copy(self, queue: QuorumQueue) -> bool:
@@ -346,7 +351,9 @@ class QuorumQueues:
             self._look_timer = self.loop.call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        self._look_timer = None
+        if self._look_timer is not None:
+            self._look_timer.cancel()  # a link has come: this is before its time
+            self._look_timer = None
         looking, self._looking = self._looking, {}
         for queue in looking:
             queue.try_again()

@@ -1,4 +1,4 @@
-"""What nodes say to each other about a quorum queue, over node/peer_calls.py. Little endian:
+"""What nodes say to each other about a quorum queue, over node/peers/calls.py. Little endian:
 
     offset  size  field
          0     1  kind

@@ -1,5 +1,5 @@
 """What quorum queues ask of the node around them, as narrow as they use it. raft/groups.py, raft/node_log.py and
-node/peer_calls.py fulfil these as they are; tests hand in small worlds of their own."""
+node/peers/calls.py fulfil these as they are; tests hand in small worlds of their own."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from storage.aside import put_aside
 from storage.disk import Disk, File
 from storage.errors import Corrupt
 from storage.record import HEADER_BYTES, Kind, Record
-from storage.record_reader import record_at
+from storage.record_reader import must_be_of, record_at
 from storage.wal import Location
 from storage.wal_file_reader import Chunk
 from storage.wal_replay import Replay
@@ -54,8 +54,8 @@ class LogFilesByName:
         self._disk = disk
         self._files: dict[int, File] = {}
 
-    def read(self, location: Location) -> bytes:
-        """The payload. Raises Corrupt."""
+    def read_of(self, writer: int, index: int, location: Location) -> bytes:
+        """The payload of this record, which lies there. Raises Corrupt."""
         name = names.log_file(location.file_number)
         file = self._files.get(location.file_number)
         try:
@@ -64,7 +64,9 @@ class LogFilesByName:
             raise Corrupt(name, location.offset, location.size, "the file is missing") from error
         self._files[location.file_number] = file
         start = location.offset - HEADER_BYTES
-        return record_at(file, name, start, location.offset + location.size)[1][HEADER_BYTES:]
+        record, data = record_at(file, name, start, location.offset + location.size)
+        must_be_of(record, writer, index, name, start)
+        return data[HEADER_BYTES:]
 
     def close(self) -> None:
         for file in self._files.values():
@@ -352,7 +354,7 @@ class LogReplay:
                     first += len(entries)
                 else:
                     at = rows.find(first)
-                    data = log_files.read(rows.location(at))
+                    data = log_files.read_of(wanted.group, rows.first[at], rows.location(at))
                     stop = rows.first[at + 1] if at + 1 < len(rows) else log.last + 1
                     assert rows.first[at] + packs.count_in(data) >= stop, f"entry {stop - 1} is not in its pack"
                     first = min(stop, end)
@@ -438,7 +440,7 @@ def add_rows(builder: SegmentBuilder, moved: RowsToMove, log_files: LogFilesByNa
             continue
         location = rows.location(at)
         try:
-            data = log_files.read(location)
+            data = log_files.read_of(wanted.group, first, location)
             record = (int(Kind.RAFT_ENTRIES), rows.kind[at], rows.term[at], wanted.group, first, 0, len(data))
             entries = entries_of(names.log_file(location.file_number), wanted.group, record, data)
         except Corrupt as error:

@@ -246,18 +246,18 @@ class RaftStore:
         self._remember(store, entries, size)
         return self._last_ticket
 
-    def entries_at(self, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]:
+    def entries_at(self, group: int, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]:
         """Those of the pack that lies in the log there. Entries are often asked for one after another, so the last pack is
         kept. Raises Corrupt, BadBytes."""
         if self._last_pack[0] != location:
-            self._last_pack = (location, packs.decode(first, term, kind, self._read_log(location)))
+            self._last_pack = (location, packs.decode(first, term, kind, self._read_log(group, first, location)))
         return self._last_pack[1]
 
-    def _read_log(self, location: Location) -> bytes:
+    def _read_log(self, group: int, first: int, location: Location) -> bytes:
         if self._log is None:
-            return self._start_files.read(location)
+            return self._start_files.read_of(group, first, location)
         try:
-            return self._log.read(location)
+            return self._log.read_of(group, first, location)
         except FileNotFoundError as error:
             name = names.log_file(location.file_number)
             raise Corrupt(name, location.offset, location.size, "the file is missing") from error

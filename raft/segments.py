@@ -25,6 +25,7 @@ from storage.disk import Disk
 from storage.errors import Corrupt, StorageError, TornTail
 from storage.names import group_segment, temporary
 from storage.record import HEADER_BYTES, Kind, Record
+from storage.record_reader import must_be_of
 from storage.segment import Segment, SegmentWriter
 
 WRITE_BYTES = 1 << 20  # of a segment that gather in memory
@@ -84,13 +85,15 @@ class OpenSegments:
             self._open.popitem(last=False)[1].close()
         return segment
 
-    def entries_at(self, group: int, number: int, position: int) -> list[Entry]:
-        """Those of the pack that lies there. Entries are often asked for one after another, so the last pack is kept.
-        Raises Corrupt."""
+    def entries_at(self, group: int, number: int, first: int, position: int) -> list[Entry]:
+        """Those of the pack that lies there, which begins with entry `first`. Entries are often asked for one after another, so
+        the last pack is kept. Raises Corrupt."""
         place = (group, number, position)
         if self._last[0] != place:
             segment = self.get(group, number)
-            self._last = (place, entries_of(segment.name, group, *segment.read_at(position)))
+            record, data = segment.read_at(position)
+            must_be_of(record, group, first, segment.name, position)
+            self._last = (place, entries_of(segment.name, group, record, data))
         return self._last[1]
 
     def forget(self, group: int, number: int) -> None:
@@ -116,9 +119,9 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: 
                 stop = min(stop, row.first)
             continue
         segment = open_segments.get(wanted.group, row.number)
-        position = segment.position_from(index)
-        if position is not None:
-            entries = open_segments.entries_at(wanted.group, row.number, position)
+        place = segment.place_from(index)
+        if place is not None:
+            entries = open_segments.entries_at(wanted.group, row.number, *place)
             if index <= entries[-1].index:
                 return entries[index - entries[0].index : stop - entries[0].index], row.number
         following = segment.index.above(index)

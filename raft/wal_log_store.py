@@ -31,7 +31,7 @@ class Node(Protocol):
     disk: Disk
     open_segments: OpenSegments
 
-    def entries_at(self, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]: ...
+    def entries_at(self, group: int, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]: ...
 
     def append(self, store: WalLogStore, facts: Facts | None, entries: Sequence[Entry]) -> int: ...
 
@@ -171,7 +171,8 @@ class WalLogStore:
                 return read_segments(self._node.open_segments, wanted_of(self.log), index, end)[0]
             stop = min(end, rows.first[at + 1]) if at + 1 < len(rows) else end
             first = rows.first[at]
-            entries = self._node.entries_at(rows.location(at), first, rows.term[at], rows.kind[at])
+            group = self.identity.group
+            entries = self._node.entries_at(group, rows.location(at), first, rows.term[at], rows.kind[at])
             return entries[index - first : stop - first]
         except (Corrupt, BadBytes) as error:
             raise unreadable(self.identity.group, index, error) from error

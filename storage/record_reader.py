@@ -29,6 +29,14 @@ class BytesInMemory:
         return len(self._content)
 
 
+def must_be_of(record: Record, writer: int, index: int, name: str, position: int) -> None:
+    """A block that was written to another place has sound records, and not those that are looked for. Raises Corrupt."""
+    _, _, _, found_writer, found_index, start, end = record
+    if (found_writer, found_index) != (writer, index):
+        found = f"the record here has index {found_index} of writer {found_writer}"
+        raise Corrupt(name, position, end - start, f"{found}, and index {index} of writer {writer} was written here")
+
+
 def record_at(file: Bytes, name: str, position: int, end: int) -> tuple[Record, bytes]:
     """The record that begins here, and the bytes its positions refer to; they end before `end`. Raises Corrupt."""
     header = file.read_at(position, HEADER_BYTES)

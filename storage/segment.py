@@ -105,8 +105,8 @@ class Segment:
             raise Corrupt(self.name, position, len(data), f"record {record[4]} lies where {number} should")
         return record, data
 
-    def position_from(self, number: int) -> int | None:
-        """Where the record of the highest index lies that is not above this one: for records that hold several."""
+    def place_from(self, number: int) -> tuple[int, int] | None:
+        """The highest index that is not above this one, and where its record lies: for records that hold several."""
         return self.index.at_or_before(number)
 
     def read_at(self, position: int) -> tuple[Record, bytes]:

@@ -40,10 +40,10 @@ class SegmentIndex:
         at = bisect_left(self._numbers, number)
         return self._positions[at] if at < len(self) and self._numbers[at] == number else None
 
-    def at_or_before(self, number: int) -> int | None:
-        """The position of the highest number that is not above this one."""
+    def at_or_before(self, number: int) -> tuple[int, int] | None:
+        """The highest number that is not above this one, and its position."""
         at = bisect_right(self._numbers, number)
-        return self._positions[at - 1] if at else None
+        return (self._numbers[at - 1], self._positions[at - 1]) if at else None
 
     def above(self, number: int) -> int | None:
         """The lowest number that is above this one."""

@@ -34,6 +34,7 @@ from storage.errors import Corrupt, DiskFailed, DiskFull, Exhausted, NoDescripto
 from storage.group_commit import Subscriber
 from storage.names import LOG_DIRECTORY, log_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
+from storage.record_reader import must_be_of
 from storage.wal import Commit, Location, LogCore
 from storage.wal_facts import LogFacts
 from storage.wal_new_file import NewLogFile
@@ -152,10 +153,17 @@ class LogWriter:
         that it can be released."""
         self._rolled_subscribers.append(subscriber)
 
+    def read_of(self, writer: int, index: int, location: Location) -> bytes:
+        """As `read`; raises Corrupt also when another record lies there."""
+        return self._read(location, (writer, index))
+
     def read(self, location: Location) -> bytes:
         """The payload at this place, durable or not yet. Raises Corrupt when its checksum is wrong, and
         FileNotFoundError when its file was released."""
-        pending = self._core.pending(location)
+        return self._read(location, None)
+
+    def _read(self, location: Location, of: tuple[int, int] | None) -> bytes:
+        pending = self.pending(location)
         if pending is not None:
             return pending
         number, offset, size = location
@@ -163,7 +171,13 @@ class LogWriter:
         records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
         if len(records) != 1 or stop != HEADER_BYTES + size:
             raise Corrupt(log_file(number), offset - HEADER_BYTES, HEADER_BYTES + size, "no whole record lies here")
+        if of is not None:
+            must_be_of(records[0], *of, log_file(number), offset - HEADER_BYTES)
         return data[HEADER_BYTES:]
+
+    def pending(self, location: Location) -> bytes | None:
+        """The payload at this place while it is not durable; None if the file has it."""
+        return self._core.pending(location)
 
     def files(self) -> range:
         """The numbers of the files that count, the last one being written."""

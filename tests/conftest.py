@@ -1,8 +1,13 @@
-"""What all tests share: the switch that records scenarios anew."""
+"""What all tests share: how examples are drawn, and the switch that records scenarios anew."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+# The same examples with each run, and no example has to be fast: a machine that is busy elsewhere finds no fault.
+settings.register_profile("leveret", deadline=None, derandomize=True)
+settings.load_profile("leveret")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from node.local_cluster import address
+from node.commands.local_cluster import address
 from tests.ports import free_base_port
 
 ROOT = Path(__file__).parents[1]

@@ -89,7 +89,9 @@ class Channel:
                 raise self._interrupted()
             elif item[0] == PUBLISH:
                 self._method = _PUBLISH_METHOD
-                self.session.publish_raw(*item[2:], now)
+                published = self.session.publish_raw(*item[2:], now)
+                if published is not None:
+                    self.answer(published, lambda _: None)
             else:
                 assert item[0] == ACK, f"the splitter made an item of kind {item[0]}"
                 self._method = _ACK_METHOD
@@ -163,7 +165,7 @@ class Channel:
         if whole:
             self.drop_assembly()
             look = assembly.look
-            self.session.publish_raw(
+            published = self.session.publish_raw(
                 assembly.method_payload,
                 1,
                 assembly.content(),
@@ -175,6 +177,8 @@ class Channel:
                 look.look,
                 now,
             )
+            if published is not None:
+                self.answer(published, lambda _: None)
 
     def _interrupted(self) -> ProtocolError:
         assert self._assembly is not None, "nothing was interrupted"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-INPUT_S_MAX = 0.01  # of one socket that is alone: a publisher beside it should wait for no more
-INPUT_TURN_S = 0.02  # of all of them
-INPUT_S_MIN = 0.0005  # with less, what each turn costs anyway would be most of it
+INPUT_S_MAX = 0.008  # of one socket that is alone: a publisher beside it should wait for no more
+INPUT_TURN_S = 0.008  # of all of them
+INPUT_S_MIN = 0.0004  # with less, what each turn costs anyway would be most of it
 BUSY_S = INPUT_S_MIN / 2
 
 

@@ -1,7 +1,7 @@
 """The AMQP driver: listeners, sockets, TLS, the clock. What is said on a connection is decided in connection.py.
 
-A *turn* is one batch of work: input of one socket (or an answer that came in between), then the broker's own end of the turn,
-in which queues deliver and confirms go out, then one write for each connection that has something to say.
+The input of a socket is one *turn*; at its end the broker has each connection written to that has something to say
+(broker/turns.py).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ INPUT_BYTES = 1_048_576
 STRANGERS_INPUT_BYTES = 65_536  # before the login
 # Small messages that differ cost 25 us each: a read of theirs held everybody up for 140 ms. So each socket's next read is as
 # large as can be worked on in its share of a turn (front/amqp/input_share.py), judged by its last one.
-INPUT_BYTES_MIN = 16_384
-INPUT_BYTES_FIRST = 131_072
+INPUT_BYTES_MIN = 2_048
+INPUT_BYTES_FIRST = 32_768
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,6 +73,7 @@ class AmqpServer:
         tls_username_from: str = "common-name",
     ) -> None:
         self.broker = broker
+        self.turns = broker.turns
         self.identity = identity
         self.limits = limits or Limits()
         self.server_limits = server_limits or ServerLimits()
@@ -98,8 +99,6 @@ class AmqpServer:
         self.monotonic = monotonic
         self._ids = itertools.count(1)
         self._listens: list[tuple[str, int, ssl.SSLContext | None, bool]] = []  # how they were begun
-        self._woken: list[AmqpSocket] = []
-        self._turn_is_near = False  # this turn is not over yet, or one is scheduled
         self._sweep: asyncio.TimerHandle | None = None
         self._stopping = False
         self._all_gone = asyncio.Event()
@@ -133,7 +132,7 @@ class AmqpServer:
         reason = ConnectionForced("broker forced connection closure with reason 'shutdown'")
         for one in list(self.sockets):
             one.fail(reply_to(reason))
-        self.end_turn()
+        self.turns.end()
         if self.sockets:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_gone.wait(), STOP_TIMEOUT_S)
@@ -168,49 +167,6 @@ class AmqpServer:
             "evicted_total": self.gate.evicted_total,
         }
 
-    # ------------------------------------------------------------------------- turns
-
-    def request_turn(self) -> None:
-        """End a turn soon: something happened that no socket's input will."""
-        if not self._turn_is_near:
-            self._turn_is_near = True
-            asyncio.get_running_loop().call_soon(self.end_turn)
-
-    def end_requested_turn(self) -> None:
-        """Now, if one was asked for."""
-        if self._turn_is_near:
-            self.end_turn()
-
-    def begin_turn(self) -> None:
-        self._turn_is_near = True
-
-    def wake(self, one: AmqpSocket) -> None:
-        self._woken.append(one)
-        self.request_turn()
-
-    def end_turn(self) -> None:
-        self._turn_is_near = True
-        try:
-            again = self._end_turn(self.wall_ms())
-        finally:
-            self._turn_is_near = False
-        for one in again:  # what was written at once made room for more: other sockets come first
-            one.wake()
-
-    def _end_turn(self, now: int) -> list[AmqpSocket]:
-        """Returns the sockets that could take more work at once."""
-        self.broker.turn_ended(now)
-        again: list[AmqpSocket] = []
-        while self._woken:
-            woken, self._woken = self._woken, []
-            moved = False
-            for one in woken:
-                moved |= one.proceed(now)
-            if moved:
-                self.broker.turn_ended(now)
-            again += [one for one in woken if one.flush()]
-        return again
-
     # ------------------------------------------------------------------------- sockets
 
     def next_id(self) -> str:
@@ -241,15 +197,15 @@ class AmqpServer:
         if due:
             for one in due:
                 one.timer_elapsed()
-            self.request_turn()
+            self.turns.request()
 
 
 class AmqpSocket(asyncio.BufferedProtocol, Guest):
-    """One accepted socket: moves bytes between its transport and its Connection."""
+    """One accepted socket: moves bytes between its transport and its Connection. Fulfils ClientOutput."""
 
     __slots__ = (
         "_core", "_deadline", "_input_bytes", "_logged_in", "_name", "_offered", "_pending_proxy", "_reading", "_rests",
-        "_server", "_transport", "_woken",
+        "_server", "_transport",
         "source",
     )  # fmt: skip
 
@@ -265,7 +221,6 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         self._logged_in = False
         self._reading = True
         self._rests = False  # until the loop's next turn: others come first
-        self._woken = False
 
     # ------------------------------------------------------------------------- asyncio calls
 
@@ -301,7 +256,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     def buffer_updated(self, nbytes: int) -> None:
         server = self._server
         began = server.monotonic()
-        server.begin_turn()
+        server.turns.begin()
         data: Buffer = server.input[:nbytes]
         if self._pending_proxy is not None:
             data = self._take_proxy_header(data)
@@ -313,7 +268,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         if nbytes >= self._offered and self._logged_in:
             self._rest()  # there is more: libuv would read it in this turn, 32 times over
         self._adapt_input(nbytes, server.monotonic() - began)
-        server.end_turn()
+        server.turns.end()
         self.update_reading()
 
     def _rest(self) -> None:
@@ -328,7 +283,8 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         """How much to read next, after what this took."""
         share = self._server.input_share
         share.worked(took_s)
-        if took_s > share.seconds:
+        # A read that was full tells what its bytes cost, also where it was a small one because the turn was used up.
+        if took_s > share.seconds or (nbytes >= self._offered and took_s * self._input_bytes > share.seconds * nbytes):
             self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * share.seconds / took_s))
         elif nbytes >= self._input_bytes and took_s < share.seconds / 2:
             self._input_bytes = min(INPUT_BYTES, 2 * self._input_bytes)
@@ -348,7 +304,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         server = self._server
         if self not in server.sockets:
             return
-        server.begin_turn()
+        server.turns.begin()
         server.forget(self)
         server.gate.left(self)
         if self._core is not None:
@@ -356,14 +312,12 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             self._log_end()
         server.wheel.forget(self)
         self._transport = None
-        server.end_turn()
+        server.turns.end()
 
     # ------------------------------------------------------------------------- what the connection asks (Outside)
 
     def wake(self) -> None:
-        if not self._woken:
-            self._woken = True
-            self._server.wake(self)
+        self._server.turns.write(self)
 
     def arm(self, seconds: float) -> None:
         if seconds:
@@ -374,10 +328,9 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     def monotonic(self) -> float:
         return self._server.monotonic()
 
-    # ------------------------------------------------------------------------- what the server asks
+    # ------------------------------------------------------------------------- what a turn asks (ClientOutput)
 
     def proceed(self, now: int) -> bool:
-        self._woken = False
         if self._core is None:
             return False
         try:
@@ -405,6 +358,8 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             return False
         self.update_reading()
         return core.can_proceed
+
+    # ------------------------------------------------------------------------- what the server asks
 
     def update_reading(self) -> None:
         core, transport = self._core, self._transport

@@ -26,6 +26,7 @@ from front.grpc.facts import AlarmFacts as AlarmFacts
 from front.grpc.facts import ListenerFacts as ListenerFacts
 from front.grpc.members_service import MembersMethods, QueueMembersPort, group_stub
 from front.grpc.topology_service import check_may_see, may_see, vhosts_to_list
+from front.slices import in_slices
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
 
@@ -112,7 +113,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
     async def GetNodeStatus(self, request: pb.GetNodeStatusRequest, context: Context) -> pb.GetNodeStatusResponse:
         caller().require_tag("management")
         facts = self._port.facts()
-        statistics = [queue.statistics() for queue in self._broker.queues()]
+        statistics = [queue.statistics() async for queue in in_slices(self._broker.queues())]
         return pb.GetNodeStatusResponse(
             name=self._port.node_name,
             cluster_name=facts.cluster_name,
@@ -193,7 +194,11 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
     async def ListConnections(self, request: pb.ListConnectionsRequest, context: Context) -> pb.ListConnectionsResponse:
         caller().require_tag("management")
         return pb.ListConnectionsResponse(
-            connections=[describe.connection(item) for item in self._broker.connections() if self._visible(item.user)]
+            connections=[
+                describe.connection(item)
+                async for item in in_slices(self._broker.connections())
+                if self._visible(item.user)
+            ]
         )
 
     @answers_errors
@@ -216,7 +221,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
             audit.changed(
                 "CloseConnection", f"close connection '{connection.name}' of user '{connection.user}': {reason}"
             )
-        self.front.broker.turn_ended(self.front.now)
+        self.front.broker.end_turn()
         return pb.CloseConnectionResponse()
 
     @answers_errors
@@ -231,7 +236,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
                     vhost=convert.text(session.vhost),
                     statistics=convert.table(session.statistics()),
                 )
-                for session in self._broker.sessions()
+                async for session in in_slices(self._broker.sessions())
                 if self._visible(session.user)
             ]
         )
@@ -242,7 +247,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         return pb.ListConsumersResponse(
             consumers=[
                 describe.consumer(item)
-                for item in self._broker.consumers()
+                async for item in in_slices(self._broker.consumers())
                 if item.queue.record.vhost in vhosts and self._visible(getattr(item.sink, "user", ""))
             ]
         )
@@ -341,7 +346,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         facts = self._port.facts()
         identity = {"product_name": "Leveret", "product_version": facts.version, "cluster_name": facts.cluster_name}
         hashes = self._port.password_hashes if request.password_hashes else None
-        raw = export_definitions(self._catalog, hashes, identity, request.vhost or None)
+        raw = await export_definitions(self._catalog, hashes, identity, request.vhost or None)
         return pb.ExportDefinitionsResponse(definitions=raw)
 
     @answers_errors
@@ -351,7 +356,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         caller().require_tag("administrator")
         document = parsed(request.definitions)
         applied = await import_definitions(
-            self._broker, self._port.submit, self._port.password_hashes, document, self.front.now, request.vhost or None
+            self._broker, self._port.submit, self._port.password_hashes, document, request.vhost or None
         )
         self.front.logger.info("user %r: imported definitions, %d changes", caller().user, applied)
         return pb.ImportDefinitionsResponse(applied=applied)

@@ -100,7 +100,7 @@ class Front:
                 session.close(self.now)
         finally:
             self.broker.connection_closed(connection, self.now)
-            self.broker.turn_ended(self.now)
+            self.broker.end_turn()
 
     @contextmanager
     def brief_session(self, vhost: str) -> Iterator[Session]:
@@ -110,7 +110,7 @@ class Front:
 
     async def answer(self, pending: Pending[T]) -> T:
         """The answer, when it is there. Raises the error that is the answer."""
-        self.broker.turn_ended(self.now)
+        self.broker.end_turn()
         return await answered(pending)
 
 

@@ -54,7 +54,7 @@ class ClusterView:
 
 
 class ClusterPort(Protocol):
-    """What the service needs of the node; node/cluster.py fulfils it. Everything raises BrokerErrors."""
+    """What the service needs of the node; node/membership/cluster.py fulfils it. Everything raises BrokerErrors."""
 
     def status(self) -> ClusterView: ...
 

@@ -117,7 +117,7 @@ class ConsumeStream(Stream):
             if request is grpc.aio.EOF:
                 return
             self._handle(request)
-            self.front.broker.turn_ended(self.front.now)
+            self.front.broker.end_turn()
 
     def _handle(self, request: consume_pb2.ConsumeRequest) -> None:
         match request.WhichOneof("kind"):
@@ -221,7 +221,7 @@ class ConsumeStream(Stream):
             if self._full and self._outbox_bytes <= OUTBOX_BYTES_LOW:
                 self._full = False
                 self.session.resume(self.front.now)
-                self.front.broker.turn_ended(self.front.now)
+                self.front.broker.end_turn()
 
     def statistics(self) -> dict[str, Any]:
         return {**super().statistics(), "pending_out_bytes": self._outbox_bytes}

@@ -67,7 +67,7 @@ class Chosen:
 
 
 class QueueMembersPort(Protocol):
-    """What the service needs of the node; node/queue_members.py fulfils it. Everything raises BrokerErrors. Nodes are named."""
+    """What the service needs of the node; node/replicas/members.py fulfils it. Raises BrokerErrors. Nodes are named."""
 
     async def group(self, vhost: str, queue: str) -> GroupView | None:
         """None: the queue is of a kind that has no group."""

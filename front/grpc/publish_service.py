@@ -17,6 +17,7 @@ import grpc.aio
 from broker.confirms import Answer, merged
 from broker.errors import BrokerError
 from broker.message import Run
+from broker.pending import Pending
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.convert import InvalidRequest
@@ -74,18 +75,23 @@ class PublishStream(Stream):
                 return
             if request.WhichOneof("kind") != "batch":
                 raise InvalidRequest(f"after `open` a publisher sends `batch`, not `{request.WhichOneof('kind')}`")
-            self._publish(request.batch)
-            self.front.broker.turn_ended(self.front.now)
+            published = self._publish(request.batch)
+            self.front.broker.end_turn()
+            if published is not None:
+                await self.front.answer(published)
 
-    def _publish(self, batch: publish_pb2.PublishBatch) -> None:
+    def _publish(self, batch: publish_pb2.PublishBatch) -> Pending[None] | None:
+        """When the next batch may follow, if not at once."""
         sequence = self._take_numbers(batch)
+        published: Pending[None] | None = None
         for piece in pieces_of(batch, self.front.message_bytes_max):
             if isinstance(piece, Run):
-                self._publish_run(sequence, piece)
+                published = self._publish_run(sequence, piece) or published
                 sequence += piece.count
             else:
                 self._refuse(sequence, 1, piece)
                 sequence += 1
+        return published
 
     def _take_numbers(self, batch: publish_pb2.PublishBatch) -> int:
         first = batch.first_sequence
@@ -98,14 +104,15 @@ class PublishStream(Stream):
         self._next_sequence = first + len(batch.messages)
         return first
 
-    def _publish_run(self, sequence: int, run: Run) -> None:
+    def _publish_run(self, sequence: int, run: Run) -> Pending[None] | None:
         self._publishing = sequence
         self._numbers.expect(sequence, run.count)
         try:
-            self.session.publish(run, self.front.now)
+            return self.session.publish(run, self.front.now)
         except BrokerError as error:
             self._numbers.take_back(run.count)
             self._refuse(sequence, run.count, error)
+            return None
 
     def _refuse(self, first: int, count: int, error: BrokerError) -> None:
         self._refusals.append(

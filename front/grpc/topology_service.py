@@ -11,6 +11,7 @@ from front.grpc import convert, describe
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import caller
 from front.grpc.convert import InvalidRequest
+from front.slices import in_slices
 from leveret.v1 import topology_pb2 as pb
 from leveret.v1 import topology_pb2_grpc
 
@@ -52,14 +53,9 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListExchanges(self, request: pb.ListExchangesRequest, context: Context) -> pb.ListExchangesResponse:
-        catalog = self.front.broker.catalog
-        return pb.ListExchangesResponse(
-            exchanges=[
-                describe.exchange(record)
-                for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-                for record in catalog.exchanges(vhost)
-            ]
-        )
+        catalog, vhosts = self.front.broker.catalog, vhosts_to_list(self.front, request.vhost, request.all_vhosts)
+        records = [record for vhost in vhosts for record in catalog.exchanges(vhost)]
+        return pb.ListExchangesResponse(exchanges=[describe.exchange(record) async for record in in_slices(records)])
 
     # ------------------------------------------------------------------ queues
 
@@ -100,12 +96,13 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Context) -> pb.ListQueuesResponse:
-        catalog = self.front.broker.catalog
+        catalog, vhosts = self.front.broker.catalog, vhosts_to_list(self.front, request.vhost, request.all_vhosts)
+        records = [record for vhost in vhosts for record in catalog.queues(vhost)]
         return pb.ListQueuesResponse(
             queues=[
                 describe.queue(self.front, record)
-                for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-                for record in catalog.queues(vhost)
+                async for record in in_slices(records)
+                if catalog.queue_of_id(record.id) is not None  # deleted while others were listed
             ]
         )
 
@@ -140,13 +137,9 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListBindings(self, request: pb.ListBindingsRequest, context: Context) -> pb.ListBindingsResponse:
-        return pb.ListBindingsResponse(
-            bindings=[
-                describe.binding(record)
-                for vhost in vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-                for record in self._bindings(vhost, request)
-            ]
-        )
+        vhosts = vhosts_to_list(self.front, request.vhost, request.all_vhosts)
+        records = [record for vhost in vhosts for record in self._bindings(vhost, request)]
+        return pb.ListBindingsResponse(bindings=[describe.binding(record) async for record in in_slices(records)])
 
     def _bindings(self, vhost: str, wanted: pb.ListBindingsRequest) -> Iterable[BindingRecord]:
         catalog = self.front.broker.catalog

@@ -6,8 +6,10 @@ answers when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from broker import catalog_commands as commands
 from broker import names, permissions
@@ -24,6 +26,7 @@ from broker.queue_type import Queue
 from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
 from front.definitions import DefinitionsBroker, export_definitions, import_definitions, parsed
+from front.slices import in_slices
 from front.tags import includes
 from front.web.origin import check_origin
 from front.web.request import HttpError, Request, Response, json_response
@@ -165,9 +168,9 @@ class Api:
                 401, "not_authorised", "user or password is wrong, or not accepted from this address"
             ) from error
 
-    async def _submit(self, command: commands.Command, now: int) -> Any:
+    async def _submit(self, command: commands.Command) -> Any:
         pending = self._broker.metadata.submit(command)
-        self._broker.turn_ended(now)
+        self._broker.end_turn()
         return await answered(pending)
 
     # Looking at the node.
@@ -192,11 +195,11 @@ class Api:
 
     async def _get_definitions(self, request: Request, vhost: str | None = None) -> Response:
         hashes = self._hashes if request.asks("password-hashes") else None
-        return Response(200, export_definitions(self._catalog, hashes, self._identity, vhost))
+        return Response(200, await export_definitions(self._catalog, hashes, self._identity, vhost))
 
     async def _post_definitions(self, request: Request, vhost: str | None = None) -> Response:
         document, submit = parsed(request.body), self._broker.metadata.submit
-        await import_definitions(self._broker, submit, self._hashes, document, request.now, vhost)
+        await import_definitions(self._broker, submit, self._hashes, document, vhost)
         return Response(204)
 
     # Virtual hosts.
@@ -231,15 +234,15 @@ class Api:
             default_queue_type=text(body, "default_queue_type", "classic"),
             protected_from_deletion=bool(body.get("protected_from_deletion", False)),
         )
-        await self._submit(commands.PutVhost(record), request.now)
+        await self._submit(commands.PutVhost(record))
         if not existed:
             # Whoever makes a vhost over HTTP may use it, as with RabbitMQ's management plugin.
             permission = PermissionRecord(caller(request).name, vhost, ".*", ".*", ".*")
-            await self._submit(commands.PutPermission(permission), request.now)
+            await self._submit(commands.PutPermission(permission))
         return Response(204 if existed else 201)
 
     async def _delete_vhost(self, request: Request, vhost: str) -> Response:
-        await self._submit(commands.DeleteVhost(vhost), request.now)
+        await self._submit(commands.DeleteVhost(vhost))
         return Response(204)
 
     # Users.
@@ -264,7 +267,7 @@ class Api:
                 400, "bad_request", "'tags' is missing: give a list or a comma-separated text, empty for none"
             )
         record = UserRecord(user, await self._password_hash(body), tags_of(body["tags"]))
-        await self._submit(commands.PutUser(record), request.now)
+        await self._submit(commands.PutUser(record))
         return Response(204 if existed else 201)
 
     async def _password_hash(self, body: dict[str, Any]) -> str | None:
@@ -277,7 +280,7 @@ class Api:
 
     async def _delete_user(self, request: Request, user: str) -> Response:
         self._user(user)
-        await self._submit(commands.DeleteUser(user), request.now)
+        await self._submit(commands.DeleteUser(user))
         return Response(204)
 
     # Permissions.
@@ -308,19 +311,19 @@ class Api:
         body = request.json_object()
         existed = self._catalog.permissions(user, vhost) is not None
         record = PermissionRecord(user, vhost, *(required(body, name) for name in ("configure", "write", "read")))
-        await self._submit_permission(commands.PutPermission(record), request.now)
+        await self._submit_permission(commands.PutPermission(record))
         return Response(204 if existed else 201)
 
-    async def _submit_permission(self, command: commands.Command, now: int) -> None:
+    async def _submit_permission(self, command: commands.Command) -> None:
         """The path names a permission: that its user or vhost is missing is a fault of the request, as with RabbitMQ."""
         try:
-            await self._submit(command, now)
+            await self._submit(command)
         except NotFound as error:
             raise HttpError(400, "bad_request", error.text) from error
 
     async def _delete_permission(self, request: Request, vhost: str, user: str) -> Response:
         self._permission(user, vhost)
-        await self._submit(commands.DeletePermission(user, vhost), request.now)
+        await self._submit(commands.DeletePermission(user, vhost))
         return Response(204)
 
     async def _get_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:
@@ -333,31 +336,31 @@ class Api:
         body = request.json_object()
         names = ("exchange", "write", "read")
         record = TopicPermissionRecord(user, vhost, *(required(body, name) for name in names))
-        await self._submit_permission(commands.PutTopicPermission(record), request.now)
+        await self._submit_permission(commands.PutTopicPermission(record))
         return Response(201)
 
     async def _delete_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:
-        await self._submit(commands.DeleteTopicPermission(user, vhost), request.now)
+        await self._submit(commands.DeleteTopicPermission(user, vhost))
         return Response(204)
 
     # Exchanges, bindings and queues, to look at and to delete.
 
     async def _get_exchanges(self, request: Request, vhost: str) -> Response:
         self._visible_vhost(request, vhost)
-        return json_response([exchange_view(record) for record in self._catalog.exchanges(vhost)])
+        return await listed(self._catalog.exchanges(vhost), exchange_view)
 
     async def _get_bindings(self, request: Request, vhost: str) -> Response:
         self._visible_vhost(request, vhost)
-        return json_response([binding_view(record) for record in self._catalog.bindings(vhost)])
+        return await listed(self._catalog.bindings(vhost), binding_view)
 
     async def _get_all_queues(self, request: Request) -> Response:
         vhosts = self._visible_vhosts(request)
         records = [record for vhost in vhosts for record in self._catalog.queues(vhost.name)]
-        return json_response([self._queue_view(record) for record in records])
+        return await listed(records, self._queue_view_if_open)
 
     async def _get_queues(self, request: Request, vhost: str) -> Response:
         self._visible_vhost(request, vhost)
-        return json_response([self._queue_view(record) for record in self._catalog.queues(vhost)])
+        return await listed(self._catalog.queues(vhost), self._queue_view_if_open)
 
     def _queue(self, request: Request, vhost: str, name: str) -> QueueRecord:
         self._visible_vhost(request, vhost)
@@ -382,7 +385,7 @@ class Api:
             if_empty=request.asks("if-empty"),
             now=request.now,
         )
-        self._broker.turn_ended(request.now)
+        self._broker.end_turn()
         await answered(deleted)
         return Response(204)
 
@@ -392,11 +395,28 @@ class Api:
         permissions.check(self._catalog, caller(request).name, vhost, "configure", "exchange", exchange)
         if self._catalog.exchange(vhost, exchange) is None:
             raise names.not_found("exchange", exchange, vhost)
-        await self._submit(commands.DeleteExchange(vhost, exchange, request.asks("if-unused")), request.now)
+        await self._submit(commands.DeleteExchange(vhost, exchange, request.asks("if-unused")))
         return Response(204)
 
     def _queue_view(self, record: QueueRecord) -> dict[str, Any]:
         return queue_view(record, self._broker.queue(record.vhost, record.name).statistics())
+
+    def _queue_view_if_open(self, record: QueueRecord) -> dict[str, Any] | None:
+        """None: it is being opened, or was deleted while others were listed."""
+        try:
+            return self._queue_view(record)
+        except NotFound:
+            return None
+
+
+async def listed(records: Iterable[T], view: Callable[[T], dict[str, Any] | None]) -> Response:
+    """Those that there are now, but for those of which there is nothing to see; others are served in between."""
+    pieces: list[bytes] = []
+    async for record in in_slices(records):
+        seen = view(record)
+        if seen is not None:
+            pieces.append(msgspec.json.encode(seen))
+    return Response(200, b"[" + b",".join(pieces) + b"]")
 
 
 def caller(request: Request) -> UserRecord:

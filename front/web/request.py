@@ -47,8 +47,11 @@ class Request:
             split = urlsplit(self.target)
         except ValueError as error:
             raise HttpError(400, "bad_request", f"the target is no URL: {error}") from error
-        self.parts = tuple(unquote(part) for part in split.path.split("/") if part)
-        self.query = parse_qs(split.query, keep_blank_values=True)
+        try:
+            self.parts = tuple(unquote(part, errors="strict") for part in split.path.split("/") if part)
+            self.query = parse_qs(split.query, keep_blank_values=True, errors="strict")
+        except UnicodeDecodeError as error:  # with something in place of it, it would be the name of another thing
+            raise HttpError(400, "bad_request", f"the target is not UTF-8 behind its percent signs: {error}") from error
 
     def asks(self, name: str) -> bool:
         """Whether the query says `name=true`."""

@@ -30,7 +30,7 @@ class UnexpectedAnswer(Exception):
 class Client:
     """One connection with one channel, logged in as guest."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, vhost: str = "/") -> None:
         self._socket = socket.create_connection((host, port), timeout=TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
@@ -42,7 +42,7 @@ class Client:
         self.send_method(0, commands.Connection.StartOk({}, "PLAIN", response, "en_US"))
         tune: Any = self.receive_method(0, "Connection.Tune")
         self.send_method(0, commands.Connection.TuneOk(tune.channel_max, FRAME_MAX, 0))
-        self.call(0, commands.Connection.Open("/"), "Connection.OpenOk")
+        self.call(0, commands.Connection.Open(vhost), "Connection.OpenOk")
         self.call(1, commands.Channel.Open(), "Channel.OpenOk")
 
     def close(self) -> None:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+from urllib.parse import quote
 
 from pamqp import body, commands, frame, header
 
 from native.frame_split import FRAME
 from tests.bench.client import DELIVER, Client
+from tests.bench.steady_publisher import Address
 
 MESSAGES = 40_000
 QUEUES = 10_000
@@ -25,18 +27,30 @@ PROPERTIES = commands.Basic.Properties
 Policy = Callable[[str, str, dict[str, Any] | None], None]
 
 
+class Api(Protocol):
+    """The management API."""
+
+    def __call__(self, method: str, path: str, what: Any = None) -> Any:
+        """Ask it for what lies below /api/, and say this; both JSON."""
+
+
 @dataclass(slots=True)
 class Place:
-    """The broker under test. `policy` sets one by name, pattern and definition, or clears it; None: it cannot be set."""
+    """The broker under test. `policy` sets one by name, pattern and definition, or clears it."""
 
-    address: tuple[str, int]
-    policy: Policy | None
+    address: Address
+    api: Api
+    policy: Policy
+    listing: Callable[[], object]  # lists the queues in the broker's own way
+
+    @property
+    def vhost(self) -> str:
+        """In a path."""
+        return quote(self.address[2], safe="")
 
 
 class Work:
     """`prepare` it, `do` it, which is measured, and `clean_up`."""
-
-    wants_policy: ClassVar[bool] = False
 
     def __init__(self, place: Place, scale: float) -> None:
         self.place = place
@@ -84,7 +98,6 @@ class Work:
         return client
 
     def set_policy(self, pattern: str, **definition: Any) -> None:
-        assert self.place.policy is not None, "there is no way to set a policy"
         self.place.policy("stall", pattern, {name.replace("_", "-"): value for name, value in definition.items()})
 
 
@@ -169,7 +182,6 @@ class Reject(Settling):
 class LengthPolicy(Work):
     """A limit falls on a long queue."""
 
-    wants_policy = True
     definition: ClassVar[dict[str, Any]] = {"max_length": 1}
 
     def prepare(self) -> None:
@@ -283,8 +295,6 @@ class OverQueues(Work):
 
 
 class PolicyOverQueues(OverQueues):
-    wants_policy = True
-
     def do(self) -> None:
         self.set_policy("^q", max_length=1_000)
 
@@ -296,6 +306,57 @@ class DeleteQueues(OverQueues):
         self.owner.send(b"".join(spread))
         for channel in CHANNELS:
             self.owner.call(channel, commands.Queue.Delete(queue=f"last{channel}"), "Queue.DeleteOk")
+
+
+class ListQueues(OverQueues):
+    """With what each of them holds."""
+
+    def do(self) -> None:
+        listed = self.place.api("GET", f"queues/{self.place.vhost}")
+        assert len(listed) >= self.queues, f"{len(listed)} queues are listed"
+
+
+class ListQueuesForOperators(OverQueues):
+    def do(self) -> None:
+        self.place.listing()
+
+
+class ExportDefinitions(OverQueues):
+    def do(self) -> None:
+        exported = self.place.api("GET", f"definitions/{self.place.vhost}")
+        assert len(exported["queues"]) >= self.queues, f"{len(exported['queues'])} queues are exported"
+
+
+class ImportDefinitions(ExportDefinitions):
+    """Of queues of which every second one is there already, each with a binding."""
+
+    def do(self) -> None:
+        queues = [f"{'q' if one % 2 else 'new'}{one}" for one in range(self.queues)]
+        declared = {"durable": True, "auto_delete": False, "arguments": {}}
+        bound = {"source": "amq.direct", "destination_type": "queue", "arguments": {}}
+        definitions = {
+            "queues": [{"name": name, **declared} for name in queues],
+            "bindings": [{"destination": name, "routing_key": name, **bound} for name in queues],
+        }
+        self.place.api("POST", f"definitions/{self.place.vhost}", definitions)
+
+
+class DeleteVhost(OverQueues):
+    """With its queues."""
+
+    def prepare(self) -> None:
+        self.place.api("PUT", "vhosts/crowded", {})
+        self.place.api("PUT", "permissions/crowded/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+        definitions = {
+            "queues": [
+                {"name": f"q{one}", "durable": True, "auto_delete": False, "arguments": {}}
+                for one in range(self.queues)
+            ]
+        }
+        self.place.api("POST", "definitions/crowded", definitions)
+
+    def do(self) -> None:
+        self.place.api("DELETE", "vhosts/crowded")
 
 
 class FanOut(OverQueues):
@@ -422,6 +483,11 @@ WORKS: dict[str, type[Work]] = {
     "queues declared": Declare,
     "policy over queues": PolicyOverQueues,
     "queues deleted": DeleteQueues,
+    "queues listed over HTTP": ListQueues,
+    "queues listed": ListQueuesForOperators,
+    "definitions exported": ExportDefinitions,
+    "definitions imported": ImportDefinitions,
+    "virtual host deleted": DeleteVhost,
     "exclusive queues gone": ExclusiveQueues,
     "consumers gone": Consumers,
     "headers exchange": Headers,

@@ -18,7 +18,7 @@ from typing import Any
 
 from pamqp import commands
 
-from node.local_cluster import address
+from node.commands.local_cluster import address
 from tests.bench.client import Client
 from tests.bench.weighing import idle_cpu_share, settled_resident_bytes
 from tests.ports import free_base_port

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing as processes
 import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from pamqp import commands
@@ -12,13 +13,14 @@ from tests.bench.client import Client
 
 QUEUE = "stall.beside"
 PAUSE_S = 0.002
+Address = tuple[str, int, str]  # and virtual host
 Sample = tuple[float, float]  # when it was sent, and seconds until it was confirmed
 
 
 class SteadyPublisher:
     """Runs from `start` to `stop`; `since` answers what it has measured in between."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: Address) -> None:
         context = processes.get_context("spawn")
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_publish, args=(address, theirs), daemon=True)
@@ -35,11 +37,12 @@ class SteadyPublisher:
         return sorted(seconds for at, seconds in self._samples if at + seconds >= begin and at <= end)
 
     def stop(self) -> None:
-        self._ours.send("end")
+        with suppress(BrokenPipeError):  # the broker ended it before
+            self._ours.send("end")
         self._process.join(10)
 
 
-def _publish(address: tuple[str, int], pipe: Connection) -> None:
+def _publish(address: Address, pipe: Connection) -> None:
     client = Client(*address)
     client.declare_queue(QUEUE, arguments={"x-max-length": 1})
     client.call(1, commands.Confirm.Select(), "Confirm.SelectOk")

@@ -16,9 +16,10 @@ from broker.message import Run
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Queue, QueueHost, QueueStatistics, QueueType
 from broker.records import QueueRecord
-from node.home_queues import HomeQueues
+from broker.turns import Turns
+from node.anywhere.home_queues import HomeQueues
+from node.anywhere.remote_queues import RemoteQueue, RemoteQueues
 from node.queue_types import ClassicAnywhere
-from node.remote_queues import RemoteQueue, RemoteQueues
 from tests.contract.memory_queue import MemoryQueues
 from tests.sim.clock import SimLoop
 from tests.unit.node.memory_calls import MemoryNetwork
@@ -66,25 +67,9 @@ class HomeBroker:
     def __init__(self, far: FarClassic, host: QueueHost, loop: SimLoop) -> None:
         self._far = far
         self._host = host
-        self._loop = loop
-        self._woken: dict[Queue, None] = {}
         self.work = host.work
-
-    def wake(self, queue: Queue) -> None:
-        if not self._woken:
-            self._loop.call_soon(self._turn)
-        self._woken[queue] = None
-
-    def _turn(self) -> None:
-        while self._woken:
-            woken, self._woken = self._woken, {}
-            for queue in woken:
-                queue.pump(self._far.now())
-
-    def deliver_from(self, queue: Queue, now: int) -> None:
-        if queue in self._woken:
-            del self._woken[queue]
-            queue.pump(now)
+        turns = Turns(loop.call_soon, far.now, host.work)
+        self.wake, self.deliver_from = turns.wake, turns.deliver_from
 
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
         return self._host.call_at(when, call)

@@ -168,6 +168,10 @@ def test_an_address_in_use_is_69_and_named(node: RunningNode, tmp_path: Path) ->
 def test_definitions_go_to_a_file_and_come_back(node: RunningNode, tmp_path: Path) -> None:
     file = tmp_path / "definitions.json"
     ctl(node, "queue", "declare", "e2e.kept", "--argument", "x-max-length=10")
+    whole = {"vhosts": [{"name": "e2e.new"}], "queues": [{"vhost": "e2e.new", "name": "q", "durable": True}]}
+    changes = ctl_json(node, "definitions", "import", "-", stdin=json.dumps(whole))["changes"]
+    assert changes == 2, "a vhost, and the queue in it"
+    ctl(node, "vhost", "delete", "e2e.new")
     ctl(node, "definitions", "export", str(file))
     assert "argon2" not in file.read_text()
     ctl(node, "definitions", "export", str(file), "--password-hashes")
@@ -180,6 +184,12 @@ def test_definitions_go_to_a_file_and_come_back(node: RunningNode, tmp_path: Pat
     refused = ctl(node, "definitions", "import", "-", stdin='{"queues": [{"vhost": "/"}]}', code=65)
     assert "queues[0]: 'name' is missing" in refused
     assert "cannot be read" in ctl(node, "definitions", "import", str(tmp_path / "nothing"), code=64)
+    assert "has more than 33554432 bytes" in ctl(node, "definitions", "import", "/dev/zero", code=64)
+
+
+@pytest.mark.parametrize("given", ["inf", "nan", "0", "-1"])
+def test_a_timeout_that_no_timer_has_is_refused(node: RunningNode, given: str) -> None:
+    assert "Invalid value for '--timeout'" in ctl(node, "--timeout", given, "queue", "list", code=64)
 
 
 def test_limits_are_set_and_lifted(node: RunningNode) -> None:

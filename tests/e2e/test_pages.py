@@ -57,7 +57,7 @@ def test_the_image_starts_as_nobody_special_and_holds_no_secret() -> None:
     installed = set(re.findall(r"^!(\S+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     folders = {name.partition(".")[0] for name in packages} - {"leveret"} | {"client"}
-    assert installed == folders | {"wheels", "pyproject.toml", "setup.py", "README.md", "LICENSE"}
+    assert installed == folders | {"wheels", "constraints.txt", "pyproject.toml", "setup.py", "README.md", "LICENSE"}
 
 
 @pytest.mark.parametrize("option", ["NoNewPrivileges=yes", "ProtectSystem=strict", "DynamicUser=yes", "LimitCORE=0"])

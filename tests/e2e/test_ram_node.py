@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pika
 
-from node.catalog_store import IN_MEMORY_KEY
+from node.catalog.catalog_store import IN_MEMORY_KEY
 from storage.lmdb_store import LmdbStore
 from storage.names import CATALOG_DIRECTORY
 from tests.e2e.test_cluster import address_of, joining, on, status_when, up

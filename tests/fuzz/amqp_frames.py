@@ -251,7 +251,7 @@ def conversation(seed: int) -> int:
 def give(core: Connection, broker: FakeBroker, data: bytes) -> None:
     began = time.perf_counter()
     core.receive_data(data, NOW)
-    broker.turn_ended(NOW)
+    broker.pump(NOW)
     core.proceed(NOW)
     took = time.perf_counter() - began
     if took > TURN_S_MAX:

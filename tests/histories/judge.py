@@ -146,7 +146,8 @@ def dead_lettered_wrongly(book: Book, queue: QueueRules, rules: Rules) -> Iterat
             if not delivered.deaths and not rules.is_fed_directly(message, queue):
                 yield f"{queue.name}: {_name(message)} came without a reason, and was not published here"
             for source, reason in delivered.deaths:
-                why_not = _why_not(book, message, rules.by_name.get(source), reason, delivered.at)
+                died_in, keep_time = rules.by_name.get(source), rules.clocks_keep_time
+                why_not = _why_not(book, message, died_in, reason, delivered.at, clocks_keep_time=keep_time)
                 if why_not:
                     yield f"{queue.name}: {_name(message)} was dead-lettered by {source} as {reason}, but {why_not}"
 
@@ -264,7 +265,9 @@ def _is_failure(fate: Fate) -> bool:
     return isinstance(fate.answer, Requeued) and fate.answer.is_failure
 
 
-def _why_not(book: Book, message: Message, source: QueueRules | None, reason: str, at: float) -> str | None:
+def _why_not(
+    book: Book, message: Message, source: QueueRules | None, reason: str, at: float, *, clocks_keep_time: bool
+) -> str | None:
     if source is None:
         return "no such queue has rules"
     fates = book.seen.get((source.name, message), [])
@@ -277,7 +280,7 @@ def _why_not(book: Book, message: Message, source: QueueRules | None, reason: st
             if lifetime is None:
                 return "it had no time to live"
             lived = at - book.attempted[message].at
-            if lived < lifetime - CLOCK_GRAIN_S:
+            if clocks_keep_time and lived < lifetime - CLOCK_GRAIN_S:
                 return f"it lived {lived:.3f} s of {lifetime:.3f}"
         case "maxlen":
             if not source.drops:

@@ -38,6 +38,7 @@ class Rules:
     queues: tuple[QueueRules, ...]
     news_s: float = NEWS_S  # that a consumer is gone its queue hears so much before it or after it, at most
     knows_what_went_back: bool = False  # every message that went back unseen has its record
+    clocks_keep_time: bool = True  # False: they were set, so a time to live may have been shorter than it was told
     by_name: dict[str, QueueRules] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.histories.judge import judge
@@ -232,6 +234,11 @@ WRONG: dict[str, tuple[Rules, History, str]] = {
 def test_what_keeps_all_promises_is_right(name: str) -> None:
     rules, history = RIGHT[name]
     assert judge(history, rules) == []
+
+
+def test_where_clocks_were_set_a_time_to_live_may_seem_shorter() -> None:
+    rules, records, _ = WRONG["expired too early"]
+    assert judge(records, replace(rules, clocks_keep_time=False)) == []
 
 
 @pytest.mark.parametrize("name", WRONG)

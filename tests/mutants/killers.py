@@ -88,7 +88,7 @@ KILLERS = (
         "classic queues",
         tuple(
             f"tests/unit/classic/test_{name}.py"
-            for name in ("driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
+            for name in ("store", "driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
         ),
         only="not whatever_call",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "broker/", "node/", "quorum/"),
@@ -102,6 +102,7 @@ KILLERS = (
                 "machine",
                 "bounded_entries",
                 "returned",
+                "returning",
                 "numbered",
                 "proposals",
                 "session",
@@ -117,6 +118,7 @@ KILLERS = (
             f"tests/unit/quorum/test_{name}.py"
             for name in (
                 "dead_letters",
+                "dead_letters_once",
                 "driver",
                 "departures",
                 "comparison",
@@ -134,7 +136,9 @@ KILLERS = (
         (
             "tests/unit/broker/test_run_parts.py",
             "tests/unit/broker/test_works_in_slices.py",
+            "tests/unit/broker/test_burials.py",
             "tests/unit/broker/test_dead_letter.py",
+            "tests/unit/broker/test_fan_out.py",
             "tests/unit/classic/test_refusals.py",
             "tests/unit/classic/test_put_off.py",
             "tests/unit/classic/test_dead_letters_over_a_stop.py",
@@ -142,6 +146,19 @@ KILLERS = (
         ),
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
         blind_to=(*ENGINE, FRONTS, "quorum/"),
+    ),
+    Killer(
+        "turns",
+        tuple(
+            f"tests/unit/{name}.py"
+            for name in (
+                "broker/test_background_work",
+                "broker/test_turns",
+                "front/amqp/test_channel",
+                "front/amqp/test_server",
+            )
+        ),
+        blind_to=(*ENGINE, "classic/", "node/", "quorum/"),
     ),
     Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
@@ -152,10 +169,12 @@ KILLERS = (
             for name in (
                 "broker/test_catalog",
                 "broker/test_catalog_nodes",
+                "broker/test_definitions",
                 "broker/test_topology",
                 "broker/test_route",
                 "node/test_metadata_machine",
                 "node/test_catalog_store",
+                "node/test_courier",
                 "node/test_queue_places",
             )
         ),
@@ -165,7 +184,7 @@ KILLERS = (
         "catalog on several nodes",
         tuple(
             f"tests/unit/node/test_{name}.py"
-            for name in ("catalog_followers", "cluster_metadata", "cluster", "identity")
+            for name in ("catalog_followers", "cluster_metadata", "cluster", "identity", "first_boot")
         ),
         only="not whatever_is_killed",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),
@@ -185,7 +204,7 @@ KILLERS = (
         "strangers",
         (
             *(f"tests/unit/broker/test_{name}.py" for name in ("admission", "login_queue")),
-            *(f"tests/unit/front/test_{name}.py" for name in ("gate", "backlogs", "listener")),
+            *(f"tests/unit/front/test_{name}.py" for name in ("gate", "backlogs", "listener", "slices")),
             *(f"tests/unit/node/test_{name}.py" for name in ("auth", "alarms", "descriptors", "logs")),
         ),
         only="not counts_stay_right",  # which draws what it does
@@ -198,6 +217,7 @@ KILLERS = (
             for name in (
                 "amqp/test_handshake",
                 "amqp/test_tls_strangers",
+                "test_definitions",
                 "web/test_api",
                 "grpc/test_auth",
                 "grpc/test_relay",

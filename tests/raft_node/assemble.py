@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from node.background import Threads
 from node.clock import SystemClock
-from node.peer_auth import Gatekeeper, Identity, Secret
-from node.peer_dialer import Dialer
-from node.peer_link import LinkLimits, PeerLinks
-from node.peer_server import PeerServer
+from node.peers.dialer import Dialer
+from node.peers.handshake import Gatekeeper, Identity, Secret
+from node.peers.link import LinkLimits, PeerLinks
+from node.peers.server import PeerServer
 from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged
 from raft.group_records import Identity as GroupIdentity

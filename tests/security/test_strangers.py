@@ -135,10 +135,10 @@ def drip(peer: Peer, data: bytes) -> float:
 
 def test_a_handshake_has_a_deadline_that_bytes_do_not_move(node: RunningNode) -> None:
     """Three strangers at once: one drips its header, one its start-ok, one whole heartbeats."""
+    began = time.monotonic()
     with Peer(node.amqp) as header, Peer(node.amqp) as login, Peer(node.amqp) as beating:
         login.start()
         beating.start()
-        began = time.monotonic()
         drip(beating, wire.frame(8, 0, b"") * 50)
         assert time.monotonic() - began >= HANDSHAKE_TIMEOUT_MS / 1000 - 0.6
         assert header.hung_up()
@@ -309,8 +309,8 @@ def test_a_refusal_is_the_same_for_users_that_exist_and_that_do_not(node: Runnin
 def test_an_old_client_hears_nothing_of_a_refusal_for_a_while(node: RunningNode) -> None:
     with Peer(node.amqp) as peer:
         peer.start()
-        peer.send(wire.start_ok("canary", "wrong", client_properties={}))
         began = time.monotonic()
+        peer.send(wire.start_ok("canary", "wrong", client_properties={}))
         assert peer.next() is None
         assert time.monotonic() - began >= REFUSAL_PAUSE_MS / 1000 - 0.05
 

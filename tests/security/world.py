@@ -13,6 +13,7 @@ from broker.broker import Broker
 from broker.catalog import Catalog, CatalogLimits
 from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
+from broker.turns import Turns
 from front.amqp.connection import Connection
 from front.amqp.terms import Identity, Limits, Peer
 from tests.security import wire
@@ -43,7 +44,7 @@ class World:
             catalog=self.catalog,
             metadata=self.metadata,
             authenticator=Believer(),
-            request_turn=lambda: None,
+            turns=Turns(lambda end: None, lambda: NOW),
             tick_at=lambda when: None,
             random_bytes=lambda size: next(chance).to_bytes(size, "big"),
         )
@@ -98,9 +99,9 @@ class Line:
         return self.take()
 
     def take(self) -> list[Said]:
-        self.world.broker.turn_ended(NOW)
+        self.world.broker.end_turn()
         while self.core.proceed(NOW):
-            self.world.broker.turn_ended(NOW)
+            self.world.broker.end_turn()
         return self._reader.feed(b"".join(self.core.data_to_send()))
 
     def log_in(self, user: str, vhost: str, password_hash: str) -> None:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from broker.broker import ignore
+from broker.records import QueueRecord
+from node.foundation import Foundation
 from raft.driver import Driver, SnapshotRules
-from raft.errors import Damaged
+from raft.errors import CannotApply, Damaged, NumbersUsedUp
 from raft.group_records import Identity
 from raft.messages import Entry, Membership, member_id
 from raft.register import Register
 from raft.wal_log_store import WalLogStore
 from storage import names
+from storage.errors import DiskFailed
+from storage.wal_file_reader import Chunk
 from tests.disk_numbers import begin_process
 from tests.sim.clients import Client
 from tests.sim.engine_faults import ENGINE_HAPPENINGS
 from tests.sim.invariants import Violation
 from tests.sim.linearizability import Call, Inconclusive, explain
+from tests.sim.parts import WatchedStore, parts_of
 from tests.sim.plan import Ask, Plan
-from tests.sim.process import Process, Site, WatchedStore
+from tests.sim.process import Process, Site
 from tests.sim.references import Reference, RegisterReference
 from tests.sim.world import World
 
@@ -37,16 +43,46 @@ class WatchedRegister(Register):
         return results
 
 
+class NoQueues:
+    """Nobody keeps anything in the log but the groups. Fulfils node.recovery.LogReader."""
+
+    def recover(self, chunks: Iterable[Chunk], records: Iterable[QueueRecord]) -> int:
+        for _ in chunks:
+            pass
+        return 0
+
+
 class EngineProcess(Process):
     """Takes part in groups of registers."""
 
-    def prepare(self) -> None:
+    def read_disk(self) -> None:
         site = self.site
         life = site.lives_granted + (not site.disk.exists(names.NODE_FACTS))
-        _, self.numbers = begin_process(site.disk, life, 0)
+        _, self._numbers = begin_process(site.disk, life, 0)
         site.lives_granted = life
+        self.foundation = Foundation(self.ports, self.log_settings(), parts_of(self), self.new_replica)
+        self.foundation.open_log(NoQueues())
+        self.foundation.use_log()
+
+    def new_replica(self, above: int) -> int:
+        """As node/identity.py has it."""
+        try:
+            return self._numbers(above)
+        except (NumbersUsedUp, DiskFailed) as error:
+            self.stop(f"no member begins any more: {error}")
+            raise
 
     def begin(self) -> None:
+        self.foundation.join_groups(
+            self.site.number,
+            self.site.life,
+            self,
+            on_leading=ignore,
+            on_damaged=self.member_damaged,
+            on_repaired=ignore,
+            on_halted=self.member_halted,
+        )
+        self.log.delay_s = self.site.fsync_delay_s
         for group in sorted(self.store.stores):
             self.take_part(group)
         super().begin()
@@ -68,8 +104,10 @@ class EngineProcess(Process):
             self._repair(group, damage)
 
     def member_damaged(self, driver: Driver, damage: Damaged) -> None:
-        self.site.world.watch.found_damaged(driver.group, driver.me, damage)
         self._repair(driver.group, damage)
+
+    def member_halted(self, driver: Driver, error: CannotApply) -> None:
+        raise AssertionError(f"group {driver.group}: {error}")
 
     def _repair(self, group: int, damage: Damaged) -> None:
         """What a member reads is not what was written: it becomes another one."""

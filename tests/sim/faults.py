@@ -30,6 +30,9 @@ Happen = Callable[["Faults", Fault, Random], bool | None]
 HAPPENINGS: dict[str, Happen] = {}
 ARMED_S = 5.0  # a call that is to fail is waited for so long
 FRAIL_KINDS = frozenset(recipe.kind for recipe in RECIPES if recipe.frail)
+REPLACED_MAX = (
+    50  # disks of one node: with some hundred lives of its disk a node is to be forgotten (broker/disk_lives.py)
+)
 FULL_ROOM, FULL_ROOM_SOUGHT = 20_000, 2_000  # bytes at most that still fit on a disk that runs full
 
 
@@ -486,7 +489,7 @@ def _lying_fsync(faults: Faults, fault: Fault, random: Random) -> bool | None:
 def _damage(faults: Faults, fault: Fault, random: Random, change: Callable[[bytes, int], bytes]) -> bool:
     """At rest: the node is down, its disk is found changed. value: at how many places."""
     site = faults.site(fault)
-    if site is None:
+    if site is None or site.disks_replaced >= REPLACED_MAX:
         return False
     if site.process is not None:
         faults.end(site, fault, power=False)
@@ -550,7 +553,7 @@ def _misdirected_block(faults: Faults, fault: Fault, random: Random) -> bool | N
 @kind("wiped disk")
 def _wiped_disk(faults: Faults, fault: Fault, random: Random) -> bool | None:
     site = faults.site(fault)
-    if site is None:
+    if site is None or site.disks_replaced >= REPLACED_MAX:
         return False
     faults.end(site, fault, power=True)
     faults.world.replace_disk(site)

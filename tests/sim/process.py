@@ -12,32 +12,21 @@ drops it when the process has died; after each such call the watch looks at what
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raft.driver import Driver
-from raft.errors import Damaged, NumbersUsedUp
+from node.foundation import Foundation, LogSettings, Ports
+from raft.errors import Damaged
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups
-from raft.live_entries import LiveEntries
-from raft.messages import Entry, Message, SnapshotMeta, node_of
+from raft.messages import Message, node_of
 from raft.node_log import RaftStore
-from raft.ready import Facts
-from raft.replicas import NewReplica
-from raft.wal_log_store import Done, Installed, WalLogStore
-from storage.disk import Buffer
-from storage.errors import DiskFailed
-from storage.log_users import LogUsers
-from storage.wal import Commit, LogCore
-from storage.wal_facts import load_or_create
-from storage.wal_file_reader import Chunk
-from storage.wal_replay import Replay
-from storage.wal_writer import LogWriter
 from tests.sim import marks
 from tests.sim.clock import Timer
 from tests.sim.disk import Call, Fault, SimDisk
+from tests.sim.parts import NodeRandom, SlowLog, SlowWork, no_delay
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -98,6 +87,9 @@ class NodeLoop:
         self._loop.call_at(at, self._site.run_timer, self._life, timer)
         return timer
 
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return self.call_at(self._site.clock.monotonic() + delay, callback, *args)
+
     def call_after(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         """In seconds of the world."""
         timer = Timer(callback, args)
@@ -105,105 +97,12 @@ class NodeLoop:
         return timer
 
 
-class SlowLog(LogWriter):
-    """The node's log on a device that takes its time: a commit is written and fsynced that much later, and others gather."""
-
-    loop: NodeLoop
-    delay_s: Callable[[], float]
-
-    def _dispatch(self, commit: Commit, inline: bool) -> None:
-        delay_s = self.delay_s()
-        if delay_s:
-            self.loop.call_after(delay_s, self._dispatch_now, commit)
-        else:
-            self._dispatch_now(commit)
-
-    def _dispatch_now(self, commit: Commit) -> None:
-        super()._dispatch(commit, inline=True)
-
-    @property
-    def is_writing(self) -> bool:
-        return self._core.commits.in_flight is not None
-
-
-class SlowWork:
-    """A thread beside the loop: a job's work is done some time after it was asked for, and is told of some time later."""
-
-    def __init__(self, loop: NodeLoop, delay_s: Callable[[], float]) -> None:
-        self._loop = loop
-        self._delay_s = delay_s
-
-    def run(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        self._loop.call_after(self._delay_s(), self._work, work, done)
-
-    def close(self) -> None:
-        """There is no thread that would have to end."""
-
-    def _work(self, work: Callable[[], None], done: Callable[[None, Exception | None], None]) -> None:
-        failure: Exception | None = None
-        try:
-            work()
-        except Exception as error:
-            failure = error
-        self._loop.call_after(self._delay_s(), done, None, failure)
-
-
-class WatchedStore:
-    """A group's store, whose twin is told of all that is appended."""
-
-    def __init__(self, process: Process, store: WalLogStore) -> None:
-        self.store = store
-        self._process = process
-        self.facts = store.facts
-        self.snapshot = store.snapshot
-        self.memberships = store.memberships
-        self.first_index = store.first_index
-        self.last_index = store.last_index
-        self.term = store.term
-        self.entries = store.entries
-        self.snapshot_size = store.snapshot_size
-        self.read_snapshot = store.read_snapshot
-        self.receive = store.receive
-        self.load_state = store.load_state
-
-    def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
-        ticket = self.store.append(facts, entries)
-        self._process.site.world.watch.appended(self._process, self.store.identity.group, ticket, facts, list(entries))
-        return ticket
-
-    def save_snapshot(self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Done) -> None:
-        watch = self._process.site.world.watch
-        watch.snapshot_taken(self._process, self.store.identity.group, meta, state)
-
-        def ended(kept: bool) -> None:
-            if not kept and self.store.snapshot().index >= meta.index:
-                watch.count("compaction race")  # a newer one was installed while this one was written
-            done(kept)
-
-        self.store.save_snapshot(meta, state, live, ended)
-
-    def install(self, meta: SnapshotMeta, done: Installed) -> None:
-        self._process.site.world.watch.count("snapshot install")
-        self.store.install(meta, done)
-
-
-class WatchedGroups(Groups):
-    """Tells the watch what is about to leave, before anybody else sees it."""
-
-    process: Process
-
-    def send(self, group: int, message: Message) -> None:
-        self.process.sending(group, message)
-        super().send(group, message)
-
-
 class Process:
     """One life of a node, from its start to its end. Raises what a start may raise, and Crash.
 
     It is made in two steps: the first reads the disk, and `begin` takes part in what was found there."""
 
-    groups_type: type[WatchedGroups] = WatchedGroups
-    numbers: NewReplica
+    foundation: Foundation
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -211,91 +110,44 @@ class Process:
         self.is_given_up = False  # it is to be started again soon
         self.found: list[str] = []
         self._unsent: dict[int, list[tuple[int, Message]]] = {}
-        world, disk = site.world, site.disk
-        shape = world.shape
         self.loop = NodeLoop(site)
-        self.prepare()
-        facts = load_or_create(disk, site.random.randbytes(16))
-        replay = Replay(disk, facts, salvage=True)
-        work = SlowWork(self.loop, site.job_delay_s)
-        self.store = self.new_store(work)
-        self.recover(self.store.recover(replay, facts.first_file))
-        end = replay.finish()
-        self.store.finish(end)
-        self.recovered(replay)
-        core = LogCore(facts.log_id, end, shape.file_bytes_max)
-        self.log = SlowLog(core, disk, self.loop, facts, on_failed=self._fail, commit_inline_bytes_max=None)
-        self.log.loop, self.log.delay_s = self.loop, lambda: 0.0  # time stands still in a start
-        self.log.when_durable(lambda ticket: world.watch.fsynced(self, ticket))  # before anybody is told
-        self.users = LogUsers(self.log)
-        self.join_log()
-        self.log.delay_s = site.fsync_delay_s
-        self.groups = self.groups_type(
-            self.number,
-            self.incarnation,
+        self.ports = Ports(
             loop=self.loop,
             clock=site.clock,
-            net=self,
-            log=self.log,
-            random=site.random.random,
-            on_failed=self._fail,
-            detector=DetectorSettings(shape.ping_interval_s, shape.ping_interval_s * shape.pings_missed),
-            on_leading=self.leading_changed,
-            on_damaged=self.member_damaged,
-            on_repaired=lambda driver: world.watch.count("repaired member votes again"),
+            random=NodeRandom(site.random),
+            disk=site.disk,
+            process=self,
+            jobs=lambda name: SlowWork(self.loop, site.job_delay_s),
         )
-        self.store.on_damaged = self.groups.damaged
-        self.groups.process = self
+        self.read_disk()
 
-    # What stands on the groups
-
-    def prepare(self) -> None:
-        """Before the log is read. From then on `numbers` has those of members."""
+    def read_disk(self) -> None:
+        """Make the `foundation`, and have its log read."""
         raise NotImplementedError
-
-    def new_store(self, work: SlowWork) -> RaftStore:
-        site = self.site
-        return RaftStore(site.disk, site.world.shape.store_limits(), work, self.new_replica, self.found.append)
-
-    def new_replica(self, above: int) -> int:
-        """As node/assemble.py has it."""
-        try:
-            return self.numbers(above)
-        except (NumbersUsedUp, DiskFailed) as error:
-            self._fail(f"no member begins any more: {error}")
-            raise
-
-    def recover(self, chunks: Iterable[Chunk]) -> None:
-        """Read the log to its end."""
-        for _ in chunks:
-            pass
-
-    def recovered(self, replay: Replay) -> None:
-        """What was found is known."""
-
-    def join_log(self) -> None:
-        """Everybody who keeps something in the log has a share in it."""
-        self.store.attach(self.log, self.users.join("raft"))
-
-    @property
-    def number(self) -> int:
-        """Of the node in its cluster."""
-        return self.site.number
-
-    @property
-    def incarnation(self) -> int:
-        return self.site.life
 
     def begin(self) -> None:
         """Take part in the groups that are known here."""
         self._tick()
 
-    def leading_changed(self, driver: Driver) -> None:
-        """A leadership has come to this node, or has left it."""
+    def log_settings(self) -> LogSettings:
+        shape = self.site.world.shape
+        detector = DetectorSettings(shape.ping_interval_s, shape.ping_interval_s * shape.pings_missed)
+        return LogSettings(shape.file_bytes_max, None, shape.store_limits(), detector)
 
-    def member_damaged(self, driver: Driver, damage: Damaged) -> None:
-        """It takes part no more, and is to become another one."""
-        raise NotImplementedError
+    # What is there
+
+    @property
+    def store(self) -> RaftStore:
+        return self.foundation.store
+
+    @property
+    def log(self) -> SlowLog:
+        assert isinstance(self.foundation.log, SlowLog), f"{self.foundation.log}"
+        return self.foundation.log
+
+    @property
+    def groups(self) -> Groups:
+        return self.foundation.groups
 
     def excuse(self, damage: Damaged) -> None:
         """Raises AssertionError when nothing can have changed what is on the disk."""
@@ -315,23 +167,32 @@ class Process:
 
     def close(self) -> None:
         """A clean stop."""
-        self.groups.close()
-        self.log.delay_s = lambda: 0.0
-        self.log.close()
-        self.store.close()
-
-    def _fail(self, reason: str) -> None:
-        self.failed = self.failed or reason
+        self.log.delay_s = no_delay
+        self.foundation.close()
 
     def _tick(self) -> None:
-        self.tick(self.site.clock.wall_ms())
-        if self.log.failed is None:
-            self.log.flush_lazy()
+        self.tick()
         self.loop.call_after(self.site.world.shape.tick_s, self._tick)
 
-    def tick(self, now: int) -> None:
-        """Now and then, at milliseconds by the node's clock."""
-        self.store.tick(now)
+    def tick(self) -> None:
+        """Now and then."""
+        self.store.tick(self.site.clock.wall_ms())
+        if self.log.failed is None:
+            self.log.flush_lazy()
+
+    # The port Process
+
+    def stop(self, reason: str) -> None:
+        self.failed = self.failed or reason
+
+    def fail(self, reason: str) -> None:
+        raise AssertionError(f"a fault of its own: {reason}")
+
+    def end(self, reason: str) -> None:
+        raise AssertionError(f"nobody asked for it: {reason}")
+
+    def restart(self, reason: str, *, join: str = "") -> None:
+        raise AssertionError(reason)
 
     # The port Net
 
@@ -353,6 +214,7 @@ class Site:
         self.life = 0
         self.process: Process | None = None
         self.disk = SimDisk()
+        self.disks_replaced = 0
         self.groups: dict[int, bool] = {}  # that are to have a member here
         self.random = Random(f"{world.plan.seed} node {number}")
         self.clock = NodeClock(world, self.random.random() * 1000)

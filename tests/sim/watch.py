@@ -499,7 +499,10 @@ class Watch:
         why_not = "its creation was not durable yet" if unborn else "its disk was damaged" if site.unsure else ""
         invariants.nothing_is_deleted_unasked(book, site.number, store is not None, why_not)
         if store is None:
-            self._forgive(book, twin.durable.member, LogModel(twin.durable.member))
+            member = twin.durable.member
+            self._forgive(book, member, LogModel(member))
+            if unborn and not book.committed and book.membership.voters == (member,):
+                book.memberships.clear()  # nobody has heard of this group: its founder begins it again, as another member
             del self._twins[site.number, group]
             return
         found = model_of(store, book, may_be_damaged=site.unsure)

@@ -31,7 +31,8 @@ from tests.sim.watch import Watch, model_of
 
 CONVERGE_WITHIN_S = 30.0  # after the last question of a client
 STEP_S = 0.5
-STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second
+STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second, besides what is delivered
+SERVED_EVENTS = 10  # what a delivery takes, from the commit that gives it out to the one that settles it
 STORM_S = 1.0
 
 
@@ -155,6 +156,10 @@ class World:
         finally:
             self._is_in_event = False
 
+    def served(self) -> None:
+        """A client was given a message: one that empties a long queue as fast as it can is no storm."""
+        self._storm_at += SERVED_EVENTS
+
     def _look_for_storm(self) -> None:
         """Nobody answers an answer at once, for ever."""
         now = self.loop.time()
@@ -202,6 +207,7 @@ class World:
     def replace_disk(self, site: Site) -> None:
         """What operators do when a node does not start any more."""
         self.watch.count("disk replaced")
+        site.disks_replaced += 1
         site.disk = SimDisk()
         site.equip()
         site.rolled_back = True
@@ -377,11 +383,13 @@ class World:
         return self.watch.memberships_in_logs(group)
 
     def _converge(self) -> None:
-        until = self.loop.time() + CONVERGE_WITHIN_S
+        until, sent = self.loop.time() + CONVERGE_WITHIN_S, 0
         while True:
             why = self._unsettled()
             if not why:
                 break
+            if self._snapshot_bytes_sent() > sent:  # a large one, in small pieces
+                until, sent = self.loop.time() + CONVERGE_WITHIN_S, self._snapshot_bytes_sent()
             if self.loop.time() >= until:
                 raise Violation("healed_cluster_converges", why)
             self.loop.run_for(STEP_S)
@@ -399,6 +407,10 @@ class World:
             self.loop.run_for(self.shape.compaction_interval_ms / 1000 + 2 * self.shape.tick_s)
             if all(store.idle and not store.dead_files for store in stores) and not self._unsettled():
                 return
+
+    def _snapshot_bytes_sent(self) -> int:
+        found = filter(None, map(self.leader, self.living()))
+        return sum(one.snapshot_sent_bytes or 0 for _, driver in found for one in driver.core.status().followers)
 
     def _unsettled(self) -> str:
         """Why the cluster is not at rest yet."""

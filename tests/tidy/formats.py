@@ -44,9 +44,9 @@ CHAPTERS = {
     "Messages": ["native/content.py", "broker/tables.py"],
     "The catalog": [
         "storage/lmdb_store.py",
-        "node/catalog_store.py",
-        "node/catalog_state.py",
-        "node/metadata_machine.py",
+        "node/catalog/catalog_store.py",
+        "node/catalog/catalog_state.py",
+        "node/catalog/metadata_machine.py",
         "broker/catalog_commands.py",
     ],
     "Classic queues": packing("classic"),
@@ -61,12 +61,12 @@ CHAPTERS = {
     "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/lane.py"],
     "What members of a group say": ["raft/codec.py"],
     "What nodes say to each other": [
-        "node/peer_frames.py",
+        "node/peers/frames.py",
         "raft/transport.py",
-        "node/peer_calls.py",
-        "node/classic_calls.py",
+        "node/peers/calls.py",
+        "node/anywhere/wire.py",
         "quorum/letters.py",
-        "node/remote_replies.py",
+        "node/anywhere/replies.py",
     ],
 }
 

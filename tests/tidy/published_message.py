@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,21 +20,25 @@ from pamqp import base, commands, frame, header, heartbeat
 from node.assemble import Node
 from node.config import Config, ListenSection, NodeSection
 from storage import wal_writer
+from tests.tidy.sources import ROOT, SERVER
 
-ROOT = Path(__file__).resolve().parents[2]
-OURS = ("broker", "classic", "front", "native", "node", "raft", "storage")
+OURS = tuple(f"{ROOT / folder}/" for folder in SERVER)
 QUEUE = "traced"
 BODY = b"one book"
 TIMEOUT_S = 30.0
+# What a node does from time to time, whether a message comes or not.
+TIMERS = frozenset(
+    {
+        "Node._tick",
+        "AmqpServer._sweep_timers",
+        "Cluster._look_after_nodes",
+        "Cluster._go_around",
+        "Groups._time_passed",
+        "FailureDetector.take_signs",
+    }
+)
 # A message of a classic queue passes no group of the consensus engine: what those do meanwhile is on their own behalf.
-TIMERS = {
-    "Node._tick",
-    "AmqpServer._sweep_timers",
-    "Cluster._look_after_nodes",
-    "Cluster._go_around",
-    "Groups._time_passed",
-    "Groups._turn",
-}
+BESIDE_CLASSIC = TIMERS | {"Groups._turn"}
 
 Call = tuple[str, str]  # file below the root, qualified name of the function
 
@@ -82,9 +86,10 @@ class Client:
         assert isinstance(found, answer), f"{request!r} was answered with {found!r}"
 
 
-async def connected(host: str, port: int) -> Client:
-    """A client with a channel in confirm mode that consumes from the queue."""
-    client = Client(*await asyncio.open_connection(host, port))
+async def connected(address: str, arguments: dict[str, object] | None = None) -> Client:
+    """A client with a channel in confirm mode that consumes from the queue, which has these arguments."""
+    host, _, port = address.rpartition(":")
+    client = Client(*await asyncio.open_connection(host, int(port)))
     client.send(b"AMQP\x00\x00\x09\x01")
     await client.receive()
     login = commands.Connection.StartOk(client_properties={}, mechanism="PLAIN", response="\0guest\0guest")
@@ -93,7 +98,9 @@ async def connected(host: str, port: int) -> Client:
     await client.ask(commands.Connection.Open(virtual_host="/"), 0, commands.Connection.OpenOk)
     await client.ask(commands.Channel.Open(), 1, commands.Channel.OpenOk)
     await client.ask(commands.Confirm.Select(), 1, commands.Confirm.SelectOk)
-    await client.ask(commands.Queue.Declare(queue=QUEUE, durable=True), 1, commands.Queue.DeclareOk)
+    await client.ask(
+        commands.Queue.Declare(queue=QUEUE, durable=True, arguments=arguments or {}), 1, commands.Queue.DeclareOk
+    )
     await client.ask(commands.Basic.Consume(queue=QUEUE), 1, commands.Basic.ConsumeOk)
     return client
 
@@ -111,27 +118,26 @@ async def publish(client: Client) -> None:
         wanted.discard(type(await client.receive()))
 
 
-def by_timer(called: FrameType | None) -> bool:
-    """Whether this is something that a node does from time to time, not something that a message makes it do."""
+def is_below(called: FrameType | None, functions: frozenset[str]) -> bool:
+    """Whether one of these called it, however indirectly."""
     while called is not None:
-        if called.f_code.co_qualname in TIMERS:
+        if called.f_code.co_qualname in functions:
             return True
         called = called.f_back
     return False
 
 
 @contextmanager
-def recorded(calls: list[Call]) -> Iterator[None]:
-    """Note every call of a function of ours in this thread, in the order in which they begin."""
-    prefixes = tuple(f"{ROOT / folder}/" for folder in OURS)
+def recorded(note: Callable[[Call], None], left_out: frozenset[str]) -> Iterator[None]:
+    """Tell `note` of every call of a function of ours in this thread, in the order in which they begin."""
 
-    def note(called: FrameType, event: str, _: object) -> None:
+    def profile(called: FrameType, event: str, _: object) -> None:
         code = called.f_code
-        if event == "call" and code.co_filename.startswith(prefixes) and not by_timer(called):
-            calls.append((str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname))
+        if event == "call" and code.co_filename.startswith(OURS) and not is_below(called, left_out):
+            note((str(Path(code.co_filename).relative_to(ROOT)), code.co_qualname))
 
     before = sys.getprofile()
-    sys.setprofile(note)
+    sys.setprofile(profile)
     try:
         yield
     finally:
@@ -153,11 +159,10 @@ async def calls_of_a_publish(directory: Path) -> list[Call]:
     calls: list[Call] = []
     try:
         await node.start()
-        host, _, port = node.listeners[0].address.rpartition(":")
         async with asyncio.timeout(TIMEOUT_S):
-            client = await connected(host, int(port))
+            client = await connected(node.listeners[0].address)
             await publish(client)  # the first one also makes files, and fills what is remembered
-            with a_quick_disk(), recorded(calls):
+            with a_quick_disk(), recorded(calls.append, BESIDE_CLASSIC):
                 await publish(client)
             client.leave()
     finally:

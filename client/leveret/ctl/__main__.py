@@ -78,6 +78,7 @@ WITH_VALUE = frozenset(
         "--tls-ca", "--tls-certificate", "--tls-key", "--tls-server-name",
     }
 )  # fmt: skip
+TIMEOUT_S_MAX = 31_536_000.0  # a year: no request has more, and no timer can
 WITHOUT_VALUE = frozenset({"--json", "--all-vhosts"})
 
 
@@ -102,7 +103,8 @@ def everywhere(
     all_vhosts: Annotated[bool, typer.Option("--all-vhosts", help="List in all vhosts.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds for each request; of publishes, without a confirm.")
+        float,
+        typer.Option(min=0.001, max=TIMEOUT_S_MAX, help="Seconds for each request; of publishes, without a confirm."),
     ] = 10.0,
     tls_ca: Annotated[
         Path | None, typer.Option(envvar="LEVERET_TLS_CA", help="Speak TLS, and believe this authority (PEM).")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from leveret.channels import MESSAGE_BYTES_MAX
 from leveret.ctl import render
 from leveret.ctl.exits import UsageError
 from leveret.ctl.run import options, with_node
@@ -55,10 +56,22 @@ def import_definitions(
     one_vhost: OneVhost = False,
 ) -> None:
     """Add what they have. Queues and exchanges that exist stay as they are."""
-    try:
-        raw = sys.stdin.buffer.read() if file == STANDARD else file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    raw = _read(file)
     vhost = options.vhost if one_vhost else None
     applied = with_node(lambda node: node.admin.import_definitions(raw, vhost=vhost))
     render.done(f"definitions are imported: {applied} changes", changes=applied)
+
+
+def _read(file: Path) -> bytes:
+    """What goes to the node in one piece: more than that, or what has no end, is not read. Raises UsageError."""
+    try:
+        if file == STANDARD:
+            raw = sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1)
+        else:
+            with file.open("rb") as source:
+                raw = source.read(MESSAGE_BYTES_MAX + 1)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    if len(raw) > MESSAGE_BYTES_MAX:
+        raise UsageError(f"{file} has more than {MESSAGE_BYTES_MAX} bytes: import it in parts, a vhost in each, say")
+    return raw

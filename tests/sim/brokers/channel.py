@@ -22,7 +22,8 @@ from quorum.queue import QuorumQueue
 from tests.sim.brokers.lives import label_of
 
 if TYPE_CHECKING:
-    from tests.sim.brokers.process import BrokerProcess, BrokerSite
+    from tests.sim.brokers.process import BrokerProcess
+    from tests.sim.brokers.site import BrokerSite
     from tests.sim.brokers.world import BrokerWorld
 
 WAY_S = 0.0004  # from a client to its node, and back
@@ -116,13 +117,15 @@ class Channel:
     def _do(self, what: Callable[..., object], args: tuple[Any, ...]) -> None:
         if self.is_lost or (what != self._open and (self.site.process is not self.process or not self.is_open)):
             return
+        if what != self._open and self.session.closed:  # by the node, which takes nothing from it any more
+            return
         try:
             what(*args)
         except BrokerError as error:
             self._refuse(error)
         process = self.site.process
         assert process is not None, f"node {self.site.number} is down"
-        process.request_turn()
+        process.turns.request()
 
     def _open(self) -> None:
         process = self.process = self.site.process

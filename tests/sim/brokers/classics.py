@@ -25,6 +25,7 @@ from classic.shelf import ClassicLimits
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import VariableQueue
 from native.content import messages
+from storage.disk import Disk
 from storage.log_users import LogShare
 from storage.wal_writer import LogWriter
 from tests.sim.brokers import invariants
@@ -90,8 +91,8 @@ class ClassicBook:
 class WatchedClassicQueues(ClassicQueues):
     """Those of one process."""
 
-    def __init__(self, process: BrokerProcess, limits: ClassicLimits, background: Background) -> None:
-        super().__init__(process.site.disk, limits, background)
+    def __init__(self, process: BrokerProcess, disk: Disk, limits: ClassicLimits, background: Background) -> None:
+        super().__init__(disk, limits, background)
         self._process = process
         self._done: list[tuple[ClassicBook, bytes]] = []  # and not in the log yet
         self._logged: list[tuple[int, list[tuple[ClassicBook, bytes]]]] = []  # by the ticket that makes it durable

@@ -17,7 +17,7 @@ from tests.sim.network import Trouble
 from tests.sim.plan import Ask, Fault
 
 if TYPE_CHECKING:
-    from tests.sim.brokers.process import BrokerSite
+    from tests.sim.brokers.site import BrokerSite
     from tests.sim.brokers.world import BrokerWorld
 
 BESIDE_THE_LOG = (names.CLASSIC_DIRECTORY, names.STORE_PERSISTENT, names.STORE_TRANSIENT)

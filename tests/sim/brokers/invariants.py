@@ -99,6 +99,13 @@ def figures_are_the_twins(about: About, index: int, found: tuple[int, ...], know
     assert found == known, f"after entry {index} there are {found}; its twin says {known}"
 
 
+@invariant
+def rules_are_what_was_declared(about: About, found: dict[str, Any], declared: dict[str, Any]) -> None:
+    """By the arguments that the queue was declared with, and the policies that the catalog has in the end. The twin knows only
+    the rules that the log tells it, right or wrong."""
+    assert found == declared, f"it goes by {found}, and {declared} is declared"
+
+
 # What clients are told
 
 

@@ -17,6 +17,7 @@ from broker.tables import decode_properties
 from native.content import messages
 from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Result
 from quorum.machine import QueueMachine
+from quorum.movement import UNBOUNDED
 from raft.machine import ReadEntry
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -131,6 +132,17 @@ class Twin(DumbQueue):
             self._ledger.go([message], f"dead, {DeathReason(reason).name.lower()}")
 
 
+class UnboundedMachine(QueueMachine):
+    """Each entry does whatever there is to do, as with the twin, which knows no rows. What becomes of the rest where an entry
+    moves only so many of them is told by tests/unit/quorum/test_bounded_entries.py."""
+
+    __slots__ = ()
+
+    def _bound(self) -> None:
+        super()._bound()
+        self._rows = UNBOUNDED
+
+
 def deaths_of(props: bytes) -> list[tuple[str, str]]:
     """Where and why a message with these properties died, by its history."""
     headers = decode_properties(props).get("headers") or {}
@@ -200,7 +212,7 @@ class Ledger:
         return None
 
     def digest(self) -> str | None:
-        return QueueMachine().state_digest()
+        return UnboundedMachine().state_digest()
 
     def stands_on(self, index: int, state: Sequence[Buffer]) -> int:
         return index
@@ -209,7 +221,7 @@ class Ledger:
         return hashlib.blake2b(b"".join(state), digest_size=16).hexdigest()
 
     def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:
-        machine = QueueMachine()
+        machine = UnboundedMachine()
         if snapshot is not None:
             machine.restore(*snapshot)
         machine.apply(entries)

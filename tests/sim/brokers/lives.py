@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from broker import catalog_commands as commands
 from broker.records import QueueRecord
-from node.metadata_machine import Outcome
+from node.catalog.metadata_machine import Outcome
 from tests.histories.records import Message
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
@@ -25,6 +25,11 @@ def label_of(record: QueueRecord) -> str:
 
 def name_of(label: str) -> str:
     return label.partition("#")[0]
+
+
+def home_of(classic: QueueRecord) -> int:
+    """The number of the node that has it."""
+    return int(classic.home.removeprefix("n"))
 
 
 def message_of(body: bytes) -> Message:
@@ -62,9 +67,11 @@ class Lives:
         """The labels of all lives of this name."""
         return [label_of(record) for record in self.records.values() if record.name == name]
 
-    def last(self, label: str) -> bool:
-        """Whether this life goes on."""
-        return any(label_of(one) == label and one.id not in self.deleted for one in self.records.values())
+    def last(self, label: str) -> QueueRecord | None:
+        """This life, if it goes on."""
+        return next(
+            (one for one in self.records.values() if label_of(one) == label and one.id not in self.deleted), None
+        )
 
     def living(self, names: Collection[str]) -> list[str]:
         return [label for name in names for label in self.of(name) if self.last(label)]

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from broker.catalog import Catalog
 from broker.catalog_commands import encode_record
 from broker.records import BindingRecord
-from node.catalog_state import decode_state
-from node.catalog_store import Position, encode_head, key_of
-from node.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
+from node.catalog.catalog_state import decode_state
+from node.catalog.catalog_store import Position, encode_head, key_of
+from node.catalog.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
 from quorum.commands import Result
 from quorum.effects import Effect
-from quorum.machine import QueueMachine
 from quorum.member import Member
 from raft.live_entries import LiveEntries
 from raft.machine import Machine, ReadEntry
@@ -22,7 +21,7 @@ from raft.messages import Entry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
-from tests.sim.brokers.ledger import Ledger
+from tests.sim.brokers.ledger import Ledger, UnboundedMachine
 from tests.unit.quorum.dumb_queue import events
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def watched_machine(process: BrokerProcess, group: int, machine: Machine) -> Mac
     return WatchedCatalog(process, group, machine)
 
 
-class ComparedMachine(QueueMachine):
+class ComparedMachine(UnboundedMachine):
     """Compares what each entry results in with what the twin says."""
 
     def __init__(self, ledger: Ledger) -> None:

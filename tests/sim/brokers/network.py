@@ -1,11 +1,11 @@
 """The network as links between nodes see it: one TCP connection for each pair, with two lanes.
 
 Raft's letters are lost, doubled and reordered, as they are in tests/sim/network.py: an engine that bears that bears what a link
-drops when too much waits. What the nodes say to each other (node/peer_calls.py) is not: it arrives once and in order, later
+drops when too much waits. What the nodes say to each other (node/peers/calls.py) is not: it arrives once and in order, later
 when something is wrong with the way, or the connection ends. Nodes end a connection on which they hear nothing, and connect
 again as soon as there is a way.
 
-Where bytes are changed on their way, letters travel in the frames of real links (node/peer_frames.py): the reader must notice,
+Where bytes are changed on their way, letters travel in the frames of real links (node/peers/frames.py): the reader must notice,
 and the connection ends before anything of the letter is believed.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
-from node.peer_frames import FrameReader, framed
+from node.peers.frames import FrameReader, framed
 from raft.errors import BadBytes
 from raft.messages import Message
 from tests.sim.brokers.invariants import About, frames_say_what_was_sent
@@ -26,7 +26,7 @@ from tests.sim.network import End, Network, Pair
 RETRANSMITTED_S = 0.2  # later arrives what was lost once
 LOOK_S = 0.1  # how often is looked whether a way is open again
 BITS_CHANGED_MAX = 3  # of one frame
-FRAME_BYTES_MAX = 64 << 20  # node/peer_link.py, message_bytes_max
+FRAME_BYTES_MAX = 64 << 20  # node/peers/link.py, message_bytes_max
 
 
 class CallEnd(End, Protocol):

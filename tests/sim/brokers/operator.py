@@ -21,7 +21,8 @@ from tests.sim.brokers.plan import ALL_CLASSIC_PROFILES, GRAVES, LIVES, QUORUM, 
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
-    from tests.sim.brokers.process import BrokerProcess, BrokerSite
+    from tests.sim.brokers.process import BrokerProcess
+    from tests.sim.brokers.site import BrokerSite
     from tests.sim.brokers.world import BrokerWorld
 
 EXCHANGES = ("x1", "x2")

@@ -95,6 +95,7 @@ class BrokerShape(Shape):
     silence_s: float = 4.0  # until a link on which nothing is heard is ended
     reconcile: int = 0  # whether queues that have fewer members than they should grow by themselves
     steps_max: int = 1000  # of what brokers do in slices, in one turn
+    queues_per_step: int = 1000  # that get a message in one of them
     classic_embed_below: int = 64
     classic_sequences_per_segment: int = 16
     classic_store_file_bytes: int = 8192
@@ -272,6 +273,7 @@ def _draw_limits(random: Random) -> dict[str, Any]:
         "promote_lag_entries": random.choice((0, 2, 10)),
         "classic_sequences_per_segment": random.choice((8, 16, 64)),
         "steps_max": random.choice((1, 5, 1000)),
+        "queues_per_step": random.choice((1, 1000)),
         "classic_store_file_bytes": random.choice((500, 1000, 3000)),
         "classic_runs_max": random.choice((2, 8)),
         "classic_ram_count_max": random.choice((4, 16, 200)),

@@ -209,6 +209,7 @@ class Taker:
     def _take(self, given: Given, consumer: str, *, no_ack: bool) -> None:
         world, now = self.world, self.world.loop.time()
         self.taken += 1
+        world.served()
         delivery = world.next_number()
         publisher, number = given.body.split(b":", 2)[:2]
         deaths = tuple(world.deaths_of(given))

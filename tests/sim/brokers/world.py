@@ -20,13 +20,14 @@ from broker.errors import BrokerError
 from broker.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, NodeRecord, QueueRecord
 from broker.route import route_many
-from node.catalog_pieces import Incoming, decode_request
+from node.catalog.courier import NOT_TAKEN
+from node.catalog.group import METADATA_GROUP
+from node.catalog.metadata_machine import Outcome
+from node.catalog.pieces import Incoming, decode_request
 from node.identity import DISK, RAM
-from node.metadata_courier import NOT_TAKEN
-from node.metadata_group import METADATA_GROUP
-from node.metadata_machine import Outcome
 from quorum.driver import QUEUE_GROUPS
 from quorum.queue import QuorumQueue
+from quorum.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
 from quorum.versions import VERSION_NEWEST
 from raft.messages import node_of
 from storage.disk import Buffer
@@ -40,7 +41,7 @@ from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger, deaths_of
-from tests.sim.brokers.lives import Lives, label_of, message_of, name_of
+from tests.sim.brokers.lives import Lives, home_of, label_of, message_of, name_of
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
@@ -58,8 +59,9 @@ from tests.sim.brokers.plan import (
     BrokerShape,
     target_of,
 )
-from tests.sim.brokers.process import BrokerProcess, BrokerSite
+from tests.sim.brokers.process import BrokerProcess
 from tests.sim.brokers.publisher import Publisher
+from tests.sim.brokers.site import BrokerSite
 from tests.sim.brokers.taker import Taker
 from tests.sim.brokers.transactions import Committer, Settler
 from tests.sim.disk import SimDisk, no_faults
@@ -79,9 +81,9 @@ JOIN_AGAIN_S = 0.3
 DRAINED_WITHIN_S = 40.0
 HELD_UP_DRAINED_WITHIN_S = 240.0  # a few dead letters get a place with each retry, and one may wait for a minute
 CLUSTER_ID = "5eed" * 8
-QUIET = frozenset(("_do", "_end_turn", "_look", "_receive_call", "_call_left", "_tick_broker"))
+QUIET = frozenset(("_do", "end_requested", "_look", "_receive_call", "_call_left", "_tick_broker"))
 NEWS_S = 20.0  # a node that is paused or cut off tells nobody that a client of its has left
-UNTOUCHED_BY_CLOCKS = ("wall clock jump", "clock rate")
+MOVE_CLOCKS = ("wall clock jump", "clock rate")
 
 
 class BrokerWorld(World):
@@ -157,7 +159,7 @@ class BrokerWorld(World):
     def classic_book(self, record: QueueRecord) -> ClassicBook | None:
         label = label_of(record)
         if record.name in LIVES and label not in self.classics:
-            self.classics[label] = self._new_book(label, int(record.home.removeprefix("n")))
+            self.classics[label] = self._new_book(label, home_of(record))
         return self.classics.get(label)
 
     def _new_book(self, label: str, home: int) -> ClassicBook:
@@ -182,10 +184,11 @@ class BrokerWorld(World):
             self._uncommitted[body] = True
 
     def routing(self, process: BrokerProcess, queue: str, bodies: Sequence[bytes]) -> None:
-        """A node takes these from a client now, and knows one life of the queue."""
+        """A node takes these from a client now, for the life of the queue that it serves. Its catalog may have a later one,
+        while its disk is slow."""
         if queue in LIVES:
-            record = process.metadata.catalog.queue("/", queue)
-            self._meant |= dict.fromkeys(bodies, record.id if record is not None else 0)
+            found = process.broker.find_queue("/", queue)
+            self._meant |= dict.fromkeys(bodies, found.queue.record.id if found is not None else 0)
 
     def committing(self, bodies: Sequence[bytes]) -> None:
         """A client says so now."""
@@ -367,7 +370,7 @@ class BrokerWorld(World):
         self.start(site)
 
     def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: JoinNode) -> None:
-        """Node `door` is asked to let a node in, as node/cluster.py does."""
+        """Node `door` is asked to let a node in, as node/membership/cluster.py does."""
         process = door.process
         assert process is not None, f"node {door.number} is down"
 
@@ -688,7 +691,13 @@ class BrokerWorld(World):
         invariants.everybody_is_answered(self._about_clients, self._waiting())
         lives = [label for name in self.shape.guest_names for label in self.lives.of(name)]
         names = [*self.queue_names, *self.classic_names, *lives]
-        rules = Rules(tuple(map(self._rules_of, names)), news_s=NEWS_S, knows_what_went_back=True)
+        were_set = any(self.faults.happened.get(kind) for kind in MOVE_CLOCKS)
+        rules = Rules(
+            tuple(map(self._rules_of, names)),
+            news_s=NEWS_S,
+            knows_what_went_back=True,
+            clocks_keep_time=not were_set,
+        )
         wrong = judge(self.history, rules)
         invariants.histories_are_right(self._about_clients, wrong)
 
@@ -709,9 +718,52 @@ class BrokerWorld(World):
             left = self._left_in(name)
             about = self.classics[name].about if name in self.classics else self.ledgers[name].about
             invariants.queues_drain(about, left)
+            if name in self.ledgers:
+                self._judge_rules(name)
             if name in self.ledgers and self.ledgers[name].twin.dead:
                 self.watch.count("dead letters held for a target that stays away")
             self.record(Drained(self.loop.time(), name, "every node", left))
+
+    def _judge_rules(self, name: str) -> None:
+        catalog, ledger = self.catalog.machine.catalog, self.ledgers[name]
+        record = catalog.queue("/", name_of(name))
+        assert record is not None, f"queue {name} is not declared"
+        arguments, effective, rules = ALL_PROFILES[name_of(name)], catalog.effective(record), ledger.twin.rules
+
+        def least(key: str) -> int | None:
+            said = [one for one in (arguments.get(f"x-{key}"), effective.definition.get(key)) if one is not None]
+            return min(said, default=None)
+
+        found = {
+            "max-length": rules.max_length,
+            "message-ttl": rules.message_ttl_ms,
+            "consumer-timeout": rules.consumer_timeout_ms,
+            "delivery-limit": rules.delivery_limit,
+            "retry": (rules.retry.name.lower(), rules.retry_min_ms, rules.retry_max_ms),
+            "dead letters": rules.dead_letters.name.lower().replace("_", "-"),
+            "rejects": rules.reject_publish,
+            "single active": rules.single_active,
+            "in place": rules.requeue_in_place,
+        }
+        limit = effective.delivery_limit
+        timeout = arguments.get("x-consumer-timeout", effective.definition.get("consumer-timeout", CONSUMER_TIMEOUT_MS))
+        once = arguments.get("x-dead-letter-strategy", "at-most-once")
+        declared = {
+            "max-length": least("max-length"),
+            "message-ttl": least("message-ttl"),
+            "consumer-timeout": timeout,
+            "delivery-limit": DELIVERY_LIMIT if limit is None else None if limit < 0 else limit,
+            "retry": (
+                arguments.get("x-delayed-retry-type", "disabled"),
+                arguments.get("x-delayed-retry-min", 0),
+                arguments.get("x-delayed-retry-max"),
+            ),
+            "dead letters": once if "x-dead-letter-exchange" in arguments else "none",
+            "rejects": arguments.get("x-overflow") == "reject-publish",
+            "single active": arguments.get("x-single-active-consumer", False),
+            "in place": arguments.get("x-requeue-order") == "in-place",
+        }
+        invariants.rules_are_what_was_declared(ledger.about, found, declared)
 
     def _open_graves(self) -> None:
         """Whatever is held for want of this exchange has somewhere to go from now on."""
@@ -748,7 +800,8 @@ class BrokerWorld(World):
         """Of one that was deleted nothing is expected any more, but that nothing of another one comes out of it."""
         ledger, book = self.ledgers.get(label), self.classics.get(label)
         bodies = ledger.bodies if ledger is not None else book.stored if book is not None else ()
-        is_last = self.lives.last(label) and (book is None or book.home not in self.away)
+        record = self.lives.last(label)
+        is_last = record is not None and not (record.kind == "classic" and home_of(record) in self.away)
         return QueueRules(
             label,
             fed_by=self._fed_by(name_of(label)),
@@ -768,7 +821,6 @@ class BrokerWorld(World):
         if name in self.targets:
             is_kept = name == TARGET or not self.shape.no_ack
             return QueueRules(name, may_hold_twice=True, keeps_order=False, keeps_confirmed=is_kept)
-        moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
         ttl = arguments.get("x-message-ttl")
         limit = arguments.get("x-delivery-limit", 20)
         drops = "x-max-length" in arguments and "x-overflow" not in arguments
@@ -778,7 +830,7 @@ class BrokerWorld(World):
             dead_letters_to=target_of(name),
             at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
             delivery_limit=None if limit < 0 else limit,
-            expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
+            expires_s=None if ttl is None else ttl / 1000,
             # What is given to clients that acknowledge nothing may be lost on its way to them.
             keeps_confirmed=not drops and name not in self._purged and not self.shape.no_ack,
         )
@@ -792,7 +844,6 @@ class BrokerWorld(World):
         arguments = ALL_CLASSIC_PROFILES[name]
         book = self.classics[name]
         home = self.sites[book.home]
-        moved = any(self.faults.happened.get(kind) for kind in UNTOUCHED_BY_CLOCKS)
         ttl = arguments.get("x-message-ttl")
         drops = ("x-max-length" in arguments or "x-max-length-bytes" in arguments) and "x-overflow" not in arguments
         is_there = book.home not in self.away
@@ -800,7 +851,7 @@ class BrokerWorld(World):
             name,
             fed_by=self._fed_by(name),
             dead_letters_to=target_of(name),
-            expires_s=None if ttl is None else 0.0 if moved else ttl / 1000,
+            expires_s=None if ttl is None else ttl / 1000,
             may_hold_twice=book.is_target,
             keeps_confirmed=is_there and not drops and name not in self._purged and not self.shape.no_ack,
             keeps_transient=home.life == self._formed_at.get(book.home),

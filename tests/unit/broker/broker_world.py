@@ -24,6 +24,7 @@ from broker.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
 from broker.session import Declared, GotMessage, Session
 from broker.tables import decode_properties, encode_properties
+from broker.turns import Turns
 from native.content import encode, messages
 from native.frame_split import look_at
 from tests.contract.memory_queue import MemoryQueues
@@ -258,7 +259,7 @@ class World:
             catalog=self.catalog,
             metadata=self.metadata,
             authenticator=Passwords(),
-            request_turn=self._request_turn,
+            turns=Turns(self._soon, lambda: self.now),
             tick_at=lambda when: None,
             random_bytes=self._random_bytes,
             limits=limits,
@@ -267,7 +268,8 @@ class World:
         self.broker.add_kind(self.kind)
         self.broker.recover(self.now)
 
-    def _request_turn(self) -> None:
+    def _soon(self, end: Callable[[], None]) -> None:
+        """Whoever needs it ends the turn."""
         self.turns_requested += 1
 
     def _random_bytes(self, count: int) -> bytes:
@@ -340,7 +342,7 @@ class World:
 
     def end_turn(self) -> None:
         if not self._holding_turn:
-            self.broker.turn_ended(self.now)
+            self.broker.end_turn()
 
     def pass_ms(self, milliseconds: int) -> None:
         self.now += milliseconds

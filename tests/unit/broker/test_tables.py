@@ -225,3 +225,4 @@ def test_types_have_their_amqp_names() -> None:
 def test_numbers_are_the_same_by_value_and_true_is_not_one() -> None:
     assert same(1, 1.0) and same("a", "a") and same(True, True)
     assert not same(True, 1) and not same(0, False) and not same("1", 1)
+    assert same(float("nan"), float("nan")) and not same(float("nan"), 1.0), "what is declared so can be declared again"

@@ -6,8 +6,9 @@ import pytest
 
 from broker.catalog_commands import DeleteExchange, DeletePermission
 from broker.errors import NotFound, PreconditionFailed
-from broker.transactions import Completion
+from broker.transactions import CARRIED_OUT_PER_STEP, Completion
 from tests.unit.broker.broker_world import Client, World, refused
+from tests.unit.broker.later_turns import LaterTurns
 
 
 @pytest.fixture
@@ -174,3 +175,40 @@ def test_a_completion_waits_for_every_receipt_and_for_the_end() -> None:
     assert done == []
     second.accepted()
     assert done == [1]
+
+
+def test_a_large_commit_is_done_over_several_turns_and_answered_at_its_end(world: World, client: Client) -> None:
+    count = 3 * CARRIED_OUT_PER_STEP
+    world.client().publish("", "q", *[b"old"] * count)
+    client.consume("q")
+    for number in range(count):
+        client.publish("", "q", b"%d" % number)
+        client.ack(number + 1)
+    later = LaterTurns(world, steps_max=1)
+    said: list[str] = []
+    client.session.commit(world.now).then(lambda _: said.append("done"), lambda error: said.append(error.text))
+    stored = [world.ready("q")]
+    while later.soon:
+        assert said == []
+        later.one()
+        stored.append(world.ready("q"))
+    assert said == ["done"]
+    assert stored[:4] == [CARRIED_OUT_PER_STEP * step for step in (1, 2, 3, 3)]
+    assert world.broker.queue("/", "q").statistics().unacknowledged == 0
+    world.end_turn()
+    assert client.bodies[count:] == [b"%d" % number for number in range(count)]
+
+
+def test_what_a_client_has_committed_is_done_though_it_has_gone(world: World, client: Client) -> None:
+    count = 2 * CARRIED_OUT_PER_STEP
+    world.client().publish("", "q", b"old")
+    assert client.get("q") is not None
+    client.ack(1)
+    for number in range(count):
+        client.publish("", "q", b"%d" % number)
+    later = LaterTurns(world, steps_max=1)
+    client.session.commit(world.now).then(lambda _: None, lambda error: pytest.fail(error.text))
+    client.close()
+    later.all()
+    other = world.client()
+    assert other.bodies_of("q") == [b"%d" % number for number in range(count)]

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
-from classic import housekeeping
+from classic import housekeeping, manifest
 from classic.queue_index import Alive, QueueIndex
+from classic.shelf import ClassicLimits
 from native.content import messages
-from storage.errors import DiskFailed
+from storage.errors import DiskFailed, DiskFull
 from tests.sim.disk import Call, Fault, Faults, no_faults
-from tests.unit.classic.classic_world import World, record_of
+from tests.unit.classic.classic_world import TINY, World, record_of
 from tests.unit.classic.test_crashes import NAMES, Story, give_back
 
 Work = Callable[[], None]
@@ -159,9 +161,9 @@ def test_whatever_call_of_the_disk_fails_nothing_confirmed_is_lost(seed: int, fa
         story.crash()
 
 
-def moved_out(background: Later) -> World:
+def moved_out(background: Later, limits: ClassicLimits = TINY) -> World:
     """A world in which one log file was walked to its end; what was moved is now to be synced."""
-    world = World([record_of("a", 1), record_of("b", 2)], background=lambda: background)
+    world = World([record_of("a", 1), record_of("b", 2)], limits=limits, background=lambda: background)
     for number in range(40):
         world.publish(["a", "b"], [b"%02d|" % number + b"z" * (30 if number % 2 else 60)], confirm=number)
         world.loop.run_soon()
@@ -240,6 +242,37 @@ def test_a_dead_file_is_not_deleted_before_the_manifest_says_so_though_that_was_
     world.start()
     assert not world.kind.findings, world.kind.findings
     assert world.queues["a"].ready_count == 0
+
+
+def test_a_dead_file_that_a_failed_save_may_have_noted_is_not_deleted_before_another_save() -> None:
+    """The error came after the list had been replaced: the file is named there, though the node knows nothing of that."""
+    background = Later()
+    world = moved_out(background, replace(TINY, store_file_bytes_max=200))  # two contents each
+    store = world.kind._shelf.store
+    first = min(store.files)
+    for queue in world.queues.values():
+        queue.purge(world.now)
+    for _ in range(3):
+        world.publish(["b"], [b"so that the log is written"])
+        world.loop.run_soon()
+        world.tick()
+    assert store.dead_files() == [first]
+    save, done = background.waiting.pop()
+    save()
+    assert first in manifest.load(world.disk).store
+    done(None, DiskFull("there is no room, but the new list is in its place"))
+    for _ in range(150):
+        world.tick()
+        if first in store.files and background.waiting:
+            background.work()
+            background.tell()
+        if first not in store.files:
+            break
+    assert first not in store.files
+    assert first not in manifest.load(world.disk).store
+    world.disk.kill()
+    world.start()
+    assert not world.kind.findings, world.kind.findings
 
 
 def test_a_message_whose_bytes_cannot_be_read_is_told_of_and_there_again_after_a_restart() -> None:

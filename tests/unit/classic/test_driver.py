@@ -9,10 +9,16 @@ from broker.errors import ResourceExhausted
 from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome, Queue
 from broker.records import QueueRecord
+from classic import housekeeping, move_out
 from classic.driver import ClassicQueues
+from classic.noting import Noting
 from classic.queue import ClassicQueue
+from classic.shelf import ClassicLimits
+from classic.stored_run import InStore
+from native.content import messages
 from storage import names
 from storage.errors import DiskFailed
+from storage.wal import Location
 from tests.sim.disk import Call, Fault, fault_on, no_faults
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -418,3 +424,189 @@ def test_a_start_that_fails_half_way_does_not_stop_in_order(world: World, clean:
     world.stop()
     world.start()
     assert [len(world.waiting(name)) for name in ("a", "b")] == [2, 2]
+
+
+def test_neighbours_in_the_log_file_that_is_being_written_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them was one read of the disk, on the event loop: 50,000 dead letters that had just been published."""
+    world = World([record_of("q", 1)], limits=ClassicLimits(ram_count_max=3), log_file_bytes_max=1_000_000)
+    for number in range(40):
+        world.publish(["q"], [b"%d" % number])
+        world.loop.run_soon()
+    world.tick()
+    alone: list[Location] = []
+    read = world.log.read
+
+    def counted(location: Location) -> bytes:
+        alone.append(location)
+        return read(location)
+
+    monkeypatch.setattr(world.log, "read", counted)
+    before = world.kind._shelf.files.reads
+    assert [world.get("q", no_ack=True) is not None for _ in range(20)] == [True] * 20
+    assert (alone, world.kind._shelf.files.reads - before) == ([], 1)
+
+
+def test_what_was_read_along_before_it_was_written_is_read_again() -> None:
+    world = World([record_of("q", 1)], limits=ClassicLimits(ram_count_max=1), log_file_bytes_max=1_000_000)
+    got: list[bytes] = []
+    for number in range(40):
+        world.publish(["q"], [b"a%d" % number, b"b%d" % number])
+        world.loop.run_soon()
+        world.tick()
+        piece = world.get("q", no_ack=True)
+        assert piece is not None
+        got += [body for _, body in messages(piece.content[piece.piece.position :], 0, 1)]
+    got += [body for body, _ in world.waiting("q")]
+    assert got == [b"%s%d" % (letter, number) for number in range(40) for letter in (b"a", b"b")]
+
+
+def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each makes a directory and two files: of 800 queues in one piece of the log, the loop stood for 170 ms."""
+    monkeypatch.setattr("classic.move_out.BEGUN_PER_PIECE", 3)
+    monkeypatch.setattr("classic.housekeeping.BEGUN_PER_TICK", 5)
+    names_of_queues = [f"q{number}" for number in range(40)]
+    records = [record_of(name, number) for number, name in enumerate(names_of_queues, 1)]
+    world = World(
+        [*records, record_of("passing", 100)],
+        limits=ClassicLimits(embed_below=64, log_files_kept=1),
+        log_file_bytes_max=8_000,
+    )
+    for name in names_of_queues:
+        for body in (b"small " + name.encode(), LARGE + name.encode()):
+            world.publish([name], [body], confirm=1)
+        world.loop.run_soon()
+    begun: list[int] = []
+    for number in range(300):
+        world.publish(["passing"], [b"%d" % number])
+        assert world.get("passing", no_ack=True) is not None
+        world.loop.run_soon()
+        before = len(world.kind._shelf.indexed)
+        world.tick()
+        begun.append(len(world.kind._shelf.indexed) - before)
+    assert sum(begun) == len(names_of_queues)
+    assert max(begun) <= 7, "a piece is ended by the queue that is one too many, and a tick by the piece"
+    world.disk.kill()
+    world.start()
+    for name in names_of_queues:
+        assert [body for body, _ in world.waiting(name)] == [b"small " + name.encode(), LARGE + name.encode()]
+
+
+def test_a_segment_that_got_new_messages_after_it_was_found_dead_stays() -> None:
+    world = World([record_of("a", 1)], log_file_bytes_max=1_000_000)
+    shelf, housekeeping = world.kind._shelf, world.kind._housekeeping
+
+    def publish(numbers: range) -> None:
+        for number in numbers:
+            world.publish(["a"], [b"%d" % number])
+        world.loop.run_soon()
+        world.tick()
+
+    publish(range(5))
+    assert [world.get("a", no_ack=True) is not None for _ in range(5)] == [True] * 5
+    index = world.queues["a"].backing.index
+    dead = index.dead_segments(world.queues["a"].alive_in)
+    assert dead, "nothing was paged out"
+    housekeeping._look_for_dead(shelf.write_settled())
+    publish(range(5, 12))
+    assert dead[0] not in index.dead_segments(world.queues["a"].alive_in), "it got none of the new messages"
+    shelf.log.commit_now()
+    housekeeping._delete_dead()
+    world.tick(5)
+    assert [body for body, _ in world.waiting("a")] == [b"%d" % number for number in range(5, 12)]
+    world.disk.kill()
+    world.start()
+    assert [body for body, _ in world.waiting("a")] == [b"%d" % number for number in range(5, 12)]
+
+
+def test_a_segment_stays_until_the_log_durably_says_that_its_messages_are_settled() -> None:
+    """With the segment gone and the settling lost in a crash, the log would name messages that nothing holds any more."""
+    world = World([record_of("a", 1)], log_file_bytes_max=1_000_000)
+    shelf, keeper = world.kind._shelf, world.kind._housekeeping
+    for number in range(5):
+        world.publish(["a"], [b"%d" % number])
+    world.loop.run_soon()
+    world.tick()
+    assert [world.get("a", no_ack=True) is not None for _ in range(5)] == [True] * 5
+    index = world.queues["a"].backing.index
+    dead = index.dead_segments(world.queues["a"].alive_in)
+    assert dead, "nothing was paged out"
+    keeper._look_for_dead(shelf.write_settled())
+    keeper._delete_dead()
+    assert set(dead) <= index.segments.keys(), "the log has not even been written"
+    shelf.log.commit_now()
+    keeper._delete_dead()
+    assert not index.segments
+
+
+def test_a_store_file_stays_until_the_log_durably_says_that_its_contents_are_settled() -> None:
+    world = World([record_of("a", 1)])
+    shelf, keeper = world.kind._shelf, world.kind._housekeeping
+    world.publish(["a"], [b"not durable yet"])
+    store = shelf.store
+    for index in range(8):  # two files
+        store.put(InStore(1, index), LARGE, 1)
+    store.release(InStore(1, 0))
+    first = min(store.files)
+    for content_id in [one for one, stored in store.contents.items() if stored.file == first]:
+        store.release(content_id)
+    assert store.dead_files() == [first]
+    keeper._look_for_dead(shelf.write_settled())
+    keeper._delete_dead()
+    assert first in store.files, "the log has not even been written"
+    shelf.log.commit_now()
+    keeper._delete_dead()
+    assert first not in store.files
+
+
+def test_no_segment_goes_while_a_log_file_is_being_moved_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of what the file holds of a queue is written: the other half would begin a segment of the same number."""
+    monkeypatch.setattr(housekeeping, "STEP_BYTES_MIN", 1)
+    monkeypatch.setattr(move_out, "PIECE_BYTES", 200)
+    world = World([record_of("a", 1)])
+    keeper = world.kind._housekeeping
+    for number in range(200):
+        world.publish(["a"], [b"%d" % number])
+        world.loop.run_soon()
+        if keeper._moving is not None and world.queues["a"].backing.index.segments:
+            break
+        world.tick()
+    moving, index = keeper._moving, world.queues["a"].backing.index
+    assert moving is not None and not moving.done
+    while world.get("a", no_ack=True) is not None:
+        pass
+    dead = index.dead_segments(world.queues["a"].alive_in)
+    assert dead
+    ticks = 0
+    while keeper._moving is moving:
+        assert set(dead) <= index.segments.keys(), f"after {ticks} ticks"
+        world.tick()
+        ticks += 1
+    assert ticks > 2, "the walk ended before anything could have gone"
+    world.tick(3)
+    assert not index.segments
+
+
+def test_the_log_is_told_at_a_start_what_only_a_segment_knows_to_be_settled() -> None:
+    """The segment may go before the log file that has the messages: they would come back."""
+    world = World([record_of("a", 1)], log_file_bytes_max=1_000_000)
+    for number in range(7):
+        world.publish(["a"], [b"%d" % number])
+    world.loop.run_soon()
+    world.tick()
+    for head in (2, 3):  # the first two never left the log
+        world.tick()
+        assert [world.get("a", no_ack=True) is not None for _ in range(head)] == [True] * head
+    assert world.queues["a"].backing.index.segments, "nothing was paged out"
+    noting = Noting(world.kind._shelf, world.kind._queues, world.kind._housekeeping.manifest)
+    noting.all_queues()
+    assert noting.note_queues(100)
+    noting.make_durable(world.disk)  # and the node is killed before its log has heard what was settled
+    world.disk.kill()
+    world.start()
+    assert [body for body, _ in world.waiting("a")] == [b"5", b"6"]
+    assert [world.get("a", no_ack=True) is not None for _ in range(2)] == [True] * 2
+    world.tick(5)
+    assert not world.queues["a"].backing.index.segments, "the segment is still there"
+    world.disk.kill()
+    world.start()
+    assert world.waiting("a") == []

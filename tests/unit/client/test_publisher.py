@@ -42,7 +42,7 @@ def test_a_publish_returns_when_it_is_confirmed_and_not_before() -> None:
         await until(lambda: bool(server.broker.runs))
         assert (publishing.done(), one.unconfirmed) == (False, 1)
         server.broker.held = False
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         await publishing
         assert (stored(server), one.unconfirmed) == ([b"x"], 0)
 
@@ -131,7 +131,7 @@ def test_a_message_that_is_too_large_is_refused_here_and_the_stream_lives() -> N
         several = asyncio.ensure_future(one.publish_many([b"a", large, b"b"], routing_key="q"))
         server.broker.held = False
         await until(lambda: len(server.broker.runs) > 1)
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         await other
         with pytest.raises(leveret.MessageTooLarge) as refused:
             await several
@@ -160,7 +160,7 @@ def test_publishing_waits_at_the_limit_of_unconfirmed_messages() -> None:
         await until(lambda: len(stored(server)) == 2 or len(server.broker.runs) == 2)
         assert one.unconfirmed == 2
         server.broker.held = False
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         await asyncio.gather(*tasks)
         assert stored(server) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -198,7 +198,7 @@ def test_with_resend_everything_arrives_at_least_once_and_in_order(seed: int) ->
             server.broker.held = chance.random() < 0.5
             break_connections(server)
         server.broker.held = False
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         await asyncio.gather(publishing, *more)
         first_seen = list(dict.fromkeys(stored(server)))
         assert first_seen == bodies + [b"more%d" % number for number in range(50)], f"seed {seed}"
@@ -245,7 +245,7 @@ def test_closing_waits_for_confirms_and_abandoning_reports_them() -> None:
             await second
         assert not closing.done()
         server.broker.held = False
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         await asyncio.gather(closing, first)
         with pytest.raises(leveret.ConnectionLost, match="the publisher is closed"):
             await one.publish(b"3", routing_key="q")

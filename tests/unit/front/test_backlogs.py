@@ -6,6 +6,7 @@ import errno
 import resource
 import select
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from ipaddress import ip_address
@@ -14,6 +15,7 @@ import pytest
 
 from front import backlogs
 from front.backlogs import DESCRIPTORS_PER_LANE, LANES_MAX, listening_sockets
+from tests.ports import free_ports
 
 TIMEOUT_S = 10.0
 KEY = 2_654_435_761
@@ -61,6 +63,43 @@ def test_each_source_has_one_lane_and_sources_have_all_of_them(monkeypatch: pyte
         assert seen == set(range(LANES_MAX))
 
 
+def lane_by_program(program: bytes, header: bytes) -> int:
+    """What the kernel computes from an IP header."""
+    accumulator = index = 0
+    for code, _, _, operand in struct.iter_unpack(backlogs.INSTRUCTION, program):
+        match code:
+            case backlogs.LOAD_WORD:
+                at = operand - backlogs.NETWORK_HEADER
+                accumulator = int.from_bytes(header[at : at + 4], "big")
+            case backlogs.TO_INDEX:
+                index = accumulator
+            case backlogs.XOR_INDEX:
+                accumulator ^= index
+            case backlogs.MULTIPLY:
+                accumulator = accumulator * operand & 0xFFFF_FFFF
+            case backlogs.SHIFT_RIGHT:
+                accumulator >>= operand
+            case _:
+                assert code == backlogs.RETURN
+                return accumulator
+    raise AssertionError("the program has no end")
+
+
+def test_each_network_of_64_bits_has_one_lane_and_those_of_one_provider_have_all_of_them() -> None:
+    """A /32 is a provider: all of its customers waited behind the flood of one."""
+    program = backlogs.chooser(socket.AF_INET6, LANES_MAX, KEY)
+
+    def lane(source: str) -> int:
+        return lane_by_program(program, bytes(8) + ip_address(source).packed + ip_address("::1").packed)
+
+    lanes = [lane(f"2001:db8:0:{number:x}::1") for number in range(200)]
+    assert set(lanes) == set(range(LANES_MAX))
+    assert [lane(f"2001:db8:0:{number:x}:a:b:c:d") for number in range(200)] == lanes
+    ipv4 = backlogs.chooser(socket.AF_INET, LANES_MAX, KEY)
+    for source in ("127.0.3.2", "192.0.2.77"):
+        assert lane_by_program(ipv4, bytes(12) + ip_address(source).packed + bytes(4)) == lane_of(source, KEY)
+
+
 def test_the_key_is_of_this_process() -> None:
     """Who knew it could choose an address that is in somebody's way."""
     assert backlogs.chooser(socket.AF_INET, 8, 3) != backlogs.chooser(socket.AF_INET, 8, 5)
@@ -96,17 +135,16 @@ def test_a_full_backlog_of_one_source_is_not_in_the_way_of_another(monkeypatch: 
 
 
 def test_all_addresses_of_a_host_have_the_same_port() -> None:
-    with listening("localhost") as lanes:
+    with listening("localhost", free_ports(1)[0]) as lanes:
         assert len({one.getsockname()[1] for one in lanes}) == 1
         assert len(lanes) == LANES_MAX * len({one.family for one in lanes})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_nobody_else_can_listen_there(host: str) -> None:
-    with listening(host) as lanes:
-        port = lanes[0].getsockname()[1]
-        with pytest.raises(OSError, match="Address already in use"), listening(host, port):
-            pytest.fail("two nodes would share the clients of one port")
+    port = free_ports(1)[0]
+    with listening(host, port), pytest.raises(OSError, match="Address already in use"), listening(host, port):
+        pytest.fail("two nodes would share the clients of one port")
     with listening(host, port) as again:
         assert again[0].getsockname()[1] == port, "it is free again"
 

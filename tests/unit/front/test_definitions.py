@@ -11,17 +11,15 @@ import pytest
 
 from broker import catalog_commands as commands
 from broker.catalog import Catalog, default_commands
-from broker.errors import NotFound, PreconditionFailed
+from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.records import QueueRecord
 from front.definitions import TOGETHER, export_definitions, import_definitions, parsed
 from node.auth import Hashes
 
-NOW = 1
-
 
 class Broker:
-    """A catalog whose changes become durable at the end of a turn."""
+    """A catalog whose changes come at the end of a turn, when they are durable."""
 
     node = "n1"
 
@@ -29,16 +27,12 @@ class Broker:
         self.catalog = Catalog()
         for command in default_commands("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA"):
             self.catalog.apply(command)
-        self.waiting: list[tuple[Pending[Any], Any]] = []
+        self.waiting: list[tuple[Pending[Any], commands.Command]] = []
         self.most_waiting = 0
 
     def submit(self, command: commands.Command) -> Pending[Any]:
-        try:
-            result = self.catalog.apply(command)
-        except PreconditionFailed as error:
-            return Pending.failed(error)
         pending: Pending[Any] = Pending()
-        self.waiting.append((pending, result))
+        self.waiting.append((pending, command))
         self.most_waiting = max(self.most_waiting, len(self.waiting))
         return pending
 
@@ -46,15 +40,27 @@ class Broker:
         if record.kind != "classic":
             raise PreconditionFailed(f"no {record.kind} queues here")
 
-    def turn_ended(self, now: int) -> None:
+    def end_turn(self) -> None:
         waiting, self.waiting = self.waiting, []
-        for pending, result in waiting:
-            pending.resolve(result)
+        for pending, command in waiting:
+            try:
+                pending.resolve(self.catalog.apply(command))
+            except BrokerError as error:
+                pending.fail(error)
+
+    def document(self, identity: dict[str, Any]) -> bytes:
+        return asyncio.run(export_definitions(self.catalog, Hashes(), identity))
+
+    def told(self, document: dict[str, Any]) -> str:
+        try:
+            return f"{self.take(document)} changes"
+        except PreconditionFailed as refused:
+            return refused.text
 
     def take(self, document: dict[str, Any], vhost: str | None = None) -> int:
         async def run() -> int:
             async with asyncio.timeout(10):
-                return await import_definitions(self, self.submit, Hashes(), document, NOW, vhost)
+                return await import_definitions(self, self.submit, Hashes(), document, vhost)
 
         return asyncio.run(run())
 
@@ -66,10 +72,24 @@ def queue(name: str, **more: Any) -> dict[str, Any]:
 def test_a_whole_node_moves_to_another() -> None:
     one, other = Broker(), Broker()
     one.take({"queues": [queue("a"), queue("b", type="classic")], "users": [{"name": "u", "tags": []}]})
-    raw = export_definitions(one.catalog, Hashes(), {"product_name": "Leveret"})
+    raw = one.document({"product_name": "Leveret"})
     assert json.loads(raw)["product_name"] == "Leveret"
     other.take(parsed(raw))
-    assert export_definitions(other.catalog, Hashes(), {"product_name": "Leveret"}) == raw
+    assert other.document({"product_name": "Leveret"}) == raw
+
+
+def test_a_queue_in_a_new_vhost_is_of_the_kind_that_this_one_has_by_default() -> None:
+    broker = Broker()
+    vhost = {"name": "new", "default_queue_type": "classic"}
+    document = {"vhosts": [vhost], "queues": [queue("a", vhost="new"), queue("b", vhost="new")]}
+    assert broker.told(document) == "3 changes"
+    assert [record.kind for record in broker.catalog.queues("new")] == ["classic", "classic"]
+    with pytest.raises(PreconditionFailed, match=re.escape("queues[0]: no quorum queues here")):
+        broker.take(
+            {"vhosts": [{"name": "other", "default_queue_type": "quorum"}], "queues": [queue("a", vhost="other")]}
+        )
+    with pytest.raises(PreconditionFailed, match=re.escape("queues[0]: no vhost 'none'")):
+        broker.take({"queues": [queue("a", vhost="none")]})
 
 
 def test_many_changes_wait_for_the_disk_together_and_not_all_at_once() -> None:
@@ -83,7 +103,7 @@ def test_the_entry_that_is_refused_is_named_and_what_stands_before_it_is_there()
     queues = [queue("before"), queue("wrong", arguments={"x-max-length": -1}), queue("behind")]
     with pytest.raises(PreconditionFailed, match=r"queues\[1\]: invalid arg 'x-max-length' for queue 'wrong'"):
         broker.take({"queues": queues})
-    assert [record.name for record in broker.catalog.queues("/")] == ["before"]
+    assert {record.name for record in broker.catalog.queues("/")} == {"before", "behind"}, "they wait together"
     assert broker.waiting == []
 
 
@@ -125,7 +145,7 @@ def test_what_is_nested_too_deeply_to_be_told_again_is_refused(levels: int) -> N
     ):
         with pytest.raises(PreconditionFailed, match=re.escape(where)):
             broker.take(parsed(raw.encode()))
-    export_definitions(broker.catalog, Hashes(), {})
+    broker.document({})
 
 
 def test_a_policy_with_a_number_that_amqp_has_no_place_for_is_refused_before_anything_is_applied() -> None:

@@ -18,7 +18,7 @@ from broker import catalog_commands as commands
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.tables import Timestamp, decode_table, join_properties
-from front.definitions import export_definitions, parsed
+from front.definitions import parsed
 from front.grpc import convert, describe
 from front.web.request import json_response
 from front.web.views import binding_view, exchange_view, queue_view
@@ -32,7 +32,6 @@ from leveret.v1 import consume_pb2, message_pb2, topology_pb2
 from leveret.values import to_table
 from native import content
 from native.frame_split import FrameError, look_at
-from node.auth import Hashes
 from tests.amqp_values import PROPERTY_LISTS, TABLES, field_table, json_carries, nested
 from tests.unit.front.test_definitions import Broker
 
@@ -55,6 +54,7 @@ def declare(broker: Broker, arguments: dict[str, Any]) -> None:
     wish = commands.DeclareQueue("/", "q", durable=True, arguments=queue.arguments, home="n1")
     for command in (commands.DeclareExchange(exchange), wish, commands.Bind(binding)):
         broker.submit(commands.decode_command(commands.encode_command(command)))
+    broker.end_turn()
 
 
 @given(TABLES)
@@ -96,9 +96,9 @@ def test_definitions_are_exported_and_imported_again(raw: bytes) -> None:
     }
     one, other = Broker(), Broker()
     declare(one, arguments)
-    exported = export_definitions(one.catalog, Hashes(), {})
+    exported = one.document({})
     other.take(parsed(exported))
-    assert export_definitions(other.catalog, Hashes(), {}) == exported
+    assert other.document({}) == exported
     (binding,) = [record for record in other.catalog.bindings("/") if record.source]
     assert binding.arguments.keys() == arguments.keys()
     for name, value in arguments.items():
@@ -112,7 +112,7 @@ def test_what_json_has_no_word_for_comes_back_by_rabbitmqs_conventions() -> None
     table = field_table((b"at", second), (b"far", FAR), (b"raw", b"x\0\0\0\1\xff"), (b"price", b"D\2\0\0\0\xfa"))
     one, other = Broker(), Broker()
     declare(one, decode_table(table)[0])
-    other.take(parsed(export_definitions(one.catalog, Hashes(), {})))
+    other.take(parsed(one.document({})))
     (binding,) = [record for record in other.catalog.bindings("/") if record.source]
     assert binding.arguments == {"at": 1, "far": 2**64 - 1, "raw": b"\xff", "price": 2.5}
     assert isinstance(binding.arguments["far"], Timestamp)

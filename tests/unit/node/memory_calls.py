@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from node.peer_calls import CallEars, PeerCalls
-from node.peer_link import HandlerFailed
+from node.peers.calls import CallEars, PeerCalls
+from node.peers.link import HandlerFailed
 from raft.errors import BadBytes
 from raft.messages import NodeId
 from tests.sim.clock import SimLoop

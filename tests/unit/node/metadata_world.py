@@ -14,10 +14,10 @@ from broker.catalog_commands import AddNode, Command, NodeStarted
 from broker.errors import BrokerError
 from broker.pending import Pending
 from broker.records import NodeRecord
-from node.catalog_store import load
-from node.cluster_metadata import ClusterMetadata
-from node.metadata_group import METADATA_GROUP, MetadataGroup
-from node.peer_calls import Answer, Handler, OnAnswer, Payload
+from node.catalog.catalog_store import load
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.catalog.group import METADATA_GROUP, MetadataGroup
+from node.peers.calls import Answer, Handler, OnAnswer, Payload
 from raft.driver import Driver
 from raft.errors import CannotApply
 from raft.messages import NodeId
@@ -84,7 +84,7 @@ class Later:
 
 
 class MemoryCalls:
-    """Fulfils what is needed of node/peer_calls.py."""
+    """Fulfils what is needed of node/peers/calls.py."""
 
     def __init__(self, node: MetadataNode) -> None:
         self._node = node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from node.catalog_followers import WAIT_S, Followers
+from node.catalog.followers import WAIT_S, Followers
 from raft.messages import NodeId
 
 

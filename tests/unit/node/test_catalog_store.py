@@ -34,9 +34,9 @@ from broker.records import (
     VhostRecord,
 )
 from node.background import Inline, Threads
-from node.catalog_keeper import Keeper
-from node.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
-from node.metadata_machine import Origin, Outcome, Verdict
+from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
+from node.catalog.keeper import Keeper
+from node.catalog.metadata_machine import Origin, Outcome, Verdict
 from storage.errors import DiskFailed, DiskFull
 from storage.lmdb_store import Change, LmdbStore, MemoryStore, Store
 from tests.unit.node.metadata_world import described

@@ -1,4 +1,6 @@
-"""node/cluster.py: who is taken in, who is told to go, and what an operator reads. Real links: tests/e2e/test_cluster.py."""
+"""node/membership/cluster.py: who is taken in, who is told to go, and what an operator reads. Real links:
+tests/e2e/test_cluster.py.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,11 @@ from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.facts import AlarmFacts
 from leveret.v1 import peer_pb2
-from node.cluster import AWAY_S_MAX, Cluster, problems_of
-from node.cluster_metadata import MetadataStatus
-from node.config import Config
+from node.catalog.cluster_metadata import MetadataStatus
 from node.identity import DISK, KnownNode, NodeIdentity
-from node.neighbours import _Neighbour
-from node.peer_side import PeerSide
+from node.membership.cluster import AWAY_S_MAX, Cluster, problems_of
+from node.peers.neighbours import _Neighbour
+from node.peers.side import PeerSettings, PeerSide
 from raft.groups import NoSuchGroup
 from raft.messages import Membership, member_id
 from raft.ready import Role
@@ -124,7 +125,7 @@ class World:
             self.metadata.catalog.apply(command)
         fakes: Any = self.groups, self.metadata, FakeNews(), self.process, self.clock
         groups, metadata, news, process, clock = fakes
-        self.peers = PeerSide(Config(), lambda: 0.0, os.urandom, logger=None)  # type: ignore[arg-type]
+        self.peers = PeerSide(PeerSettings("127.0.0.1:0"), lambda: 0.0, os.urandom, logger=None)  # type: ignore[arg-type]
         self.cluster = Cluster(
             self.identity, self.peers, groups, metadata, news, process, clock,
             cluster_name="shop", zone="z", holds_anything=lambda: "",

@@ -26,16 +26,17 @@ from broker.catalog_commands import (
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
-from node import catalog_pieces, metadata_machine
-from node.catalog_followers import WAIT_S
-from node.catalog_pieces import Incoming
-from node.catalog_state import State, decode_state
-from node.catalog_store import Position
-from node.cluster_metadata import ClusterMetadata
-from node.metadata_courier import NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
-from node.metadata_group import MetadataGroup
-from node.metadata_machine import CatalogMachine, Origin, encode_entry
-from node.peer_calls import METADATA
+from node.catalog import metadata_machine
+from node.catalog import pieces as catalog_pieces
+from node.catalog.catalog_state import State, decode_state
+from node.catalog.catalog_store import Position
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.catalog.courier import NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
+from node.catalog.followers import WAIT_S
+from node.catalog.group import MetadataGroup
+from node.catalog.metadata_machine import CatalogMachine, Origin, encode_entry
+from node.catalog.pieces import Incoming
+from node.peers.calls import METADATA
 from raft.driver import OnResults, SnapshotRules
 from raft.errors import BadBytes
 from raft.messages import Entry, EntryKind

@@ -1,4 +1,4 @@
-"""node/discovery.py: the first boot makes one cluster, whatever the network, the name service and the processes do."""
+"""node/membership/discovery.py: the first boot makes one cluster, whatever network, name service and processes do."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.discovery import Answer, Ask, Discovery, Found, Join, Question
 from node.identity import Bound
+from node.membership.discovery import Answer, Ask, Discovery, Found, Join, Question
 
 HEALED_CYCLES_MAX = 60
 CYCLE_S = 0.4

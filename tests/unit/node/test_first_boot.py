@@ -1,11 +1,10 @@
-"""node/first_boot.py over real listeners on the loopback: nodes that start at once, join, and come back."""
+"""node/membership/first_boot.py over real listeners on the loopback: nodes that start at once, join, and come back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import socket
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,11 +17,13 @@ import trustme
 from broker.disk_lives import FIRST_LIFE
 from leveret.v1 import peer_pb2
 from node.config import ClusterSection, Config, ConfigError, ListenSection
-from node.first_boot import Member, NoPlace, take_place
-from node.identity import DISK, RAM, KnownNode, NodeIdentity
-from node.peer_side import PeerSide
-from node.peer_stranger import NoAnswer
+from node.config_peers import boot_settings, peer_settings
+from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity
+from node.membership.first_boot import FirstBoot, Member, NoPlace, take_place
+from node.peers.side import PeerSide
+from node.peers.stranger import NoAnswer
 from storage import fact_file, names
+from tests.ports import free_ports
 from tests.sim.disk import SimDisk
 
 NOW = 1_700_000_000_000
@@ -39,7 +40,7 @@ class Booting:
 
     async def take_place(self) -> NodeIdentity:
         async with asyncio.timeout(TIMEOUT_S):
-            await take_place(self.config, self.identity, self.peers, os.urandom)
+            await take_place(boot_settings(self.config), self.identity, self.peers, os.urandom)
         return self.identity
 
 
@@ -73,22 +74,13 @@ async def booting(
 ) -> AsyncIterator[Booting]:
     config = Config(listen=ListenSection(peer=listen), cluster=section)
     disk = disk or SimDisk()
-    peers = PeerSide(config, time.monotonic, os.urandom, logging.getLogger("leveret"))
+    peers = PeerSide(peer_settings(config), time.monotonic, os.urandom, logging.getLogger("leveret"))
     await peers.listen()
     identity = NodeIdentity.begin(disk, name, RAM if section.ram else DISK, NOW, os.urandom)
     try:
         yield Booting(config, disk, identity, peers)
     finally:
         await peers.stop()
-
-
-def free_addresses(count: int) -> list[str]:
-    """For nodes that must know each other before they listen."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
-    return addresses
 
 
 def section(peers: Sequence[str] = (), join: str = "") -> ClusterSection:
@@ -109,7 +101,7 @@ def test_a_node_without_peers_founds_alone_and_is_itself_at_the_next_start() -> 
 
 def test_three_nodes_that_start_at_once_are_one_cluster() -> None:
     async def scenario() -> None:
-        ports = free_addresses(3)
+        ports = [f"127.0.0.1:{port}" for port in free_ports(3)]  # they know each other before they listen
         async with (
             booting("n1", section(ports), listen=ports[0]) as one,
             booting("n2", section(ports), listen=ports[1]) as two,
@@ -129,8 +121,50 @@ def test_three_nodes_that_start_at_once_are_one_cluster() -> None:
     asyncio.run(scenario())
 
 
+def bound_on_disk(node: Booting) -> Bound | None:
+    """What the next process would find, if this one ended now."""
+    return NodeIdentity.begin(node.disk.copy(), node.identity.name, DISK, NOW, os.urandom).bound
+
+
+def test_a_promise_to_a_founder_is_on_disk_before_it_is_given() -> None:
+    """A node that forgets one in a restart promises itself to another founder, and there are two clusters."""
+
+    async def scenario() -> None:
+        async with booting("n2", section(["127.0.0.1:1"])) as two:
+            assert two.peers.stranger is not None
+            boot = FirstBoot(boot_settings(two.config), two.identity, two.peers, two.peers.stranger, os.urandom)
+            knows = ["127.0.0.1:1", two.peers.address]
+            question = peer_pb2.Greeting(
+                instance="i1", name="n1", address="127.0.0.1:1", knows=knows, founding="cluster 1"
+            )
+            assert (await boot.greet(question)).promised
+            assert bound_on_disk(two) == Bound("cluster 1", "127.0.0.1:1", "i1", exists=False)
+
+    asyncio.run(scenario())
+
+
+def test_who_asks_to_be_taken_in_has_on_disk_where_it_belongs() -> None:
+    """If the answer is lost, the cluster has this node, and the next process must not join or found another one."""
+    at_the_request: list[Bound | None] = []
+
+    async def scenario() -> None:
+        async with booting("n1", section()) as one, booting("n2", section(join=one.peers.address)) as two:
+
+            class Looking(Welcoming):
+                async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+                    at_the_request.append(bound_on_disk(two))
+                    return await super().join(request)
+
+            founder = await one.take_place()
+            one.peers.answer_strangers(Looking(founder))
+            await two.take_place()
+            assert at_the_request == [Bound(founder.cluster_id, one.peers.address, founder.instance, exists=True)]
+
+    asyncio.run(scenario())
+
+
 def test_a_node_that_is_refused_for_long_stops_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.first_boot.REFUSED_S_MAX", 0.0)
+    monkeypatch.setattr("node.membership.first_boot.REFUSED_S_MAX", 0.0)
 
     async def scenario() -> None:
         async with booting("n1", section()) as one:
@@ -217,22 +251,22 @@ def test_certificates_that_are_not_there_are_named() -> None:
     files = {"tls_ca": "no-ca.pem", "tls_key": "no-key.pem", "tls_certificate": "no-certificate.pem"}
     config = Config(cluster=ClusterSection(secret=SECRET, **files))
     with pytest.raises(ConfigError, match=r"no-ca\.pem: No such file"):
-        PeerSide(config, time.monotonic, os.urandom, logging.getLogger("leveret"))
+        peer_settings(config)
 
 
 def test_a_secret_that_is_too_short_is_refused_without_being_shown() -> None:
     with pytest.raises(ConfigError, match="has 5 bytes; give at least 16") as refused:
-        PeerSide(Config(cluster=ClusterSection(secret="weaky")), time.monotonic, os.urandom, logging.getLogger("x"))
+        peer_settings(Config(cluster=ClusterSection(secret="weaky")))
     assert "weaky" not in str(refused.value)
 
 
 def test_a_name_whose_addresses_are_the_nodes_is_enough_to_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.first_boot.SETTLED_S", 0.2)
+    monkeypatch.setattr("node.membership.first_boot.SETTLED_S", 0.2)
 
     async def scenario() -> None:
-        listen = free_addresses(1)[0]
-        dns = ClusterSection(secret=SECRET, dns=f"localhost:{listen.rpartition(':')[2]}", nodes_expected=1)
-        async with booting("n1", dns, listen=listen) as one:
+        port = free_ports(1)[0]
+        dns = ClusterSection(secret=SECRET, dns=f"localhost:{port}", nodes_expected=1)
+        async with booting("n1", dns, listen=f"127.0.0.1:{port}") as one:
             monkeypatch.setattr(
                 asyncio.get_running_loop(),
                 "getaddrinfo",

@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
+from node.addresses import endpoint
 from node.config import Config
-from node.listening import addresses, endpoint
+from node.listening import addresses
 
 LOGGER = logging.getLogger("test")
 DEFAULTS = Config().listen

@@ -1,4 +1,4 @@
-"""node/local_cluster.py: what is started, and what an operator reads. tests/e2e/test_cluster.py starts it."""
+"""node/commands/local_cluster.py: what is started, and what an operator reads. tests/e2e/test_cluster.py starts it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from node.commands.local_cluster import CannotStart, in_words, plan, prepared, table
 from node.config import ClusterSection, Config, check
-from node.local_cluster import CannotStart, in_words, plan, prepared, table
 from node.main import with_cluster_options, with_options
 
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from node.config import LoggingSection
 from node.logs import REPEAT_S, LibraryThrottle, escaped, set_up
 
 
 def logged(tmp_path: Path, *, as_json: bool) -> str:
     file = tmp_path / "node.log"
-    set_up(LoggingSection(file=str(file), json=as_json))
+    set_up(file=str(file), as_json=as_json)
     logging.getLogger("leveret.test").info("queue %s", "a\r\nforged line\x1b[31m")
-    set_up(LoggingSection())
+    set_up()
     return file.read_text()
 
 
@@ -32,9 +31,9 @@ def test_a_name_that_is_no_utf8_or_turns_the_text_around_is_written_all_the_same
         logging.getLogger("leveret"), "handlers", []
     )  # pytest's among them: xdist cannot send such text
     file = tmp_path / "node.log"
-    set_up(LoggingSection(file=str(file), json=as_json))
+    set_up(file=str(file), as_json=as_json)
     logging.getLogger("leveret.test").info("queue %s", b"\xff \xe2\x80\xae reversed".decode("utf-8", "surrogateescape"))
-    set_up(LoggingSection())
+    set_up()
     line = file.read_text().rstrip()
     assert "\u202e" not in line
     shown = json.loads(line)["message"] if as_json else line
@@ -48,10 +47,10 @@ def test_json_lines_hold_the_same_text(tmp_path: Path) -> None:
 
 def test_the_audit_is_written_whatever_the_level_is(tmp_path: Path) -> None:
     file = tmp_path / "node.log"
-    set_up(LoggingSection(file=str(file), level="error"))
+    set_up(file=str(file), level="error")
     logging.getLogger("leveret.amqp").info("nothing that is asked for")
     logging.getLogger("leveret.audit").info("who did what")
-    set_up(LoggingSection())
+    set_up()
     assert [line.partition(": ")[2] for line in file.read_text().splitlines()] == ["who did what"]
 
 
@@ -61,14 +60,14 @@ def test_plain_text_stays_as_it_is() -> None:
 
 def test_libraries_speak_in_the_same_form_and_not_all_the_time(tmp_path: Path) -> None:
     file = tmp_path / "node.log"
-    set_up(LoggingSection(file=str(file)))
+    set_up(file=str(file))
     library = logging.getLogger("asyncio")
     for _ in range(100):
         library.error("Task exception was never retrieved\nfuture: <%s>", "Task")
     library.error("something else")
     for _ in range(3):
         logging.getLogger("leveret.test").warning("ours")
-    set_up(LoggingSection())
+    set_up()
     lines = file.read_text().splitlines()
     assert [line.partition("Z ")[2] for line in lines] == [
         "error asyncio: Task exception was never retrieved\\nfuture: <Task>",

@@ -9,8 +9,8 @@ import pytest
 
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import encode_record
-from node import catalog_store
-from node.catalog_store import Position
+from node.catalog import catalog_store
+from node.catalog.catalog_store import Position
 from node.config import Config
 from node.main import run, with_options
 from storage import names

@@ -18,9 +18,9 @@ from broker.catalog_commands import (
 )
 from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
-from node.catalog_state import RECORDS_PER_PART, State, decode_state
-from node.catalog_store import Position
-from node.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watcher, encode_entry
+from node.catalog.catalog_state import RECORDS_PER_PART, State, decode_state
+from node.catalog.catalog_store import Position
+from node.catalog.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watcher, encode_entry
 from raft.messages import Entry
 from tests.unit.node.metadata_world import described
 

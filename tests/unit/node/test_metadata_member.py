@@ -12,10 +12,10 @@ import pytest
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import AddNode, DeclareQueue, NodeStarted, PutNode, SetClusterId, encode_record
 from broker.records import NodeRecord, QueueRecord
-from node.catalog_store import HEAD_KEY, key_of
+from node.catalog.catalog_store import HEAD_KEY, key_of
+from node.catalog.group import METADATA_GROUP
+from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
 from node.identity import DISK, RAM, KnownNode, Place
-from node.metadata_group import METADATA_GROUP
-from node.metadata_member import MetadataMember, keeps_catalog_alone
 from raft.errors import Damaged
 from raft.messages import Membership, NodeId, VoteRequest, member_id
 from raft.transport import encode_batches

@@ -1,4 +1,4 @@
-"""node/metadata_members.py: one change after the other, until the group is what the catalog says."""
+"""node/catalog/group_members.py: one change after the other, until the group is what the catalog says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.records import NodeRecord
-from node.metadata_members import wanted_change
+from node.catalog.group_members import wanted_change
 from raft.membership import AddLearner, Change, Promote, RemoveMember, changed, members_of
 from raft.messages import Membership, member_id, node_of
 

@@ -17,9 +17,9 @@ from broker.client_address import ClientAddress
 from broker.counters import Counters
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
+from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
 from node.metrics import PROTOCOLS, Metrics
-from node.slices import SLICE_S
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
 LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
@@ -172,7 +172,7 @@ def test_figures_that_are_old_are_counted_again() -> None:
 
 def test_clients_are_served_while_many_queues_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count()
-    monkeypatch.setattr("node.slices.perf_counter", lambda: next(ticks) * SLICE_S / 10)  # ten queues take a slice
+    monkeypatch.setattr("front.slices.perf_counter", lambda: next(ticks) * SLICE_S / 10)  # ten queues take a slice
     broker = ManyQueues()
     metrics = metrics_of(broker)
     served: list[int] = []

@@ -1,4 +1,4 @@
-"""node/node_news.py: what nodes tell of themselves, and alarms that hold the publishers of all."""
+"""node/membership/news.py: what nodes tell of themselves, and alarms that hold the publishers of all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from broker.alarms import Alarms
-from node.node_news import News, OthersNews, ToldAlarm, ToldListener
-from node.peer_calls import CLUSTER
+from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
+from node.peers.calls import CLUSTER
 from raft.errors import BadBytes
 
 NOW = 1_700_000_000_000

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from node import peer_calls
-from node.peer_calls import (
+from node.peers import calls as peer_calls
+from node.peers.calls import (
     CALLS,
     CLASSIC,
     CLUSTER,
@@ -27,7 +27,7 @@ from node.peer_calls import (
     PeerCalls,
     entries,
 )
-from node.peer_link import LinkLimits, PeerLink
+from node.peers.link import LinkLimits, PeerLink
 from raft.errors import BadBytes
 from tests.unit.node.memory_calls import MemoryNetwork
 from tests.unit.node.test_peer_stream import TIMEOUT_S, pair

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node import peer_frames
-from node.peer_frames import (
+from node.peers import frames as peer_frames
+from node.peers.frames import (
     EXCHANGE,
     FIELDS_MAX,
     HELLO_BYTES_MAX,
@@ -26,7 +26,7 @@ from node.peer_frames import (
     expect_hello,
     framed,
 )
-from node.peer_socket import PeerSocket
+from node.peers.socket import PeerSocket
 from raft.errors import BadBytes
 
 NAMES = st.text(min_size=1, max_size=10)

@@ -12,11 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from leveret.v1 import peer_pb2
-from node.peer_auth import Gatekeeper, Secret
-from node.peer_frames import JOIN, encode_hello, framed
-from node.peer_link import LinkLimits, PeerLinks
-from node.peer_server import Doorman, PeerServer
-from node.peer_stranger import NoAnswer, Stranger
+from node.peers.frames import JOIN, encode_hello, framed
+from node.peers.handshake import Gatekeeper, Secret
+from node.peers.link import LinkLimits, PeerLinks
+from node.peers.server import Doorman, PeerServer
+from node.peers.stranger import NoAnswer, Stranger
 
 SECRET = Secret(b"a secret that both sides know")
 LOGGER = logging.getLogger("test")

@@ -16,13 +16,15 @@ import pytest
 import trustme
 import uvloop
 
-from node import peer_frames, peer_server, peer_socket
-from node.peer_auth import CHALLENGE, Calling, Gatekeeper, Identity, Secret
-from node.peer_dialer import Dialer
-from node.peer_frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, VERSION, Refused, encode_hello, expect_hello, framed
-from node.peer_frames import CHALLENGE as CHALLENGE_HELLO
-from node.peer_link import LinkLimits, Outdated, PeerLink, PeerLinks
-from node.peer_server import PeerServer
+from node.peers import frames as peer_frames
+from node.peers import server as peer_server
+from node.peers import socket as peer_socket
+from node.peers.dialer import Dialer
+from node.peers.frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, VERSION, Refused, encode_hello, expect_hello, framed
+from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
+from node.peers.handshake import CHALLENGE, Calling, Gatekeeper, Identity, Secret
+from node.peers.link import LinkLimits, Outdated, PeerLink, PeerLinks
+from node.peers.server import PeerServer
 from storage.disk import Buffer
 
 SECRET = Secret(b"a secret that both sides know")

@@ -1,4 +1,4 @@
-"""node/placement.py: zones first, load second, and never where a member is of no use."""
+"""node/replicas/placement.py: zones first, load second, and never where a member is of no use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.errors import ResourceExhausted
-from node.placement import BALANCED, CLIENT_LOCAL, LOCATORS, Candidate, next_member, place, size_for
+from node.replicas.placement import BALANCED, CLIENT_LOCAL, LOCATORS, Candidate, next_member, place, size_for
 
 candidates = st.lists(
     st.builds(

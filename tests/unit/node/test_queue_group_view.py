@@ -1,11 +1,11 @@
-"""node/queue_group_view.py: a group as it is put together from what its members' nodes tell, and what is missing of it."""
+"""node/replicas/group_view.py: a group as it is put together from what its members' nodes tell, and what is missing of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from front.grpc.members_service import GroupView
-from node.queue_group_view import group_view, heirs_of
+from node.replicas.group_view import group_view, heirs_of
 from raft.messages import MemberId, member_id
 
 N1, N2, N3, N4 = (member_id(node, 7) for node in (1, 2, 3, 4))

@@ -1,4 +1,4 @@
-"""node/queue_health.py: a majority is one of voters."""
+"""node/replicas/health.py: a majority is one of voters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from broker.records import QueueRecord
-from node.queue_health import lost_without, problems
+from node.replicas.health import lost_without, problems
 from quorum.queue import QuorumQueue
 from raft.membership import Membership
 from raft.messages import member_id

@@ -1,4 +1,4 @@
-"""node/queue_members.py: what an operator is told of queues that cannot go on, and of members that still learn."""
+"""node/replicas/members.py: what an operator is told of queues that cannot go on, and of members that still learn."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.members_service import Chosen
-from node.placement import Candidate
-from node.queue_members import QueueMembers
+from node.replicas.members import QueueMembers
+from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue
 from raft.messages import NodeId
 from tests.sim.disk import SimDisk

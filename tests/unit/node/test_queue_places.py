@@ -1,4 +1,4 @@
-"""node/queue_places.py: whom a declaration makes members, and that the load is counted along."""
+"""node/replicas/places.py: whom a declaration makes members, and that the load is counted along."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.errors import ResourceExhausted
 from broker.metadata import OnApplied
 from broker.pending import Pending
 from broker.records import NodeRecord, PolicyRecord, VhostRecord
-from node.queue_places import QueuePlaces
+from node.replicas.places import QueuePlaces
 from raft.messages import MemberId, member_id, node_of, replica_of
 
 

@@ -1,4 +1,4 @@
-"""node/rebalancing.py: leaders move until nobody leads much more than the others, and never to where they cannot be."""
+"""node/replicas/rebalancing.py: leaders move until no node leads much more than the others, never to where they cannot be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from node.rebalancing import Led, moves
+from node.replicas.rebalancing import Led, moves
 
 
 def counts_after(queues: list[Led[int]], nodes: set[int]) -> Counter[int]:

@@ -1,4 +1,4 @@
-"""node/reconciliation.py: queues get back the members that they should have, and lose none that may come back."""
+"""node/replicas/reconciliation.py: queues get back the members that they should have, and lose none that may come back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import AddNode, RemoveNode
 from broker.policy import effective_arguments
 from broker.records import NodeRecord, PolicyRecord, QueueRecord
-from node.placement import Candidate
-from node.reconciliation import Add, Reconciler, Remove, next_step, target_size
+from node.replicas.placement import Candidate
+from node.replicas.reconciliation import Add, Reconciler, Remove, next_step, target_size
 from raft.membership import AddLearner, Promote, RemoveMember, changed, members_of
 from raft.messages import Membership, member_id, node_of
 from tests.unit.quorum.clients import Clients, Publisher

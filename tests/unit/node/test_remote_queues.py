@@ -16,10 +16,10 @@ from broker.pending import Pending
 from broker.policy import effective_arguments
 from broker.queue_type import Outcome, Queue
 from broker.records import QueueRecord
-from node import classic_calls as words
-from node import home_queues, remote_queues
-from node.peer_calls import CLASSIC
-from node.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
+from node.anywhere import home_queues, remote_queues
+from node.anywhere import wire as words
+from node.anywhere.remote_queues import WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, RemoteQueue
+from node.peers.calls import CLASSIC
 from tests.contract.far_kind import HERE, HOME, FarClassic
 from tests.contract.memory_queue import MemoryQueues
 from tests.contract.world import Taker, World

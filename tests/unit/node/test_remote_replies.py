@@ -6,9 +6,9 @@ import pytest
 
 from broker.errors import NotFound
 from broker.names import DIRECT_REPLY_TO
-from node import remote_replies
-from node.peer_calls import REPLIES, PeerCalls
-from node.remote_replies import RemoteReplies
+from node.anywhere import replies as remote_replies
+from node.anywhere.replies import RemoteReplies
+from node.peers.calls import REPLIES, PeerCalls
 from tests.unit.broker.broker_world import Client, World
 from tests.unit.node.memory_calls import MemoryNetwork
 

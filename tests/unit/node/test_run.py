@@ -11,7 +11,7 @@ import pytest
 
 from front.grpc.server import CannotListen
 from node import run
-from node.catalog_store import CatalogDamaged
+from node.catalog.catalog_store import CatalogDamaged
 from node.config import ClusterSection, Config, ConfigError, NodeSection
 from node.run import Ending, run_node
 from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull

@@ -1,4 +1,4 @@
-"""node/survival.py: who goes on alone, with what, and what is lost."""
+"""node/commands/survival.py: who goes on alone, with what, and what is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import AddNode, DeclareQueue, SetClusterId, SetQueueMembers
 from broker.records import NodeRecord
-from node.survival import SHOWN_MAX, CannotSurvive, Plan, carry_out, plan_of, survive
+from node.commands.survival import SHOWN_MAX, CannotSurvive, Plan, carry_out, plan_of, survive
 from raft.messages import member_id
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from broker.policy import effective_arguments
 from broker.queue_type import QueueHost
 from broker.records import QueueRecord
-from node.peer_calls import CallEars, PeerCalls
+from node.peers.calls import CallEars, PeerCalls
 from quorum.commands import SessionKey
 from quorum.comparison import Odd
 from quorum.driver import QuorumQueues
@@ -43,7 +43,7 @@ SILENCE_LOOK_S = 0.05
 
 
 class Wire:
-    """The links of one node's calls. Fulfils node.peer_calls.Wire."""
+    """The links of one node's calls. Fulfils node.peers.calls.Wire."""
 
     def __init__(self, node: QuorumNode) -> None:
         self.node = node

@@ -12,7 +12,7 @@ from broker.records import QueueRecord
 from native.content import messages
 from quorum.commands import ConsumerKey, Piece
 from quorum.effects import Deliver
-from quorum.leading import Leading
+from quorum.leading import ATTENDED_MS, Leading
 from quorum.letters import Status
 from quorum.roll_call import WITHIN_S
 from raft.errors import Damaged
@@ -227,6 +227,18 @@ def test_the_catalog_is_told_of_a_change_when_it_is_committed() -> None:
     assert driver.core.status().change_pending
     leading.check_record()
     assert told == []
+
+
+def test_a_node_that_asks_no_more_is_served_no_more() -> None:
+    clients, record = led_by_node_1(3, nodes=4)
+    leading = clients.of(1, record)[1].leading
+    assert leading is not None
+    leading.attend(4, 1, [])
+    clients.cluster.run(ATTENDED_MS / 1000 - 1)
+    assert leading.serves(4)
+    clients.cluster.run(3)
+    assert not leading.serves(4)
+    assert clients.of(1, record)[1].leading is leading
 
 
 def test_what_is_out_to_an_earlier_process_is_not_sent_to_the_one_that_runs_now(

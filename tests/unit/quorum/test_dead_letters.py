@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from broker.queue_type import Arrival, DeathReason, Outcome, Queue
 from native.content import messages
-from quorum.commands import FIRST_ID, DeadSettled
+from quorum.commands import FIRST_ID, DeadSettled, Op
 from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
 from raft.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -178,3 +178,24 @@ def test_what_an_earlier_leader_settled_does_not_count_as_nowhere(world: World) 
     leading.propose((DeadSettled([(FIRST_ID + 2, 1)]),), lambda done: None)
     world.cluster.run(0.5)
     assert leading.dead_letters_nowhere == 0
+
+
+def test_what_has_arrived_is_forgotten_though_the_first_word_of_it_was_lost(world: World) -> None:
+    """It was held until another node led, and then published again."""
+    leading = world.cluster.nodes[1].queue(world.record).leading
+    assert leading is not None
+    propose, lost = leading._worker._propose, []
+
+    def loses_the_first(ops: Sequence[Op], on_done: Callable[[bool], None]) -> None:
+        if lost:
+            propose(ops, on_done)
+        else:
+            lost.append(ops)
+            on_done(False)
+
+    leading._worker._propose = loses_the_first
+    bodies = world.reject(1)
+    assert len(lost) == 1
+    world.cluster.run(2)
+    assert world.target.arrived == [(DeathReason.REJECTED, body) for body in bodies]
+    assert world.kept(1) == 0

@@ -91,3 +91,20 @@ def test_nothing_more_is_buried_by_the_clock_while_too_much_waits(monkeypatch: p
         world.cluster.run(0.05)
     assert world.queue.ready_count == 0
     assert world.dead == numbered(publisher.next)
+
+
+def test_what_was_passed_on_holds_publishers_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are never taken off again hold all publishers of the node for ever, once they are 64 MiB."""
+    monkeypatch.setattr(dead_letters_once, "WAITING_BYTES_MAX", 1)
+    world = World(**TTL)
+    publisher = Publisher(world.clients, 1, world.record)
+    for _ in range(4):
+        publisher.publish(3)
+        world.cluster.run(0.05)
+    world.cluster.run(2)
+    assert world.kind.congested, "whatever waits is too much here"
+    for _ in range(40):
+        world.slice()
+        world.cluster.run(0.05)
+    assert not world.kind.congested
+    assert world.dead == numbered(12)

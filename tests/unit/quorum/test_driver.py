@@ -12,8 +12,8 @@ from broker.records import QueueRecord
 from quorum import movement
 from quorum import queue as queues
 from quorum.bodies import Body
-from quorum.commands import NodeDown, Piece, SessionGone
-from quorum.driver import QuorumQueues
+from quorum.commands import NodeDown, Piece, Policy, SessionGone
+from quorum.driver import LOOK_S, QuorumQueues
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.patience import WAIT_MS
 from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
@@ -457,6 +457,26 @@ def test_messages_die_once_and_on_the_leaders_node() -> None:
     cluster.run(3)
     again = [host.dead for host in clients.hosts.values()]  # that of the node that died is a new one
     assert again == [[], [], []], "the same dead letters were published again"
+
+
+def test_what_died_under_the_leader_before_is_not_published_again_by_the_next() -> None:
+    """The next one has the entry in its log, and learns only as a leader that it was committed."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1, **{"x-message-ttl": 500, "x-dead-letter-exchange": "dlx"})
+    assert cluster.leader(record).number == 1
+    Publisher(clients, 1, record).publish(4)
+    for _ in range(2_000):
+        if clients.hosts[1].dead:
+            break
+        cluster.loop.run_for(0.0005)
+    assert clients.hosts[1].dead == [(DeathReason.EXPIRED, body) for body in numbered(4)]
+    followers = [clients.of(node, record)[1].member for node in (2, 3)]
+    assert all(member.machine.figures().ready for member in followers), "they know of the deaths already"
+    cluster.nodes[1].kill()
+    cluster.run(3)
+    assert [member.machine.figures().ready for member in followers] == [0, 0]
+    assert [clients.hosts[node].dead for node in (2, 3)] == [[], []], "the same dead letters were published again"
 
 
 def test_with_a_single_active_consumer_the_next_one_anywhere_takes_over() -> None:
@@ -923,6 +943,35 @@ def test_a_clock_that_is_set_back_stops_no_leader_from_looking_after_nodes() -> 
     assert clients.drain(1, record) == gone.bodies == numbered(2)
 
 
+@pytest.mark.parametrize("known", [None, 1], ids=["no life", "the life before"])
+def test_a_leader_whose_catalog_is_behind_ends_no_new_life_of_a_node(known: int | None) -> None:
+    """Its consumers were given nothing any more: a life that is over does not come back."""
+    clients, record = led_by_node_1()
+    cluster = clients.cluster
+    clients.of(1, record)[0].incarnation_of = lambda node: known if node == 3 else 1
+    cluster.nodes[3].kill()
+    cluster.restart(3)
+    taker = Taker(clients, 3, record)
+    cluster.run(5)
+    Publisher(clients, 2, record).publish(2)
+    cluster.run(2)
+    assert cluster.leader(record).number == 1
+    assert taker.bodies == numbered(2)
+
+
+def test_rules_of_an_older_declaration_that_were_decided_late_do_not_stay() -> None:
+    """The leader before, whose catalog was behind, has proposed them last."""
+    clients, record = led_by_node_1()
+    _, queue = clients.of(1, record)
+    clients.cluster.run(0.5)
+    machine = queue.member.machine
+    queue.leading.propose((Policy(replace(queue.rules, max_length=1)),))
+    clients.cluster.loop.run_for(0.05)
+    assert machine.rules.max_length == 1
+    clients.cluster.run(3)
+    assert machine.rules == queue.rules
+
+
 @pytest.mark.parametrize("node", [1, 2])
 def test_a_get_that_the_leaders_log_cannot_answer_is_answered_by_the_next_one(node: int) -> None:
     clients, record = led_by_node_1()
@@ -1056,3 +1105,30 @@ def test_a_queue_that_could_not_be_deleted_when_it_expired_is_deleted_later_unle
     taker.cancel()
     cluster.run(60)
     assert len(host.to_delete) == 3
+
+
+def test_links_that_come_and_go_do_not_have_a_queue_without_a_leader_looked_after_more_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each link that came began another round of looks beside those that went on: thousands a second after a while."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [2, 3])
+    Taker(clients, 1, record)
+    cluster.nodes[3].kill()
+    looks: list[float] = []
+    try_again = queues.QuorumQueue.try_again
+
+    def counted(queue: queues.QuorumQueue) -> None:
+        if queue is cluster.nodes[1].queue(record):
+            looks.append(cluster.loop.time())
+        try_again(queue)
+
+    monkeypatch.setattr(queues.QuorumQueue, "try_again", counted)
+    for _ in range(20):
+        cluster.cut(1, 2)
+        cluster.heal()
+        cluster.run(0.1)
+    before = len(looks)
+    cluster.run(1)
+    assert 1 / LOOK_S / 2 < len(looks) - before < 1 / LOOK_S + 2

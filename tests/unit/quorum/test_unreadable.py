@@ -6,7 +6,7 @@ import pytest
 
 from quorum.bodies import EntryCache
 from raft.wal_log_store import WalLogStore
-from storage.errors import DiskFailed
+from storage.errors import DiskFailed, NoDescriptors
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
 WRONG = "cannot read a segment: simulated EIO"
@@ -48,4 +48,24 @@ def test_a_leader_that_cannot_read_stops_and_blames_nobody_who_asked(
     cluster.run(5)
     assert again.store.group(again.queue(record).group).member == mine, "its member is not given up"
     assert taker.bodies == [b"0", b"1", b"2"]
+    cluster.close()
+
+
+def test_a_node_that_cannot_read_what_a_new_member_stands_on_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error ended whatever else the log's commit was to bring about, and the node went on (simulation, seed 9400086)."""
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3])
+    cluster.leader(record)
+    follower = cluster.nodes[3]
+    group = follower.queue(record).group
+
+    def add(*_: object) -> None:
+        raise NoDescriptors("cannot open a snapshot: simulated EMFILE")
+
+    follower.kind.damaged(group)
+    monkeypatch.setattr(follower.groups, "add", add)
+    with pytest.raises(NoDescriptors):
+        follower.kind.lives_again(group)
+    assert follower.failures == ["cannot open a snapshot: simulated EMFILE"]
     cluster.close()

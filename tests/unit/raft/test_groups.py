@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from node.peer_link import LinkLimits
+from node.peers.link import LinkLimits
 from raft.driver import SnapshotRules
-from raft.errors import BadBytes, NotLeader, TooLarge, Unknown
+from raft.errors import BadBytes, Damaged, NotLeader, TooLarge, Unknown
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
 from raft.messages import AppendReply, Entry, Membership, NodeId, member_id
@@ -347,6 +347,24 @@ def test_a_member_that_cannot_read_its_log_becomes_another_one_and_is_repaired_b
     voters = world.leader().driver().core.status().membership.voters
     assert new in voters
     assert old not in voters
+    assert len(digests(world)) == 1
+
+
+def test_who_follows_a_member_that_was_given_up_is_told_and_the_new_one_counts_when_it_votes() -> None:
+    """Nothing is asked of the group meanwhile, and the leader's node answers: nobody would suspect it."""
+    world = World()
+    leader = world.leader()
+    leader.propose(put(b"a", b"1"))
+    world.run(1.0)
+    old = leader.driver().me
+    leader.groups.damaged(1, Damaged("a segment is damaged"))
+    world.run(5.0)
+    new = leader.driver().me
+    assert new > old
+    assert world.leader().number != leader.number
+    voters = world.leader().driver().core.status().membership.voters
+    assert (new in voters, old in voters) == (True, False)
+    assert world.repaired == [(leader.number, new)]
     assert len(digests(world)) == 1
 
 

@@ -80,6 +80,10 @@ def test_who_replaces_a_voter_begins_as_a_learner_to_be_promoted() -> None:
     assert changed(Membership((A, B, C)), Replace(A, A_AGAIN)) == Membership((B, C), (A_AGAIN,), (A_AGAIN,))
 
 
+def test_who_replaces_a_learner_that_was_to_be_promoted_is_promoted_too() -> None:
+    assert changed(Membership((B, C), (A,), (A,)), Replace(A, A_AGAIN)) == Membership((B, C), (A_AGAIN,), (A_AGAIN,))
+
+
 def test_who_replaces_a_plain_learner_stays_one() -> None:
     assert changed(Membership((B, C), (A,)), Replace(A, A_AGAIN)) == Membership((B, C), (A_AGAIN,))
 

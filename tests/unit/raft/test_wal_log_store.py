@@ -8,10 +8,13 @@ from unittest.mock import patch
 
 import pytest
 
-from raft.errors import Compacted
+from raft import packs
+from raft.errors import Compacted, Damaged
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, SnapshotChunk, SnapshotMeta
 from raft.wal_log_store import WalLogStore
+from storage.names import group_segment
+from storage.segment import Segment
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive
 
 
@@ -130,6 +133,28 @@ def test_entries_that_were_overwritten_when_they_had_moved_to_a_segment_are_read
     world.check_now()
     world.disk.kill()
     world.check_recovered(world.log.durable, world.reopened())
+
+
+def test_a_block_that_was_written_to_another_place_is_damage() -> None:
+    """Its records are sound, and hold entries: only not those that were asked for (brokers, seed 10000555)."""
+    with patch.object(packs, "PACK_BYTES_MAX", 100):
+        world = world_with(100, World(limits=replace(TINY, segment_entries_max=20)).open())
+    store, disk = world.store.group(7), world.disk
+    number = next(row.number for row in store.log.segments if row.first > 10 and row.entries > 10)
+    name = group_segment(7, number)
+    segment = Segment(disk, name)
+    places = [segment.place_from(index) for index in (segment.index.first, segment.index.last)]
+    (first, one), (second, other) = [place for place in places if place is not None]
+    size = len(segment.read_at(one)[1])
+    assert size == len(segment.read_at(other)[1]) and one + size <= other
+    segment.close()
+    content = disk.content(name)
+    disk.overwrite(name, content[:one] + content[other : other + size] + content[one + size :])
+    world.store.open_segments.close()
+    assert [entry.index for entry in store.entries(second, second + 1, 1)] == [second]
+    for index in (first, first + 1):
+        with pytest.raises(Damaged, match="was written here"):
+            store.entries(index, index + 1, 1)
 
 
 def test_what_was_damaged_on_its_way_is_not_installed() -> None:

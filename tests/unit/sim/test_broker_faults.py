@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from node import peer_frames
 from node.identity import NodeIdentity
+from node.peers import frames as peer_frames
 from tests.sim.brokers.plan import draw
 from tests.sim.plan import Fault
 from tests.sim.run import Outcome, run

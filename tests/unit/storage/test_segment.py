@@ -87,7 +87,7 @@ def test_an_index_answers_exactly_and_from_below() -> None:
     again = SegmentIndex.decode(index.encode())
     assert (again.first, again.last, len(again)) == (10, 2**64 - 1, 3)
     assert [again.find(number) for number in (9, 10, 15, 20, 2**64 - 1)] == [None, 0, None, 100, 2**40]
-    assert [again.at_or_before(number) for number in (9, 10, 15, 25)] == [None, 0, 0, 100]
+    assert [again.at_or_before(number) for number in (9, 10, 15, 25)] == [None, (10, 0), (10, 0), (20, 100)]
     with pytest.raises(AssertionError, match="does not follow"):
         index.add(5, 1)
 

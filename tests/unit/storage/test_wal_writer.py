@@ -119,6 +119,21 @@ def test_a_payload_is_read_while_gathering_when_durable_and_after_a_restart() ->
     assert open_log(log.disk).writer.read(location) == b"hello world"
 
 
+def test_a_block_of_the_log_that_was_written_to_another_place_is_damage() -> None:
+    log = open_log()
+    one, other = (log.writer.append(KIND, 7, index, [b"hello %d" % index]) for index in (1, 2))
+    log.writer.commit_now()
+    assert log.writer.read_of(7, 1, one) == b"hello 1"
+    content = log.disk.content(log_file(1))
+    ends = [(place.offset - HEADER_BYTES, place.offset + place.size) for place in (one, other)]
+    (start, end), (first, last) = ends
+    log.disk.overwrite(log_file(1), content[:start] + content[first:last] + content[end:])
+    with pytest.raises(Corrupt, match="index 2 of writer 7, and index 1 of writer 7 was written here"):
+        log.writer.read_of(7, 1, one)
+    with pytest.raises(Corrupt, match="was written here"):
+        log.writer.read_of(8, 2, other)
+
+
 def test_reading_damaged_bytes_is_an_error_and_not_an_answer() -> None:
     log = open_log()
     location = log.writer.append(KIND, 1, 1, [b"hello"])

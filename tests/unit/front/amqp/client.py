@@ -69,9 +69,9 @@ class Client:
 
     def take(self) -> list[Any]:
         """What the server has to say at the end of a turn."""
-        self.broker.turn_ended(NOW)
+        self.broker.pump(NOW)
         while self.core.proceed(NOW):
-            self.broker.turn_ended(NOW)
+            self.broker.pump(NOW)
         self.received += b"".join(self.core.data_to_send())
         return self.decoded()
 

@@ -6,7 +6,9 @@ in `pending` for the test to answer them. Errors come from `refuse`: name of a s
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, NotS
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
+from broker.turns import Turns
 from native.content import messages
 from native.frame_split import parse_publish
 
@@ -31,14 +34,19 @@ class FakeQueue:
 
 
 class FakeBroker:
-    def __init__(self) -> None:
+    """To its turns all queues are one, which is woken by whatever sessions are asked."""
+
+    record = SimpleNamespace(label="every queue")
+
+    def __init__(self, soon: Callable[[Callable[[], None]], object] = lambda end: None) -> None:
+        self.turns = Turns(soon, lambda: time.time_ns() // 1_000_000)
         self.queues: dict[str, FakeQueue] = {}
         self.connections: list[Any] = []
         self.sessions: list[FakeSession] = []
-        self.turns = 0
         self.calls: list[tuple[Any, ...]] = []
         self.refuse: dict[str, BrokerError] = {}
         self.answers_later = False
+        self.fans_out = False  # what is published is under way until it is answered
         self.pending: list[tuple[Pending[Any], Any]] = []
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
@@ -80,8 +88,7 @@ class FakeBroker:
         self.sessions.append(session)
         return session
 
-    def turn_ended(self, now: int) -> None:
-        self.turns += 1
+    def pump(self, now: int) -> None:
         for queue in self.queues.values():
             self._pump(queue)
         for session in self.sessions:
@@ -122,6 +129,7 @@ class FakeSession:
     def _called(self, name: str, *arguments: Any) -> None:
         assert not self.closed, f"{name} on a session that was closed"
         self.broker.calls.append((name, *arguments))
+        self.broker.turns.wake(self.broker)  # type: ignore[arg-type]
         if name in self.broker.refuse:
             raise self.broker.refuse[name]
 
@@ -139,7 +147,7 @@ class FakeSession:
     def publish_raw(
         self, method_payload: bytes, count: int, content: bytes, body_bytes: int, persistent: bool, priority: int,
         expiration: bytes | None, user_id: bytes | None, look: int, now: int,
-    ) -> None:  # fmt: skip
+    ) -> Pending[Any] | None:  # fmt: skip
         exchange, routing_key, mandatory, immediate = parse_publish(method_payload)
         self._called("publish_raw", exchange, routing_key, count, body_bytes, persistent)
         if immediate:
@@ -156,6 +164,7 @@ class FakeSession:
             self.sink.returned(Run(exchange, routing_key, content, count, body_bytes), 312, "NO_ROUTE")
         self.published += count
         self.connection.publishes = True
+        return self.broker.answer(None) if self.broker.fans_out else None
 
     def confirm_all(self) -> None:
         if self.confirms and self.published > self.confirmed and not self.closed:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from pamqp import commands, frame
 
-from broker.errors import NotFound
+from broker.errors import NotFound, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Slice
 from front.amqp.connection import State
 from native.content import encode
 from tests.unit.front.amqp.client import NOW, Client, names, publish, shown
+from tests.unit.front.amqp.fakes import FakeQueue
 
 
 def piece(count: int, position: int = 0, **more: Any) -> Slice:
@@ -131,6 +133,31 @@ def test_runs_waiting_behind_an_answer_keep_their_order() -> None:
     client.broker.answer_all()
     client.take()
     assert [call[2] for call in calls if call[0] == "publish_raw"] == ["q", "r", "q"]
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["as a run", "frame by frame"])
+def test_what_follows_a_publish_that_is_still_under_way_waits_for_it(large: bool) -> None:
+    client = Client().connect()
+    client.broker.queues["q"] = FakeQueue("q")
+    client.broker.fans_out = client.broker.answers_later = True
+    client.give(publish("q", b"1" * (client.core.frame_max if large else 1)))
+    client.broker.fans_out = client.broker.answers_later = False
+    client.give(publish("q", b"2"))
+    assert client.say(1, commands.Basic.Get(queue="q")) == []
+    assert len(client.broker.queues["q"].ready) == 1
+    client.broker.answer_all()
+    assert names(client.take())[0] == "Basic.GetOk"
+    assert len(client.broker.queues["q"].ready) == 1, "the second one"
+
+
+def test_a_publish_that_fails_under_way_is_told_as_one_that_fails_at_once() -> None:
+    client = Client().connect()
+    client.broker.fans_out = client.broker.answers_later = True
+    client.give(publish("q", b"1"))
+    ((pending, _),) = client.broker.pending
+    pending.fail(ResourceExhausted("the disk failed"))
+    ((_, close),) = client.take()
+    assert (close.name, close.reply_code, close.class_id, close.method_id) == ("Connection.Close", 506, 60, 40)
 
 
 def test_a_client_whose_consumer_did_not_settle_in_time_hears_that_or_loses_its_channel() -> None:

@@ -215,7 +215,7 @@ class TestWriting:
         client.core.set_transport_writable(True)
         assert client.outside.woken > woken, "the driver must be told that there is work again"
         client.core.proceed(NOW)
-        client.broker.turn_ended(NOW)
+        client.broker.pump(NOW)
         assert 10_000 <= client.core.out_bytes < 12_000
         assert client.broker.calls[-1] == ("resume",)
 
@@ -229,7 +229,7 @@ class TestWriting:
         client.give(publish("q1", b"a") + publish("q2", b"b"))
         client.core.set_transport_writable(True)
         client.core.proceed(NOW)
-        client.broker.turn_ended(NOW)
+        client.broker.pump(NOW)
         assert client.broker.calls.count(("resume",)) == 2
         assert names(client.take()).count("Basic.Deliver") == 2
 

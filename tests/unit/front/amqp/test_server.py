@@ -48,9 +48,17 @@ HANDSHAKE = (
 class Running:
     """A server in a thread of its own, with its loop."""
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, proxy_protocol: bool = False, **options: Any) -> None:
-        self.broker = FakeBroker()
+    def __init__(
+        self,
+        *,
+        tls: ssl.SSLContext | None = None,
+        proxy_protocol: bool = False,
+        monotonic: Callable[[], float] = time.monotonic,
+        **options: Any,
+    ) -> None:
+        self.monotonic = monotonic
         self.loop = uvloop.new_event_loop()
+        self.broker = FakeBroker(self.loop.call_soon)
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
         self.server: AmqpServer = self.call(self._start(tls, proxy_protocol, options))
@@ -60,7 +68,7 @@ class Running:
             self.broker,  # type: ignore[arg-type]
             IDENTITY,
             wall_ms=lambda: time.time_ns() // 1_000_000,
-            monotonic=time.monotonic,
+            monotonic=self.monotonic,
             logger=logging.getLogger("test.amqp"),
             **options,
         )
@@ -104,6 +112,11 @@ def start() -> Iterator[Callable[..., Running]]:
     yield begin
     for one in started:
         one.stop()
+
+
+def time_stands_still() -> float:
+    """The clock of a server: no stranger has waited so long that it gives way to another one."""
+    return 1_000.0
 
 
 def read_to_end(sock: socket.socket) -> bytes:
@@ -257,7 +270,9 @@ def test_stopping_tells_clients_why(start: Callable[..., Running]) -> None:
 
 
 def test_connections_beyond_the_limits_are_refused(start: Callable[..., Running]) -> None:
-    running = start(server_limits=ServerLimits(connections=3, unauthenticated_connections=1))
+    running = start(
+        server_limits=ServerLimits(connections=3, unauthenticated_connections=1), monotonic=time_stands_still
+    )
     first = running.pika()
     second = running.socket()
     second.sendall(PROTOCOL_HEADER)
@@ -279,8 +294,8 @@ def test_a_handshake_that_dawdles_is_ended(start: Callable[..., Running]) -> Non
 def test_heartbeats_go_out_and_silence_ends_the_connection(start: Callable[..., Running]) -> None:
     running = start()
     sock = running.socket()
-    sock.sendall(HANDSHAKE)
     began = time.monotonic()
+    sock.sendall(HANDSHAKE)
     data = read_to_end(sock)
     assert 2 <= time.monotonic() - began < 8
     assert data.count(b"\x08\x00\x00\x00\x00\x00\x00\xce") >= 3
@@ -373,6 +388,22 @@ def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
     assert len(one.get_buffer(-1)) == INPUT_BYTES_MIN
 
 
+def test_a_small_read_of_a_turn_that_is_used_up_tells_what_its_bytes_cost() -> None:
+    """A socket that came late in each turn read a little at no risk, and then 128 KiB in the first turn that had room."""
+    share = InputShare(lambda call: None)
+    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=share)
+    one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
+    one._logged_in = True
+    for _ in range(10):
+        one._adapt_input(len(one.get_buffer(-1)), INPUT_S_MAX / 10)
+    share.worked(INPUT_TURN_S)
+    small = len(one.get_buffer(-1))
+    one._adapt_input(small // 2, INPUT_S_MAX / 4)
+    assert one._input_bytes == INPUT_BYTES, "less than it might have read: what is dear in it may be one method"
+    one._adapt_input(small, INPUT_S_MAX / 4)
+    assert one._input_bytes == 4 * small
+
+
 def test_sockets_that_are_busy_in_the_same_turn_share_it() -> None:
     """Twenty of them took 10 ms each, and the loop came to its timers after 200."""
     soon: list[Callable[[], None]] = []
@@ -426,8 +457,7 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         held=False,
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
-        begin_turn=lambda: None,
-        end_turn=lambda: done.append("turn"),
+        turns=SimpleNamespace(begin=lambda: None, end=lambda: done.append("turn")),
     )
 
     async def read() -> None:

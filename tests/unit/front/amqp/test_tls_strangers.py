@@ -6,13 +6,14 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import trustme
 
 from front.amqp.server import ServerLimits
 from tests.unit.front.amqp.client import PROTOCOL_HEADER
-from tests.unit.front.amqp.test_server import Running, read_to_end
+from tests.unit.front.amqp.test_server import Running, read_to_end, time_stands_still
 
 LIMITS = ServerLimits(unauthenticated_connections=2, tls_handshake_timeout_s=30.0)
 
@@ -23,13 +24,13 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def start(authority: trustme.CA) -> Iterator[Callable[[ServerLimits], Running]]:
+def start(authority: trustme.CA) -> Iterator[Callable[..., Running]]:
     started: list[Running] = []
 
-    def begin(limits: ServerLimits) -> Running:
+    def begin(limits: ServerLimits, **options: Any) -> Running:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         authority.issue_cert("localhost").configure_cert(context)
-        started.append(Running(tls=context, server_limits=limits))
+        started.append(Running(tls=context, server_limits=limits, **options))
         return started[-1]
 
     yield begin
@@ -48,8 +49,8 @@ def wait_for_strangers(running: Running, count: int) -> None:
         assert time.monotonic() < until, f"{strangers(running)} strangers, not {count}"
 
 
-def test_whoever_says_nothing_to_a_tls_listener_counts_as_a_stranger(start: Callable[[ServerLimits], Running]) -> None:
-    running = start(LIMITS)
+def test_whoever_says_nothing_to_a_tls_listener_counts_as_a_stranger(start: Callable[..., Running]) -> None:
+    running = start(LIMITS, monotonic=time_stands_still)
     silent = [running.socket() for _ in range(2)]
     wait_for_strangers(running, 2)
     assert read_to_end(running.socket()) == b"", "a third one is refused"
@@ -59,7 +60,7 @@ def test_whoever_says_nothing_to_a_tls_listener_counts_as_a_stranger(start: Call
     wait_for_strangers(running, 0)
 
 
-def test_what_is_no_tls_leaves_nothing(start: Callable[[ServerLimits], Running]) -> None:
+def test_what_is_no_tls_leaves_nothing(start: Callable[..., Running]) -> None:
     running = start(LIMITS)
     for said in (PROTOCOL_HEADER, bytes(100), b"GET / HTTP/1.1\r\n\r\n"):
         sock = running.socket()
@@ -69,7 +70,7 @@ def test_what_is_no_tls_leaves_nothing(start: Callable[[ServerLimits], Running])
     assert running.run(lambda: len(running.server.sockets)) == 0
 
 
-def test_a_handshake_that_dawdles_is_ended(start: Callable[[ServerLimits], Running]) -> None:
+def test_a_handshake_that_dawdles_is_ended(start: Callable[..., Running]) -> None:
     running = start(ServerLimits(tls_handshake_timeout_s=0.1))
     sock = running.socket()
     sock.sendall(b"\x16\x03\x01")
@@ -78,7 +79,7 @@ def test_a_handshake_that_dawdles_is_ended(start: Callable[[ServerLimits], Runni
 
 
 def test_a_client_may_speak_amqp_in_the_same_packet_as_the_end_of_its_handshake(
-    start: Callable[[ServerLimits], Running], authority: trustme.CA
+    start: Callable[..., Running], authority: trustme.CA
 ) -> None:
     running = start(LIMITS)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -68,6 +68,7 @@ class FakeBroker:
         self.open_sessions: list[FakeSession] = []
         self.authentications = 0
         self.held = False
+        self.under_way: Pending[None] | None = None  # what is published, until the test answers it
         self.busy = False
         self.runs: list[Run] = []
         self.audited: list[str] = []
@@ -102,7 +103,7 @@ class FakeBroker:
         self.open_sessions.append(session)
         return session
 
-    def turn_ended(self, now: int) -> None:
+    def end_turn(self) -> None:
         for queue in list(self.fake_queues.values()):
             self._pump(queue)
         for session in list(self.open_sessions):
@@ -152,7 +153,7 @@ class FakeSession:
     def select_confirms(self) -> None:
         assert self.taken == 0, "confirms are selected before anything is published"
 
-    def publish(self, run: Run, now: int) -> None:
+    def publish(self, run: Run, now: int) -> Pending[None] | None:
         self.connection.publishes = True
         if run.exchange and self.broker.catalog.exchange(self.vhost, run.exchange) is None:
             raise NotFound(f"no exchange '{run.exchange}' in vhost '{self.vhost}'")
@@ -166,6 +167,7 @@ class FakeSession:
         elif run.mandatory:
             self.sink.returned(run, 312, "NO_ROUTE")
         self.taken += run.count
+        return self.broker.under_way
 
     def flush_confirms(self) -> None:
         while not self.broker.held and self.confirmed < self.taken:

@@ -10,6 +10,7 @@ import grpc.aio
 import pytest
 
 import leveret
+from broker.pending import Pending
 from leveret.channels import Stubs
 from leveret.v1 import message_pb2, publish_pb2
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
@@ -95,10 +96,27 @@ def test_after_the_last_request_owed_confirms_come_and_then_the_end() -> None:
         answer = asyncio.ensure_future(raw.answer())
         await until(lambda: bool(server.broker.runs))
         server.broker.held = False
-        server.broker.turn_ended(0)
+        server.broker.end_turn()
         assert (await answer).confirms.accepted == [message_pb2.Range(first=1, last=1)]
         assert await raw.answer() is grpc.aio.EOF
         assert await raw.call.code() is grpc.StatusCode.OK
+
+    with_stream(work)
+
+
+def test_the_next_batch_waits_for_one_that_is_still_under_way() -> None:
+    async def work(server: Running, raw: Raw) -> None:
+        await raw.opened()
+        first = server.broker.under_way = Pending()
+        await raw.send(batch=batch(body(b"1")))
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=1, last=1)]
+        server.broker.under_way = None
+        await raw.send(batch=batch(body(b"2"), first=2))
+        async with leveret.connect(server.target) as node:
+            await node.admin.connections()
+        assert len(server.broker.runs) == 1
+        first.resolve(None)
+        assert (await raw.answer()).confirms.accepted == [message_pb2.Range(first=2, last=2)]
 
     with_stream(work)
 

@@ -140,7 +140,9 @@ def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
     assert missing.value.status == 404
 
 
-@pytest.mark.parametrize("target", [b"//[", b"http://[::1", "//a\u2100b/".encode()])
+@pytest.mark.parametrize(
+    "target", [b"//[", b"http://[::1", "//a\u2100b/".encode(), b"/api/vhosts/%FF", b"/api/queues?name=%FF"]
+)
 def test_a_target_that_is_no_url_is_a_bad_request(target: bytes, caplog: pytest.LogCaptureFixture) -> None:
     reply = exchange(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 400")

@@ -1,0 +1,512 @@
+"""Classic queues that live on other nodes, as clients of this one see them. What is said is in node/anywhere/wire.py.
+
+For each home node, as long as the link to it lives:
+
+    receipts        of publishes that were sent there, by number, until it answers
+    subscriptions   consumers of this node's clients
+    settles         gathered in this turn, as ranges
+
+When the link breaks, publishes that were not answered are refused, consumers are cancelled, and what a client still holds can
+be settled to no effect: its home has requeued it. Whoever asks for something is told that the home node is down.
+
+A queue's figures are those that its home told last. `used` has them told anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+from broker.browsed import Browsed
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.errors import BrokerError, NotFound, ResourceExhausted
+from broker.message import Run
+from broker.names import not_found
+from broker.pending import Pending
+from broker.policy import EffectiveArguments
+from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
+from broker.records import QueueRecord
+from broker.shared_limit import HeldBack, WakingHost
+from node.anywhere import wire as words
+from node.anywhere.wire import Op
+from node.peers.calls import CLASSIC, PAYLOAD_BYTES_MAX, Payload, PeerCalls
+from raft.errors import BadBytes
+from raft.messages import NodeId
+
+T = TypeVar("T")
+
+WINDOW_BYTES_MAX = 4 << 20  # what may be under way to one consumer
+WINDOW_BYTES_MIN = 64 << 10
+CONTENT_BYTES_MAX = PAYLOAD_BYTES_MAX - (1 << 20)  # what is said about it, too, must fit
+
+
+class RemoteQueues:
+    """All of them. `number_of` knows nodes by name; None: there is none of that name."""
+
+    def __init__(self, host: WakingHost, calls: PeerCalls, number_of: Callable[[str], NodeId | None]) -> None:
+        self.host = host
+        self.calls = calls
+        self._number_of = number_of
+        self._homes: dict[NodeId, Home] = {}  # to which there is a link
+        self._queues: dict[int, RemoteQueue] = {}
+        self._numbers = 0
+        calls.on_link(self._link)
+
+    @property
+    def congested(self) -> bool:
+        """Whether publishers of this node should pause: a home takes nothing more, or the way to it is full."""
+        return any(home.held or not self.calls.writable(home.node) for home in self._homes.values())
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def home_of(self, record: QueueRecord) -> Home | None:
+        """None: it cannot be reached."""
+        number = self._number_of(record.home)
+        return self._homes.get(number) if number is not None else None
+
+    # what the kind is asked
+
+    def open(self, record: QueueRecord) -> RemoteQueue:
+        queue = self._queues[record.id] = RemoteQueue(record, self)
+        return queue
+
+    def delete(self, queue: RemoteQueue) -> int:
+        """Both nodes hear of the command; receipts are still answered by the home."""
+        del self._queues[queue.record.id]
+        return queue.close()
+
+    def publish(self, queues: Sequence[RemoteQueue], run: Run, receipt: Receipt | None) -> None:
+        if len(queues) == 1:
+            self._publish(queues[0].record, queues, run, receipt)
+            return
+        by_home: dict[str, list[RemoteQueue]] = {}
+        for queue in queues:
+            by_home.setdefault(queue.record.home, []).append(queue)
+        for some in by_home.values():
+            self._publish(some[0].record, some, run, receipt)
+
+    def _publish(self, record: QueueRecord, queues: Sequence[RemoteQueue], run: Run, receipt: Receipt | None) -> None:
+        """To queues of one home."""
+        home = self.home_of(record)
+        if home is not None:
+            home.publish([queue.record.id for queue in queues], run, receipt)
+        elif receipt is not None:
+            for _ in queues:
+                receipt.refused()
+
+    # links, and what home nodes say
+
+    def _link(self, node: NodeId, came: bool) -> None:
+        if came:
+            self._homes[node] = Home(node, self)
+        else:
+            self._homes.pop(node).end()
+
+    def hear(self, node: NodeId, payload: bytes) -> None:
+        """Raises BadBytes."""
+        home = self._homes[node]
+        match payload[0]:
+            case Op.DELIVER:
+                home.deliver(words.decode_deliver(payload))
+            case Op.CONFIRM:
+                for first, last, accepted in words.decode_confirm(payload):
+                    home.confirm(first, last, accepted)
+            case Op.PARTIAL:
+                home.refuse_part(*words.decode_partial(payload))
+            case Op.ACTIVE:
+                home.set_active(*words.decode_active(payload))
+            case Op.FIGURES:
+                for queue_id, figures in words.decode_figures(payload):
+                    if (queue := self._queues.get(queue_id)) is not None:
+                        queue.figures = figures
+            case Op.HOLD:
+                home.held = words.decode_flag(payload)
+            case op:
+                raise BadBytes(f"a home node does not say {op}")
+
+
+class Home:
+    """Another node while its link lives."""
+
+    def __init__(self, node: NodeId, remote: RemoteQueues) -> None:
+        self.node = node
+        self.alive = True
+        self.held = False  # it takes no publishes for now
+        self._remote = remote
+        self._published = 0  # number of the newest publish with a receipt
+        self._receipts: dict[int, tuple[Receipt, int]] = {}  # by number, and how many queues owe it
+        self._subscriptions: dict[int, Subscription] = {}
+        self._settles: list[tuple[int, int, int, int]] = []  # outcome, number, first tag, the one behind the last
+
+    def tell(self, payload: Payload) -> None:
+        if self._settles:
+            self._tell_settles()
+        self._remote.calls.tell(self.node, CLASSIC, payload)
+
+    def ask(self, queue: RemoteQueue, payload: bytes, decode: Callable[[bytes], T]) -> Pending[T]:
+        """What a good answer says; NotFound if the queue is gone, or the link breaks."""
+        pending: Pending[T] = Pending()
+
+        def answered(answer: bytes | None) -> None:
+            if answer is None:
+                pending.fail(queue.is_down())
+                return
+            try:
+                result = self._result(queue, answer, decode)
+            except BrokerError as error:
+                pending.fail(error)
+            except Exception:  # unreadable, or a fault of ours: the link ends, and with it what is asked
+                pending.fail(queue.is_down())
+                raise
+            else:
+                pending.resolve(result)
+
+        if self._settles:
+            self._tell_settles()
+        self._remote.calls.ask(self.node, CLASSIC, payload, answered)
+        return pending
+
+    def _result(self, queue: RemoteQueue, answer: bytes, decode: Callable[[bytes], T]) -> T:
+        if answer[:1] == bytes((words.DONE,)):
+            return decode(answer)
+        if answer[:1] == bytes((words.REFUSED,)):
+            raise words.decode_refusal(answer)
+        raise not_found("queue", queue.record.name, queue.record.vhost)
+
+    # publishing
+
+    def publish(self, queue_ids: Sequence[int], run: Run, receipt: Receipt | None) -> None:
+        if len(run.content) > CONTENT_BYTES_MAX:
+            raise ResourceExhausted(
+                f"{len(run.content)} bytes for a queue on another node: at most {CONTENT_BYTES_MAX} can be sent there"
+            )
+        number = 0
+        if receipt is not None:
+            number = self._published = self._published + 1
+            self._receipts[number] = receipt, len(queue_ids)
+        self.tell(words.encode_publish(queue_ids, number, run))
+
+    def confirm(self, first: int, last: int, accepted: bool) -> None:
+        """The home has answered for these."""
+        for number in range(first, last + 1):
+            owed = self._receipts.pop(number, None)
+            if owed is None:
+                raise BadBytes(f"publish {number} of {first} to {last} waits for no answer")
+            receipt, queue_count = owed
+            for _ in range(queue_count):
+                if accepted:
+                    receipt.accepted()
+                else:
+                    receipt.refused()
+
+    def refuse_part(self, number: int, refused: Sequence[int]) -> None:
+        """The home takes the others of this publish, and will say so."""
+        owed = self._receipts.get(number)
+        if owed is None:
+            raise BadBytes(f"publish {number} is refused in part, and waits for no answer")
+        receipt = owed[0]
+        for at in refused:
+            if at > receipt.last - receipt.first:
+                raise BadBytes(f"message {at} of publish {number} is refused, which has no such")
+            receipt.refuse_tag(receipt.first + at)
+
+    # consuming
+
+    def consume(self, subscription: Subscription) -> Pending[None]:
+        """Fails with what the home refuses it for."""
+        queue, consumer = subscription.queue, subscription.consumer
+        number, prefetch = subscription.number, subscription.prefetch
+        self._subscriptions[number] = subscription
+        credit = 0 if subscription.stopped else subscription.window
+        wish = words.Consume(
+            queue.record.id, number, consumer.exclusive, prefetch, consumer.priority, credit, consumer.tag
+        )
+        consuming: Pending[None] = Pending()
+
+        def began(active: bool) -> None:
+            consumer.active = active
+            consuming.resolve(None)
+
+        def refused(error: BrokerError) -> None:
+            self._subscriptions.pop(number, None)
+            queue.subscriptions.pop(consumer, None)
+            consuming.fail(error)
+
+        self.ask(queue, words.encode_consume(wish), words.decode_flag).then(began, refused)
+        return consuming
+
+    def deliver(self, delivery: words.Delivery) -> None:
+        subscription = self._subscriptions.get(delivery.number)
+        if subscription is not None:  # else it is cancelled, and its home takes this back when it hears of that
+            subscription.queue.arrived.append((subscription, delivery))
+            self._remote.host.wake(subscription.queue)
+
+    def give_back(self, delivery: words.Delivery) -> None:
+        """No client has seen it."""
+        self.settle(Outcome.RETURNED, delivery.number, delivery.first, delivery.first + delivery.message_count)
+
+    def set_active(self, number: int, active: bool) -> None:
+        subscription = self._subscriptions.get(number)
+        if subscription is not None:
+            subscription.consumer.active = active
+
+    def cancel(self, subscription: Subscription) -> None:
+        if self._subscriptions.pop(subscription.number, None) is not None:
+            self.tell(words.encode_cancel(subscription.number, subscription.next_tag))
+
+    def forget(self, subscription: Subscription) -> None:
+        """Its queue is deleted."""
+        self._subscriptions.pop(subscription.number, None)
+
+    def settle(self, outcome: Outcome, number: int, first: int, end: int) -> None:
+        settles = self._settles
+        if not settles:
+            self._remote.calls.at_turn_end(self._tell_settles)
+        elif settles[-1][:2] == (outcome, number) and settles[-1][3] == first:
+            settles[-1] = outcome, number, settles[-1][2], end
+            return
+        settles.append((outcome, number, first, end))
+
+    def _tell_settles(self) -> None:
+        settles, self._settles = self._settles, []
+        if self.alive:
+            for settle in settles:
+                self._remote.calls.tell(self.node, CLASSIC, words.encode_settle(*settle))
+
+    # the end
+
+    def end(self) -> None:
+        """The link is gone. Who asked was told already."""
+        self.alive = False
+        receipts, self._receipts = self._receipts, {}
+        for receipt, queue_count in receipts.values():
+            for _ in range(queue_count):
+                receipt.refused()
+        subscriptions, self._subscriptions = self._subscriptions, {}
+        for subscription in subscriptions.values():
+            del subscription.queue.subscriptions[subscription.consumer]
+            subscription.consumer.sink.consumer_cancelled(subscription.consumer)
+
+
+class Source:
+    """Where messages came from that a client holds: the handle of their slices."""
+
+    __slots__ = ("home", "number")
+
+    def __init__(self, home: Home, number: int) -> None:
+        self.home = home
+        self.number = number
+
+
+class Subscription(Source):
+    """A consumer of this node's clients. Its home may send what it has credit for. When the client's socket takes no more, what
+    has come goes back, for others to take; each time it gets less credit then, and more as long as that does not happen."""
+
+    __slots__ = (
+        "consumer",
+        "held_back",
+        "next_tag",
+        "passed_bytes",
+        "prefetch",
+        "queue",
+        "stopped",
+        "waiting",
+        "window",
+    )
+
+    def __init__(self, home: Home, number: int, queue: RemoteQueue, consumer: Consumer) -> None:
+        super().__init__(home, number)
+        self.queue = queue
+        self.consumer = consumer
+        self.prefetch = consumer.window  # as its home knows it
+        self.window = WINDOW_BYTES_MAX  # credit of a consumer for which nothing is under way
+        self.next_tag = 1  # of the first message that was neither passed on nor given back
+        self.passed_bytes = 0  # to the client, since its home was told
+        self.stopped = not consumer.sink.writable
+        self.held_back = HeldBack(consumer, queue.host)
+        self.waiting: deque[words.Delivery] = deque()  # has come, and the limit of the channel keeps it here
+
+    def look(self, now: int) -> None:
+        """What has changed since its home was told: it may go on, or must stop, or has another prefetch."""
+        consumer = self.consumer
+        if consumer.window != self.prefetch:
+            self.prefetch = consumer.window
+            self.home.tell(words.encode_prefetch(self.number, self.prefetch))
+        may_come = consumer.sink.writable and not self.held_back.still(now)
+        if self.stopped != may_come:
+            return
+        self.stopped = not may_come
+        if may_come:
+            self.passed_bytes = 0
+            self.home.tell(words.encode_credit(self.number, self.window))
+            return
+        if not consumer.sink.writable:
+            self.window = max(self.window // 4, WINDOW_BYTES_MIN)
+        self.home.tell(words.encode_number(Op.STOP, self.number))
+
+    def serve(self, now: int) -> None:
+        """Pass on what the client takes and the limit of its channel allows; the rest waits, or goes back."""
+        while self.waiting and not self.stopped:
+            if not self.consumer.sink.writable:
+                self.look(now)
+                break
+            room = self.consumer.shared_left()
+            if not room:
+                if not self.held_back.keep_waiting(now):
+                    self.look(now)
+                break
+            self.held_back.served()
+            delivery = self.waiting.popleft()
+            if delivery.message_count > room:
+                delivery, rest = words.divided(delivery, room)
+                self.waiting.appendleft(rest)
+            self.next_tag = delivery.first + delivery.message_count
+            self.pass_on(delivery)
+        if self.stopped:
+            while self.waiting:
+                delivery = self.waiting.popleft()
+                self.next_tag = delivery.first + delivery.message_count
+                self.home.give_back(delivery)
+
+    def pass_on(self, delivery: words.Delivery) -> None:
+        """To the client."""
+        redelivered, number, first, count, exchange, routing_key, payload, position = delivery
+        consumer, home = self.consumer, self.home
+        self.passed_bytes += len(payload) - position
+        consumer.deliver(Slice(self.queue, self, first, count, position, exchange, routing_key, redelivered), payload)
+        if not home.alive:
+            return
+        if consumer.no_ack:
+            home.settle(Outcome.ACKNOWLEDGED, number, first, first + count)
+        if self.passed_bytes >= self.window // 4:
+            more = min(self.window, WINDOW_BYTES_MAX - self.window)
+            self.window += more
+            home.tell(words.encode_credit(number, self.passed_bytes + more))
+            self.passed_bytes = 0
+
+
+class RemoteQueue:
+    """One of them. Fulfils broker.queue_type.Queue."""
+
+    def __init__(self, record: QueueRecord, remote: RemoteQueues) -> None:
+        self.record = record
+        self.deleted = False
+        self.figures = QueueStatistics()
+        self.arrived: deque[tuple[Subscription, words.Delivery]] = (
+            deque()
+        )  # for its consumers, in the order of the queue
+        self.subscriptions: dict[Consumer, Subscription] = {}
+        self._remote = remote
+
+    @property
+    def host(self) -> WakingHost:
+        return self._remote.host
+
+    def is_down(self) -> NotFound:
+        record = self.record
+        durable = "durable " if record.durable else ""
+        return NotFound(f"home node '{record.home}' of {durable}{record.label} is down or inaccessible")
+
+    def _home(self) -> Home:
+        """Raises NotFound."""
+        home = self._remote.home_of(self.record)
+        if home is None:
+            raise self.is_down()
+        return home
+
+    # what the contract asks
+
+    @property
+    def ready_count(self) -> int:
+        return self.figures.ready
+
+    @property
+    def consumer_count(self) -> int:
+        return self.figures.consumers
+
+    def consume(self, consumer: Consumer, now: int) -> Pending[None]:
+        home = self._home()
+        subscription = Subscription(home, self._remote.next_number(), self, consumer)
+        self.subscriptions[consumer] = subscription
+        return home.consume(subscription)
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        subscription = self.subscriptions.pop(consumer, None)
+        if subscription is None:
+            return
+        subscription.home.cancel(subscription)
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        home, number = self._home(), self._remote.next_number()
+
+        def decode(payload: bytes) -> Got | None:
+            far = words.decode_got(payload)
+            if far is None:
+                self.figures.ready = 0
+                return None
+            self.figures.ready = far.remaining
+            source, position = Source(home, number), far.position
+            piece = Slice(self, source, 1, 1, position, far.exchange, far.routing_key, far.redelivered)
+            if no_ack:
+                home.settle(Outcome.ACKNOWLEDGED, number, 1, 2)
+            return Got(piece, far.payload, far.remaining)
+
+        return home.ask(self, words.encode_get(self.record.id, number), decode)
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        source = cast(Source, piece.handle)
+        if source.home.alive and not self.deleted:
+            source.home.settle(outcome, source.number, piece.sequence, piece.sequence + piece.count)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        for one in held:
+            self.settle(one.slice(), outcome, now)
+
+    def pump(self, now: int) -> None:
+        for subscription in list(self.subscriptions.values()):
+            subscription.look(now)
+            subscription.serve(now)
+        while self.arrived:
+            subscription, delivery = self.arrived.popleft()
+            if self.subscriptions.get(subscription.consumer) is subscription:
+                subscription.waiting.append(delivery)
+                subscription.serve(now)
+            # else the link broke, or it was cancelled: its home has requeued this
+
+    def used(self, now: int) -> Pending[None]:
+        return self._home().ask(self, words.encode_number(Op.USE, self.record.id), self._used)
+
+    def _used(self, payload: bytes) -> None:
+        self.figures = words.decode_statistics(payload)
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        return self._home().ask(self, words.encode_browse(self.record.id, skip, limit), words.decode_browsed)
+
+    def purge(self, now: int) -> Pending[int]:
+        return self._home().ask(self, words.encode_number(Op.PURGE, self.record.id), self._purged)
+
+    def _purged(self, payload: bytes) -> int:
+        self.figures.ready = self.figures.ready_bytes = 0
+        return words.decode_number(payload)
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        """Its home knows policies, too."""
+
+    def statistics(self) -> QueueStatistics:
+        self.figures.state = "running" if self._remote.home_of(self.record) is not None else "down"
+        return self.figures
+
+    # its end
+
+    def close(self) -> int:
+        """Its consumers were told already. Returns how many messages were ready, as far as is known here."""
+        self.deleted = True
+        for subscription in self.subscriptions.values():
+            subscription.home.forget(subscription)
+        self.subscriptions.clear()
+        self.arrived.clear()
+        return self.figures.ready

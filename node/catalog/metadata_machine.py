@@ -1,0 +1,166 @@
+"""The catalog as the machine of the metadata group: the same entries in the same order give the same catalog on every node.
+
+An entry holds one command, little endian:
+
+    offset  size  field
+         0     1  version      1
+         1     4  node         that submitted it
+         5     8  incarnation  of its process
+        13     8  number       of the command; grows with each that this process sends
+        21     8  previous     the number of the one that it sent before this; 0: it is the first
+        29        the command, as broker/catalog_commands.py writes it
+
+A node that does not know what became of a command sends it again. So the machine remembers, for each node, the last command
+that it has carried out: what has a number up to there was done before (REPEATED), and what does not follow it is not done yet
+(MISSED): whoever sent it begins anew behind the last one. So each is carried out once, in the order in which it was submitted,
+whatever happens on the way. An entry of a process that is over, as a later one has sent something, is not carried out (LATE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from struct import Struct
+from typing import Any, NamedTuple
+
+from broker.catalog import Catalog
+from broker.catalog_commands import Command, Record, UnknownVersion, decode_command
+from broker.errors import BrokerError, InternalError
+from broker.records import CatalogHead
+from node.catalog.catalog_state import State, decode_state, replace_catalog
+from node.catalog.catalog_store import Position
+from raft.messages import Entry
+from storage.disk import Buffer
+
+ENTRY_VERSION = 1
+MACHINE_VERSION = 1
+
+_ENTRY = Struct("<BIQQQ")
+ENTRY_HEAD_BYTES = _ENTRY.size
+
+
+class Origin(NamedTuple):
+    """Who submitted a command, and where it stands among those of the same process."""
+
+    node: int
+    incarnation: int
+    number: int
+    previous: int
+
+
+class Verdict(Enum):
+    """What became of an entry."""
+
+    DONE = "done"  # or refused: `Outcome.error` says so
+    REPEATED = "repeated"
+    MISSED = "missed"
+    LATE = "late"
+    SKIPPED = "skipped"  # a snapshot brought what all up to this one of the same process did: nobody here has seen how
+
+
+@dataclass(slots=True, frozen=True)
+class Outcome:
+    """One entry and what became of it."""
+
+    origin: Origin
+    verdict: Verdict
+    command: Command | None = None
+    result: Any = None
+    error: BrokerError | None = None
+
+
+class Watcher:
+    """Who is told what the machine does. Does nothing itself."""
+
+    def applied(self, outcomes: Sequence[Outcome]) -> None:
+        """These entries were applied."""
+
+    def replaced(self, before: Sequence[Record]) -> None:
+        """A snapshot took the place of the catalog that held these records."""
+
+
+def encode_entry(origin: Origin, command: bytes) -> bytes:
+    return _ENTRY.pack(ENTRY_VERSION, *origin) + command
+
+
+def decode_entry(data: bytes) -> tuple[Origin, Command]:
+    """Raises UnknownVersion."""
+    if len(data) < _ENTRY.size or data[0] != ENTRY_VERSION:
+        raise UnknownVersion(
+            f"an entry of {len(data)} bytes and version {data[:1].hex() or 'missing'} of the metadata log, and version "
+            f"{ENTRY_VERSION} is known"
+        )
+    _, *origin = _ENTRY.unpack_from(data)
+    return Origin(*origin), decode_command(data[_ENTRY.size :])
+
+
+class CatalogMachine:
+    """Fulfils raft.machine.Machine. Entries and snapshots up to `position.applied` change nothing: they are in the catalog."""
+
+    def __init__(self, catalog: Catalog, position: Position, watcher: Watcher | None = None) -> None:
+        self.version = MACHINE_VERSION
+        self.catalog = catalog
+        self.position = position
+        self.watcher = watcher or Watcher()
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[Verdict | None]:
+        """None for what the catalog stood on already. Raises UnknownVersion at an entry of a later version: without it, the
+        catalog would not be that of the others any more. What stands before it has been done."""
+        verdicts: list[Verdict | None] = []
+        outcomes: list[Outcome] = []
+        try:
+            for entry in entries:
+                if entry.index <= self.position.applied:
+                    verdicts.append(None)
+                    continue
+                outcome = self._outcome(*decode_entry(entry.data))
+                self.position.applied = entry.index
+                outcomes.append(outcome)
+                verdicts.append(outcome.verdict)
+        finally:
+            if outcomes:
+                self.watcher.applied(outcomes)
+        return verdicts
+
+    def _outcome(self, origin: Origin, command: Command) -> Outcome:
+        verdict = self._verdict(origin)
+        if verdict is not Verdict.DONE:
+            return Outcome(origin, verdict)
+        self.position.sessions[origin.node] = origin.incarnation, origin.number
+        try:
+            return Outcome(origin, verdict, command, self.catalog.apply(command))
+        except BrokerError as error:
+            return Outcome(origin, verdict, command, error=error)
+        except Exception as error:  # a mistake of ours, the same on every node: one command must not end them all
+            return Outcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
+
+    def _verdict(self, origin: Origin) -> Verdict:
+        incarnation, last = self.position.sessions.get(origin.node, (0, 0))
+        if origin.incarnation < incarnation:
+            return Verdict.LATE
+        if origin.incarnation > incarnation:
+            last = 0
+        if origin.number <= last:
+            return Verdict.REPEATED
+        return Verdict.DONE if origin.previous == last else Verdict.MISSED
+
+    def snapshot(self) -> Sequence[Buffer]:
+        return State(self.catalog, self.position)
+
+    def restore(self, state: bytes, version: int) -> None:
+        if version != MACHINE_VERSION:
+            raise ValueError(f"version {version} of the catalog's rules, and {MACHINE_VERSION} is known")
+        self.stand_on(*decode_state(state))
+
+    def stand_on(self, position: Position, head: CatalogHead, records: Sequence[Record]) -> None:
+        """Take over a catalog, unless this one knows of more already."""
+        if position.applied <= self.position.applied:
+            return
+        before = list(self.catalog.records())
+        replace_catalog(self.catalog, head, records)
+        self.position = position
+        self.watcher.replaced(before)
+
+    def live_entries(self) -> None:
+        """None: a catalog refers to no entries."""

@@ -1,0 +1,155 @@
+"""This node's member of the metadata group: how it begins, and what becomes of it when it has lost something.
+
+Usually the store has it. Otherwise a node begins as a learner that nobody knows, under the number of its disk; the
+leader takes it in. Only the founder of a cluster begins with a vote.
+
+A RAM node's member is in memory, and another one with each process.
+
+A node that keeps the catalog alone has nobody to repair it. When its log has lost something, it founds the group anew, as
+another member, on the catalog that its store holds: nobody was told of an entry that is not in there. The same is done for a
+catalog that was kept before there were clusters, and where an operator has said that the others are lost
+(node/commands/survival.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from broker.catalog import Catalog
+from node.catalog.catalog_state import State
+from node.catalog.group import METADATA_GROUP
+from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
+from node.identity import DISK, Place
+from raft import snapshots
+from raft.driver import Driver
+from raft.errors import Damaged, Superseded
+from raft.group_records import Identity
+from raft.groups import Groups
+from raft.live_entries import NONE_LIVE
+from raft.memory_log_store import MemoryLogStore
+from raft.messages import MemberId, Membership, SnapshotMeta, member_id, shown
+from raft.node_log import RaftStore
+from raft.ready import Facts
+from raft.replicas import NewReplica, successor
+from raft.settings import Settings
+
+EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagerness
+# Somebody waits for each command, also on a node that does not lead: 100 declares there, one after the other, take 2.1 s with
+# the usual wait for news of commits, and 0.6 s without.
+COMMIT_NEWS_S = 0.0
+
+logger = logging.getLogger("leveret")
+
+
+def keeps_catalog_alone(place: Place, catalog: Catalog) -> bool:
+    """Whether no other disk node can know more than this one."""
+    if place.kind != DISK:
+        return False
+    if not catalog.nodes:
+        return place.founds or not place.others
+    return [record.number for record in catalog.nodes.values() if record.kind == DISK] == [place.number]
+
+
+class MetadataMember:
+    """`begin` once, then `take_part` when the groups are there."""
+
+    def __init__(self, place: Place, raft: RaftStore, machine: CatalogMachine, new_replica: NewReplica) -> None:
+        self._place = place
+        self._raft = raft
+        self._machine = machine
+        self._new_replica = new_replica
+        self._groups: Groups
+        self.on_halted: Callable[[str], None] = lambda why: None
+
+    @property
+    def alone(self) -> bool:
+        return keeps_catalog_alone(self._place, self._machine.catalog)
+
+    @property
+    def catalog_is_behind(self) -> bool:
+        """Whether the member's log goes on behind the catalog: commands there are carried out once they are committed."""
+        store = self._raft.stores.get(METADATA_GROUP)
+        return store is not None and store.last_index() > self._machine.position.applied
+
+    def begin(self) -> None:
+        """See that the store has a member that can go on."""
+        if self._place.kind != DISK:
+            if METADATA_GROUP in self._raft.stores:  # from when this was a disk node
+                self._raft.remove_group(METADATA_GROUP)
+            return
+        raft, applied = self._raft, self._machine.position.applied
+        store = raft.stores.get(METADATA_GROUP)
+        me = member_id(self._place.number, self._place.disk_id)
+        if store is None:
+            if self.alone and (applied or self._machine.catalog.vhosts):
+                self._found_on_catalog(me, term=1)
+            else:
+                self._create(me, Membership((me,)) if self.alone else Membership(()))
+        elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
+            self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
+
+    def take_part(self, groups: Groups) -> None:
+        self._groups = groups
+        self._add()
+
+    def damaged(self, damage: Damaged) -> None:
+        """The member could not read what it had stored; the groups have let it go."""
+        logger.error("the metadata group takes no part on this node for now: %s", damage)
+        if self._place.kind != DISK:
+            assert isinstance(damage, Superseded), f"nothing that is stored can be damaged in memory: {damage}"
+            self._add_in_memory(successor(damage.later, self._new_replica))
+            return
+        store = self._raft.group(METADATA_GROUP)
+        if self.alone:
+            self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
+            self._add()
+        else:
+            self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
+
+    def halted(self, why: str) -> None:
+        """The catalog cannot go on as the others' does: guessing would part it from theirs."""
+        logger.error(
+            "this node does not follow the catalog any more: %s. It serves what it knows of, votes on, and takes no change: "
+            "update it and start it again", why,
+        )  # fmt: skip
+        self.on_halted(why)
+
+    def repaired(self, driver: Driver) -> None:
+        logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
+
+    def _add(self) -> None:
+        if self._place.kind != DISK:
+            self._add_in_memory(member_id(self._place.number, self._place.disk_id))
+            return
+        store = self._raft.group(METADATA_GROUP)
+        settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
+        try:
+            driver = self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
+        except Damaged as damage:  # its snapshot
+            self.damaged(damage)
+        else:
+            if driver.halted is not None:
+                self.halted(driver.halted)
+
+    def _add_in_memory(self, me: MemberId) -> None:
+        memory = MemoryLogStore(METADATA_GROUP, logger.error)
+        self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
+
+    def _create(self, me: MemberId, membership: Membership) -> None:
+        self._raft.create_group(Identity(METADATA_GROUP, me, "metadata", "catalog", membership))
+
+    def _found_on_catalog(self, me: MemberId, term: int) -> None:
+        """A group whose log begins behind what the catalog stands on."""
+        raft, position = self._raft, self._machine.position
+        if METADATA_GROUP in raft.stores:
+            raft.remove_group(METADATA_GROUP)
+        position.applied = max(1, position.applied)
+        meta = SnapshotMeta(position.applied, term, Membership((me,)), MACHINE_VERSION)
+        state = State(self._machine.catalog, position)
+        stored = snapshots.write(raft.disk, METADATA_GROUP, raft.next_number(), meta, NONE_LIVE, state)
+        self._create(me, meta.membership)
+        store = raft.group(METADATA_GROUP)
+        raft.append(store, Facts(term, 0), ())
+        raft.snapshot_received(store, stored, NONE_LIVE, lambda: None)
+        logger.warning("the metadata group is founded anew, as member %s, on the catalog as it is kept here", shown(me))

@@ -1,0 +1,123 @@
+"""`leveret survive`: the other disk nodes are lost for good, and the node of this directory goes on as the only one.
+
+For an operator who has lost a majority of the disk nodes and cannot bring it back: nobody else may decide that. If the others
+are not gone but cut off, there are two clusters from then on, and each of them confirms what the other one does not know. So
+this is done to the directory of a stopped node, told before it is done, and never by itself.
+
+    catalog           as this node has it; what the others had agreed on a moment before may be missing. The other disk nodes
+                      are removed, RAM nodes stay; started anew they fetch it
+    quorum queues     with a member here go on with what that has; a member that was behind misses confirmed messages. Those
+                      without one are removed
+    classic queues    of removed nodes are removed
+
+At its next start the node founds the metadata group anew on this catalog (node/catalog/metadata_member.py), and its members
+of quorum queues become the only ones (quorum/last_copy.py). Removed nodes join again with empty directories.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.catalog import Catalog
+from broker.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
+from broker.records import NodeRecord, QueueRecord
+from node.catalog import catalog_store
+from node.catalog.catalog_store import HEAD_KEY, encode_head, key_of, replacement
+from node.identity import DISK, NodeIdentity
+from raft.messages import NodeId, node_of
+from storage import names
+from storage.lmdb_store import LmdbStore
+from storage.os_disk import OsDisk
+
+SHOWN_MAX = 20  # queues that are named
+
+
+class CannotSurvive(Exception):
+    """The text says why this directory cannot go on alone."""
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """What becomes of the cluster."""
+
+    me: NodeRecord
+    removed: tuple[NodeRecord, ...]
+    kept: tuple[QueueRecord, ...]  # quorum queues that go on with the member that is here
+    lost: tuple[QueueRecord, ...]
+
+    def sentences(self) -> list[str]:
+        gone = ", ".join(node.name for node in self.removed)
+        said = [
+            f"node {self.me.name} goes on as the only disk node. Removed for good: {gone}. If one of them still runs, stop it "
+            f"first: two clusters would take messages that the other one does not know",
+            f"{len(self.kept)} quorum queues go on with what this node has of them. Where it was behind, confirmed messages "
+            f"are missing",
+            "what the others had declared or changed in the last moment may be missing",
+        ]
+        if self.lost:
+            named = "; ".join(one.label for one in self.lost[:SHOWN_MAX])
+            more = f"; and {len(self.lost) - SHOWN_MAX} more" if len(self.lost) > SHOWN_MAX else ""
+            said.append(f"{len(self.lost)} queues were only on removed nodes and are lost: {named}{more}")
+        return said
+
+
+def plan_of(catalog: Catalog, me: NodeId) -> Plan:
+    """Raises CannotSurvive."""
+    mine = catalog.node_of_number(me)
+    if mine is None or mine.kind != DISK:
+        raise CannotSurvive(f"node {me} is no disk node of its cluster: only a disk node keeps what is declared")
+    others = sorted(catalog.nodes.values(), key=lambda node: node.name)
+    removed = tuple(node for node in others if node.kind == DISK and node.number != me)
+    if not removed:
+        raise CannotSurvive(f"node {mine.name} is the only disk node already: start it")
+    names_gone = {node.name for node in removed}
+    queues = [record for vhost in catalog.vhosts for record in catalog.queues(vhost)]
+    kept = tuple(one for one in queues if one.kind == "quorum" and me in map(node_of, one.members))
+    lost = tuple(
+        one
+        for one in queues
+        if (one.kind == "quorum" and me not in map(node_of, one.members))
+        or (one.kind == "classic" and one.home in names_gone)
+    )
+    return Plan(mine, removed, kept, lost)
+
+
+def carry_out(catalog: Catalog, plan: Plan) -> None:
+    for record in plan.lost:
+        catalog.apply(DeleteQueue(record.vhost, record.name, record.id))
+    for record in plan.kept:
+        members = tuple(member for member in record.members if node_of(member) == plan.me.number)
+        catalog.apply(SetQueueMembers(record.vhost, record.name, record.id, members, formed=1, anew=True))
+    for node in plan.removed:
+        catalog.apply(RemoveNode(node.name))
+
+
+def survive(directory: Path, *, do: bool) -> Plan:
+    """Only told, unless `do`. Raises CannotSurvive, CatalogDamaged, DirectoryInUse and StorageError."""
+    if not (directory / names.NODE_FACTS).is_file():
+        raise CannotSurvive(f"{directory} is no data directory of a node")
+    disk = OsDisk(str(directory))
+    disk.lock(names.LOCK)
+    try:
+        identity = NodeIdentity.begin(disk, "", DISK, time.time_ns() // 1_000_000, os.urandom)
+        if not identity.number:
+            raise CannotSurvive(f"the node of {directory} belongs to no cluster")
+        store = LmdbStore(disk.path(names.CATALOG_DIRECTORY))
+        try:
+            catalog = Catalog()
+            position = catalog_store.load(store, catalog)
+            plan = plan_of(catalog, identity.number)
+            if do:
+                carry_out(catalog, plan)
+                rows = {key_of(record): encode_record(record) for record in catalog.records()}
+                store.commit(replacement(store, {HEAD_KEY: encode_head(position, catalog.head), **rows}))
+        finally:
+            store.close()
+        if do:  # only now: begun anew on the catalog of before, the group would wait for nodes that are gone
+            identity.survive(True)
+    finally:
+        disk.unlock()
+    return plan

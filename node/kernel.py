@@ -1,0 +1,389 @@
+"""One node without its doors: catalog, log, replicated groups, queues, broker, and what they do by themselves.
+
+It knows the world by its ports alone (node/foundation.py). So what runs in production (node/assemble.py adds files, links and
+fronts) runs in simulations too (tests/sim/brokers), wired the same way.
+
+The stages, in this order, each once:
+
+    open_catalog   what is declared, as this node knows it
+    open_log       the log is read, for queues and groups
+    join_groups    this node is heard by the others: it votes, and leads
+    begin          the broker has its queues
+    enter          the others are told of this process
+
+`tick` it from `begin` on; `close` it after any stage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from broker.background_work import BackgroundWork
+from broker.broker import Authenticator, Broker
+from broker.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
+from broker.fan_out import QUEUES_PER_STEP
+from broker.limits import Limits
+from broker.pending import Pending
+from broker.records import NodeRecord, QueueRecord
+from broker.turns import Turns
+from classic.driver import ClassicQueues
+from classic.shelf import ClassicLimits
+from node.anywhere.replies import RemoteReplies
+from node.background import Background
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.catalog.group import METADATA_GROUP, MetadataGroup
+from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
+from node.foundation import Foundation, LogSettings, Parts, Ports, undo
+from node.identity import DISK, NodeIdentity, new_replica_or_stop
+from node.membership.node_names import name_of_node
+from node.notices import Notices, stopped_sentences
+from node.peers.calls import PeerCalls
+from node.queue_types import ClassicAnywhere, classic_anywhere
+from node.replicas.places import PlacingMetadata, QueuePlaces
+from node.replicas.queue_records import QueueRecords
+from node.replicas.reconciliation import Reconciler
+from node.replicas.reports import QuorumReports
+from quorum.bodies import KEPT_BYTES_MAX
+from quorum.commands import SessionKey
+from quorum.driver import QuorumQueues
+from raft.driver import Driver
+from raft.errors import CannotApply, Damaged
+from raft.groups import Groups, Timer
+from raft.messages import MemberId, NodeId, shown
+from raft.node_log import RaftStore
+from raft.transport import Net
+from storage.lmdb_store import Store
+from storage.wal_writer import LogWriter
+
+ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
+
+logger = logging.getLogger("leveret")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """What an operator decides. The last three are for simulations, which make them small."""
+
+    log: LogSettings
+    classic: ClassicLimits
+    clients: Limits
+    catalog: CatalogLimits | None  # that the cluster is told of; None: of none
+    gathering_bytes_max: int  # that wait for the log until publishers wait, too
+    grows: bool  # queues get the members that they lack
+    reconcile_interval_ms: int
+    older_catalog: bool = False
+    steps_per_turn: int | None = None  # of work in slices; None: as many as there is time for
+    queues_per_step: int = QUEUES_PER_STEP
+    entry_bytes_kept_max: int = KEPT_BYTES_MAX
+
+
+class Kernel:
+    """See the module."""
+
+    metadata: ClusterMetadata
+    broker: Broker
+    classic: ClassicQueues
+    anywhere: ClassicAnywhere
+    quorum: QuorumQueues
+    turns: Turns
+    places: QueuePlaces
+    member: MetadataMember  # of the metadata group, on this node
+
+    def __init__(
+        self, ports: Ports, settings: KernelSettings, parts: Parts, identity: NodeIdentity, calls: PeerCalls
+    ) -> None:
+        self.identity = identity
+        self.place = identity.place
+        self.notices = Notices()
+        self.hold_publishers: Callable[[bool], None] = lambda held: None  # of this node, while too much waits
+        self._ports = ports
+        self._settings = settings
+        self._parts = parts
+        self._calls = calls
+        self._wall_ms = ports.clock.wall_ms
+        self._new_replica = partial(new_replica_or_stop, identity, ports.process.stop)
+        self._foundation: Foundation | None = None
+        self._close: list[Callable[[], None]] = []
+        self._broker_timer: Timer | None = None
+        self._held = (False, False)
+
+    # ------------------------------------------------------------------------- the stages
+
+    def open_catalog(self, store: Store, background: Background) -> ClusterMetadata:
+        """Raises CatalogDamaged. It outlives `close`, for what others have yet to hear of it."""
+        self.metadata = self._parts.metadata(Catalog(), store, background)
+        self.metadata.on_failed = self._ports.process.stop
+        return self.metadata
+
+    def open_log(self) -> None:
+        """Raises Corrupt, and what the disk raises."""
+        ports, identity, catalog = self._ports, self.identity, self.metadata.catalog
+        self._foundation = foundation = Foundation(ports, self._settings.log, self._parts, self._new_replica)
+        self._close.append(foundation.close)
+        thread = ports.jobs("leveret-classic")
+        self._close.append(thread.close)
+        self.classic = self._parts.classic(ports.disk, self._settings.classic, thread)
+        recovered = foundation.open_log(
+            self.classic,
+            queues_of(catalog, identity.name),
+            had_log=identity.belonged,
+            next_queue_id=catalog.next_queue_id,
+            older_catalog=self._settings.older_catalog,
+        )
+        repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
+        self.notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
+        if recovered.lost:
+            identity.renew_disk()
+        self.place = identity.place
+        self._classic_share = foundation.join("classic")
+        foundation.use_log()
+
+    def join_groups(self, net: Net) -> None:
+        foundation, metadata, place = self.foundation, self.metadata, self.place
+        foundation.join_groups(
+            place.number,
+            place.incarnation,
+            net,
+            on_leading=self._leading_changed,
+            on_damaged=self._member_damaged,
+            on_repaired=self._member_repaired,
+            on_halted=self._member_halted,
+        )
+        self.member = member = MetadataMember(place, foundation.store, metadata.machine, self._new_replica)
+        group = MetadataGroup(foundation.groups, lambda: disk_nodes(metadata.catalog))
+        metadata.attach(place.number, place.incarnation, group, self._calls, self._ports.clock.monotonic)
+        member.on_halted = metadata.stand_still
+        member.begin()
+        member.take_part(foundation.groups)
+
+    def begin(self, authenticator: Authenticator) -> None:
+        ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
+        self.places = QueuePlaces(place.number, metadata.catalog, metadata, self.groups.trusts)
+        work = BackgroundWork(ports.loop.call_soon, ports.clock.monotonic, steps_max=self._settings.steps_per_turn)
+        self.turns = turns = Turns(ports.loop.call_soon, wall_ms, work)
+        self.broker = broker = self._parts.broker(
+            node=place.name,
+            catalog=metadata.catalog,
+            metadata=PlacingMetadata(metadata, self.places),
+            authenticator=authenticator,
+            turns=turns,
+            tick_at=self._tick_broker_at,
+            random_bytes=ports.random.random_bytes,
+            limits=self._settings.clients,
+            owner_prefix=f"{place.number}.{place.incarnation}.",
+            audit=metadata.audit,
+            queues_per_step=self._settings.queues_per_step,
+        )
+        broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
+        self._add_classic()
+        self._add_quorum()
+        self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once
+        broker.recover(wall_ms())
+        self.classic.opened(wall_ms())
+        self._reconciler = Reconciler(
+            metadata.catalog,
+            self.quorum,
+            self.places.candidates,
+            ports.random.fraction,
+            grows=self._settings.grows,
+            interval_ms=self._settings.reconcile_interval_ms,
+        )
+        metadata.subscribe(self._applied)
+        self._close.append(self._cancel_broker_timer)
+
+    def enter(self, address: str, zone: str, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
+        """Say who this is, behind what makes a cluster where there is none."""
+        place, metadata, limits = self.place, self.metadata, self._settings.catalog
+        commands: list[Command] = []
+        if self.member.alone and not metadata.catalog.cluster_id:
+            if not metadata.catalog.vhosts:
+                commands += default_commands(guest_hash())
+            record = NodeRecord(place.name, 0, place.disk_id, address, place.kind, zone)
+            # A founder that is killed in the midst of this has the same life again.
+            commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]
+        told = asdict(limits) if limits is not None else {}
+        commands.append(NodeStarted(place.name, place.disk_id, place.incarnation, told))
+        return [metadata.insist(command) for command in commands]
+
+    @property
+    def may_serve_alone(self) -> bool:
+        """Whether this node serves clients though the others have not heard of it within ENTER_S."""
+        return bool(self.metadata.catalog.vhosts) and not self.member.alone
+
+    def close(self) -> None:
+        """Clients have gone."""
+        undo(self._close)
+
+    # ------------------------------------------------------------------------- what is there
+
+    @property
+    def foundation(self) -> Foundation:
+        assert self._foundation is not None, "the log is not open"
+        return self._foundation
+
+    @property
+    def store(self) -> RaftStore:
+        return self.foundation.store
+
+    @property
+    def log(self) -> LogWriter:
+        return self.foundation.log
+
+    @property
+    def groups(self) -> Groups:
+        return self.foundation.groups
+
+    def sentences(self) -> tuple[str, ...]:
+        """What an operator should know of this node; each goes on behind its name."""
+        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.quarantined))
+
+    # ------------------------------------------------------------------------- queues
+
+    def _add_classic(self) -> None:
+        classic, broker, wall_ms = self.classic, self.broker, self._wall_ms
+        classic.attach(broker, self.log, self._classic_share)
+        self._close.append(lambda: classic.stop(wall_ms()))
+        classic.when_found(lambda finding: logger.error("%s", finding))
+        anywhere = classic_anywhere(self.place.name, classic, broker, self._calls, self._ports.loop, wall_ms)
+        self.anywhere = anywhere
+        self._close += [lambda: anywhere.close(wall_ms()), lambda: broker.end_connections(wall_ms())]
+        broker.add_kind(anywhere)
+
+    def _add_quorum(self) -> None:
+        ports, place, member = self._ports, self.place, self.member
+        records = QueueRecords(self.metadata)
+        reports = QuorumReports(logger, ports.clock.monotonic)
+        self.quorum = quorum = QuorumQueues(
+            SessionKey(place.number, place.incarnation),
+            place.disk_id,
+            groups=self.groups,
+            store=self.store,
+            calls=self._calls,
+            loop=ports.loop,
+            wall_ms=self._wall_ms,
+            monotonic=ports.clock.monotonic,
+            new_replica=self._new_replica,
+            set_members=records.set_members,
+            incarnation_of=records.incarnation_of,
+            node_name=place.name,
+            on_damaged=self._repair_member,
+            alone=lambda: member.alone,
+            catalog_is_behind=lambda: member.catalog_is_behind,
+            on_lost=self._queue_cut,
+            on_diverged=reports.diverged,
+            on_quarantined=reports.quarantined,
+            on_refused=reports.refused,
+            entry_bytes_kept_max=self._settings.entry_bytes_kept_max,
+        )
+        quorum.name_of = partial(name_of_node, self.metadata.catalog)
+        records.tell(quorum)
+        quorum.attach(self.broker)
+        self.broker.add_kind(quorum)
+
+    def _queue_cut(self, record: QueueRecord, kept: int) -> None:
+        if self.place.survives:  # as an operator has asked for; nobody knows whether something is missing
+            text = "%s goes on with the member on this node alone, which has entries up to %d"
+            logger.warning(text, record.label, kept)
+        else:
+            logger.error("%s", self.notices.queue_cut(record, kept))
+
+    # ------------------------------------------------------------------------- members of groups
+
+    def _leading_changed(self, driver: Driver) -> None:
+        if driver.group == METADATA_GROUP:
+            self.metadata.leading_changed()
+        else:
+            self.quorum.leading_changed(driver.group)
+
+    def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.damaged(damage)
+        else:
+            self.quorum.damaged(driver.group)
+            self._repair_member(driver.group, damage)
+
+    def _member_halted(self, driver: Driver, error: CannotApply) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.halted(str(error))
+        else:
+            self.quorum.halted(driver.group, str(error))
+
+    def _member_repaired(self, driver: Driver) -> None:
+        if driver.group == METADATA_GROUP:
+            self.member.repaired(driver)
+        else:
+            logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
+
+    def _repair_member(self, group: int, damage: Damaged) -> None:
+        """Of a quorum queue: it comes back as another one, which the others repair."""
+        logger.error("group %d takes no part on this node for now: %s", group, damage)
+        self.notices.members += not self.member.alone
+
+        def repaired(_: MemberId) -> None:
+            if not self.quorum.lives_again(group):
+                self._ports.process.restart(f"the only copy of group {group}, on this node, has lost a part")
+
+        self.store.repair(group, damage, repaired)
+
+    # ------------------------------------------------------------------------- what happens by itself
+
+    def tick(self) -> None:
+        """Now and then: for what has no timer of its own, and to find timers when the wall clock has jumped."""
+        now = self._wall_ms()
+        self.broker.tick(now)
+        self.classic.tick(now)
+        self.anywhere.tick(now)
+        self.quorum.tick(now)
+        self._reconciler.tick(now)
+        self.store.tick(now)
+        self.metadata.tick()
+        if self.log.failed is None:
+            self.log.flush_lazy()
+        self.turns.request()
+        self._hold()
+
+    def _hold(self) -> None:
+        """Publishers wait while too much waits for this node's disk, or for other nodes."""
+        crowded = self.log.gathering_bytes > self._settings.gathering_bytes_max or self.classic.congested
+        congested = self.anywhere.congested or self.quorum.congested
+        if self._held != (crowded, congested):
+            self._held = crowded, congested
+            self.anywhere.hold(crowded)
+            self.hold_publishers(crowded or congested)
+
+    def _tick_broker_at(self, when: int) -> None:
+        """Have the broker's timers (TTL, expires) called in time."""
+        self._cancel_broker_timer()
+        delay_s = max(0, when - self._wall_ms()) / 1000
+        self._broker_timer = self._ports.loop.call_later(delay_s, self._tick_broker)
+
+    def _tick_broker(self) -> None:
+        self.broker.tick(self._wall_ms())
+        self.turns.request()
+
+    def _cancel_broker_timer(self) -> None:
+        if self._broker_timer is not None:
+            self._broker_timer.cancel()
+
+    def _applied(self, command: Command, result: Any) -> None:
+        if isinstance(command, AddNode | JoinNode):
+            self._reconciler.node_joined(self._wall_ms())
+
+
+def disk_nodes(catalog: Catalog) -> Sequence[NodeId]:
+    return [record.number for record in catalog.nodes.values() if record.kind == DISK]
+
+
+def queues_of(catalog: Catalog, node: str) -> list[QueueRecord]:
+    """Those that live on this node. A record without a home was made before there were clusters."""
+    return [
+        record
+        for vhost in catalog.vhosts
+        for record in catalog.queues(vhost)
+        if record.kind == "classic" and record.home in ("", node)
+    ]

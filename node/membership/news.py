@@ -1,0 +1,121 @@
+"""What nodes tell each other of themselves, whenever a link comes and whenever it changes: version, listeners, alarms.
+
+Everybody keeps the last that each node said, for operators. An alarm of any node holds the publishers of all: what one node
+cannot take would otherwise be forwarded to it by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from broker.alarms import Alarms
+from front.grpc.facts import AlarmFacts, ListenerFacts
+from node.peers.calls import CLUSTER, Answer, PeerCalls
+from raft.errors import BadBytes
+from raft.messages import NodeId
+
+NEWS_BYTES_MAX = 64 << 10
+
+
+class ToldListener(msgspec.Struct, frozen=True, array_like=True):
+    protocol: str
+    address: str
+    tls: bool
+
+
+class ToldAlarm(msgspec.Struct, frozen=True, array_like=True):
+    kind: str
+    reason: str
+    since_ms: int
+
+
+class News(msgspec.Struct, frozen=True):
+    """Of one node. Fields may be added; who does not know them leaves them out."""
+
+    version: str
+    started_at_ms: int
+    listeners: tuple[ToldListener, ...] = ()
+    alarms: tuple[ToldAlarm, ...] = ()
+    notices: tuple[str, ...] = ()  # node/notices.py
+
+    def listener_facts(self) -> list[ListenerFacts]:
+        return [ListenerFacts(one.protocol, one.address, one.tls) for one in self.listeners]
+
+    def alarm_facts(self) -> list[AlarmFacts]:
+        return [AlarmFacts(one.kind, one.reason, one.since_ms) for one in self.alarms]
+
+
+class OthersNews:
+    """This node's news, and those of the others."""
+
+    def __init__(
+        self,
+        number: NodeId,
+        calls: PeerCalls,
+        alarms: Alarms,
+        name_of: Callable[[NodeId], str],
+        now_ms: Callable[[], int],
+        make_news: Callable[[Sequence[ToldAlarm]], News],
+    ) -> None:
+        """`make_news`: what there is to say of this node, with these alarms."""
+        self._number = number
+        self._calls = calls
+        self._alarms = alarms
+        self._name_of = name_of
+        self._now_ms = now_ms
+        self._make_news = make_news
+        self._heard: dict[NodeId, News] = {}
+        self._linked: set[NodeId] = set()
+        self._mine = self._now()
+        calls.serve(CLUSTER, self._serve)
+        calls.on_link(self._link_changed)
+
+    def of(self, number: NodeId) -> News | None:
+        """The last that this node said; None: nothing yet."""
+        return self._mine if number == self._number else self._heard.get(number)
+
+    def tick(self) -> None:
+        """Tell what is new."""
+        mine = self._now()
+        if mine != self._mine:
+            self._mine = mine
+            for node in self._linked:
+                self._tell(node)
+
+    def _now(self) -> News:
+        own = [
+            ToldAlarm(alarm.kind, alarm.reason, alarm.since) for alarm in self._alarms.raised() if "@" not in alarm.kind
+        ]
+        return self._make_news(own)
+
+    def _tell(self, node: NodeId) -> None:
+        self._calls.tell(node, CLUSTER, msgspec.json.encode(self._mine))
+
+    def _link_changed(self, node: NodeId, came: bool) -> None:
+        if came:
+            self._linked.add(node)
+            self._tell(node)
+        else:
+            self._linked.discard(node)
+            self._hold_publishers(node, ())
+
+    def _serve(self, node: NodeId, payload: bytes, answer: Answer | None) -> None:
+        if answer is not None or len(payload) > NEWS_BYTES_MAX:
+            raise BadBytes(f"node {node} sends {len(payload)} bytes that are no news of it")
+        try:
+            news = msgspec.json.decode(payload, type=News)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadBytes(f"what node {node} tells of itself cannot be read: {error}") from error
+        self._heard[node] = news
+        self._hold_publishers(node, news.alarms)
+
+    def _hold_publishers(self, node: NodeId, alarms: Sequence[ToldAlarm]) -> None:
+        """As long as that node, which is linked to this one, has them."""
+        raised = {f"{alarm.kind}@{node}": alarm for alarm in alarms}
+        for before in self._alarms.raised():
+            if before.kind.endswith(f"@{node}") and before.kind not in raised:
+                self._alarms.clear_alarm(before.kind)
+        for kind, alarm in raised.items():
+            self._alarms.raise_alarm(kind, f"{alarm.reason} (on node {self._name_of(node)})", self._now_ms())

@@ -1,0 +1,344 @@
+"""What operators do with the members of quorum queues, one queue or many, by the names of nodes. Fulfils QueueMembersPort.
+
+Each change is one of Raft's, made by the leader of that queue's group (quorum/administration.py); groups do not wait for each
+other. A change that meets another one of the same group, or an election, is tried again for PATIENCE_S.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from broker.audit import Audit
+from broker.catalog import Catalog
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.names import labelled, not_found
+from broker.patterns import check_pattern, matches
+from broker.pending import Pending
+from broker.records import NodeRecord, QueueRecord
+from front.answers import answered
+from front.grpc.members_service import ChangeView, Chosen, GroupView
+from node.identity import DISK
+from node.membership.node_names import name_of_node, node_named
+from node.replicas.group_view import group_view, heirs_of, led_by
+from node.replicas.health import lost_without, problems
+from node.replicas.placement import Candidate, next_member
+from node.replicas.rebalancing import Led, moves
+from node.replicas.reconciliation import target_size
+from quorum.administration import Administration
+from quorum.driver import QUEUE_GROUPS, QuorumQueues
+from quorum.queue import QuorumQueue
+from raft.messages import NodeId, node_of
+
+PATIENCE_S = 5.0
+AGAIN_S = 0.1
+FIGURES_S = 1.0  # that a node has to tell its figures
+CAUGHT_UP_S_MAX = 60.0
+AT_ONCE = 16  # groups that are changed at the same time
+PATTERN_LENGTH_MAX = 1_024
+
+Figures = dict[str, Any]
+
+
+class QueueMembers:
+    """Of all quorum queues, asked through this node."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        quorum: QuorumQueues,
+        *,
+        candidates: Callable[[], Sequence[Candidate]],
+        reaches: Callable[[NodeId], bool],
+        away_since_ms: Callable[[NodeId], int],
+        audit: Audit,
+    ) -> None:
+        """`candidates`: all nodes. `away_since_ms`: since when a node that is not reached is away; 0: that is unknown."""
+        self._catalog = catalog
+        self._quorum = quorum
+        self._candidates = candidates
+        self._reaches = reaches
+        self._away_since_ms = away_since_ms
+        self._audit = audit
+
+    @property
+    def _administration(self) -> Administration:
+        return self._quorum.administration
+
+    # one queue
+
+    async def group(self, vhost: str, queue: str) -> GroupView | None:
+        record = self._record(vhost, queue)
+        if record.kind != "quorum":
+            return None
+        found = self._open(record)
+        return group_view(
+            found.record.members, await self._figures_of(found), self._name_of, self._reaches, self._away_since_ms
+        )
+
+    async def add(self, vhost: str, queue: str, node: str) -> None:
+        found, there = self._queue(vhost, queue), self._node(node)
+        if there.number in found.member_nodes():
+            raise PreconditionFailed(f"{found.record.label} has a member on node '{node}' already")
+        await self._add(found, there)
+
+    async def delete(self, vhost: str, queue: str, node: str, *, anyway: bool) -> None:
+        found, number = self._queue(vhost, queue), self._number_of(node)
+        if number not in found.member_nodes():
+            raise NotFound(f"{found.record.label} has no member on node '{node}'")
+        await self._remove(found, number, anyway=anyway)
+
+    async def transfer(self, vhost: str, queue: str, node: str) -> None:
+        found, there = self._queue(vhost, queue), self._node(node)
+        if there.number not in found.member_nodes():
+            raise NotFound(f"{found.record.label} has no member on node '{node}'")
+        await self._transfer(found, there)
+
+    # many queues
+
+    async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
+        there = self._node(node)
+
+        async def work(queue: QuorumQueue) -> str:
+            await self._add(queue, there)
+            return f"a member on {node} was added"
+
+        def wants(queue: QuorumQueue) -> bool:
+            return there.number not in queue.member_nodes() and not (even_only and len(queue.record.members) % 2)
+
+        return await self._each(filter(wants, self._chosen(chosen)), work)
+
+    async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
+        async def work(queue: QuorumQueue) -> str:
+            nodes, added = set(queue.member_nodes()), []
+            while len(nodes) < count:
+                place = next_member(self._candidates(), nodes)
+                if place is None:
+                    raise ResourceExhausted(
+                        f"it has {len(nodes)} members, and no further disk node can take one now: {count} need as many nodes"
+                    )
+                await self._add_member(queue, place)
+                nodes.add(place)
+                added.append(self._name_of(place))
+            return f"members on {', '.join(added)} were added"
+
+        return await self._each((one for one in self._chosen(chosen) if len(one.record.members) < count), work)
+
+    async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
+        number = self._number_of(node)
+
+        async def work(queue: QuorumQueue) -> str:
+            await self._remove(queue, number, anyway=anyway)
+            return f"the member on {node} was removed"
+
+        return await self._each((one for one in self._chosen(chosen) if number in one.member_nodes()), work)
+
+    async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
+        queues = {queue.group: queue for queue in self._chosen(chosen)}
+        led = await self._led(queues.values())
+        nodes = {one.number: one for one in self._candidates() if one.disk and one.usable}
+        handed = moves(led, nodes)
+        records = {record.number: record for record in self._catalog.nodes.values()}
+
+        async def work(queue: QuorumQueue) -> str:
+            there = records[handed[queue.group]]
+            await self._transfer(queue, there)
+            return f"is led by {there.name} now"
+
+        return await self._each((queues[group] for group in handed), work)
+
+    async def evacuate(self, node: str) -> None:
+        """The node is about to leave: its members go first, and others take their place as far as there is one. Raises
+        PreconditionFailed when a queue would be lost with it."""
+        number = self._number_of(node)
+        queues = [queue for queue in self._chosen(Chosen()) if number in queue.member_nodes()]
+        lost = [queue for queue in queues if len(queue.record.members) == 1 and self._place_for(queue, number) is None]
+        if lost:
+            raise PreconditionFailed(
+                f"{lost[0].record.label} has its only member on node '{node}', as have {len(lost) - 1} others, and no other "
+                f"disk node can take it now: delete the queues, or add a node"
+            )
+
+        async def work(queue: QuorumQueue) -> str:
+            await self._move_away(queue, number)
+            return ""
+
+        failed = [change for change in await self._each(queues, work) if change.error]
+        if failed:
+            raise ResourceExhausted(
+                f"{len(failed)} quorum queues cannot do without their member on node '{node}' now, such as "
+                f"{labelled('queue', failed[0].queue, failed[0].vhost)}: {failed[0].error}"
+            )
+
+    # how the queues are
+
+    def lost_without(self, node: NodeId) -> str:
+        return lost_without(node, self._quorum.queues.values(), self._reaches)
+
+    def problems(self) -> Sequence[str]:
+        return problems(self._quorum.queues.values(), self._reaches, self._name_of)
+
+    # steps
+
+    async def _add(self, queue: QuorumQueue, there: NodeRecord) -> None:
+        if there.kind != DISK:
+            raise PreconditionFailed(f"node '{there.name}' is a RAM node: members of queues are kept on disk nodes")
+        if not self._reaches(there.number):
+            raise PreconditionFailed(f"node '{there.name}' is down: no member can begin there")
+        await self._add_member(queue, there.number)
+
+    async def _add_member(self, queue: QuorumQueue, node: NodeId) -> None:
+        what = f"add a member of {queue.record.label} on node '{self._name_of(node)}'"
+        with self._audit.change("AddQueueMember", what):
+            await _patiently(partial(self._administration.add_member, queue, node))
+
+    async def _remove(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> None:
+        what = f"remove the member of {queue.record.label} on node '{self._name_of(node)}'"
+        with self._audit.change("DeleteQueueMember", f"{what} anyway" if anyway else what):
+            await _patiently(partial(self._administration.remove_member, queue, node, anyway=anyway))
+
+    async def _transfer(self, queue: QuorumQueue, there: NodeRecord) -> None:
+        with self._audit.change("TransferQueueLeader", f"have node '{there.name}' lead {queue.record.label}"):
+            await self._hand_over(queue, there)
+
+    async def _hand_over(self, queue: QuorumQueue, there: NodeRecord) -> None:
+        await _patiently(partial(self._administration.transfer, queue, there.number))
+        for _ in range(int(PATIENCE_S / AGAIN_S)):
+            figures = await self._figures(queue, there.number)
+            if figures is not None and led_by(figures) == there.number:
+                return
+            await asyncio.sleep(AGAIN_S)
+        raise ResourceExhausted(
+            f"node '{there.name}' does not lead {queue.record.label} after {PATIENCE_S:g} s: it may not have caught up yet"
+        )
+
+    async def _move_away(self, queue: QuorumQueue, node: NodeId) -> None:
+        """The queue has as many members as before, or as there are nodes for, and none on this node."""
+        others = [one for one in queue.member_nodes() if one != node]
+        place = self._place_for(queue, node)
+        disks = sum(1 for one in self._candidates() if one.disk and one.number != node)
+        if place is not None and len(others) < target_size(queue.record, self._catalog.effective(queue.record), disks):
+            await self._add_member(queue, place)
+            if not others:
+                await self._until_it_votes(queue, place)
+        await self._remove(queue, node, anyway=False)
+
+    def _place_for(self, queue: QuorumQueue, leaves: NodeId) -> NodeId | None:
+        nodes = [one for one in self._candidates() if one.number != leaves]
+        return next_member(nodes, [one for one in queue.member_nodes() if one != leaves])
+
+    async def _until_it_votes(self, queue: QuorumQueue, node: NodeId) -> None:
+        for _ in range(int(CAUGHT_UP_S_MAX / AGAIN_S)):
+            for figures in (await self._figures_of(queue)).values():
+                voters = figures["raft"]["membership"][0] if figures is not None and "raft" in figures else ()
+                if node in map(node_of, voters):
+                    return
+            await asyncio.sleep(AGAIN_S)
+        raise ResourceExhausted(
+            f"the new member of {queue.record.label} has not caught up within {CAUGHT_UP_S_MAX:g} s"
+        )
+
+    async def _led(self, queues: Iterable[QuorumQueue]) -> list[Led[int]]:
+        """Those that have a leader."""
+        found: list[Led[int]] = []
+
+        async def work(queue: QuorumQueue) -> str:
+            node = queue.way.leader() or queue.way.look_for()
+            figures = await self._figures(queue, node) if node else None
+            leader = led_by(figures) if figures is not None else 0
+            if leader != node and leader:
+                figures = await self._figures(queue, leader)
+            if figures is not None and leader and led_by(figures) == leader:
+                found.append(Led(queue.group, leader, heirs_of(figures)))
+            return ""
+
+        await self._each(queues, work)
+        return sorted(found, key=lambda one: one.key)
+
+    async def _figures_of(self, queue: QuorumQueue) -> dict[NodeId, Figures | None]:
+        """Of each member's node; None: it does not answer in time."""
+        nodes = sorted(set(queue.member_nodes()))
+        return dict(zip(nodes, await asyncio.gather(*(self._figures(queue, node) for node in nodes)), strict=True))
+
+    async def _figures(self, queue: QuorumQueue, node: NodeId) -> Figures | None:
+        try:
+            async with asyncio.timeout(FIGURES_S):
+                return await answered(self._administration.figures(queue, node))
+        except TimeoutError:
+            return None
+
+    async def _each(
+        self, queues: Iterable[QuorumQueue], work: Callable[[QuorumQueue], Awaitable[str]]
+    ) -> list[ChangeView]:
+        """Some at a time, in the order of vhosts and names."""
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def one(queue: QuorumQueue) -> ChangeView:
+            vhost, name = queue.record.vhost, queue.record.name
+            async with turns:
+                try:
+                    return ChangeView(vhost, name, await work(queue))
+                except BrokerError as error:
+                    return ChangeView(vhost, name, "", error.text)
+
+        ordered = sorted(queues, key=lambda queue: (queue.record.vhost, queue.record.name))
+        return list(await asyncio.gather(*map(one, ordered)))
+
+    # names
+
+    def _record(self, vhost: str, name: str) -> QueueRecord:
+        record = self._catalog.queue(vhost, name)
+        if record is None:
+            raise not_found("queue", name, vhost)
+        return record
+
+    def _queue(self, vhost: str, name: str) -> QuorumQueue:
+        record = self._record(vhost, name)
+        if record.kind != "quorum":
+            raise PreconditionFailed(f"{record.label} is a {record.kind} one: quorum queues have members")
+        return self._open(record)
+
+    def _open(self, record: QueueRecord) -> QuorumQueue:
+        queue = self._quorum.queues.get(QUEUE_GROUPS + record.id)
+        if queue is None:
+            raise NotFound(f"{record.label} is not open on this node yet: try again")
+        return queue
+
+    def _chosen(self, chosen: Chosen) -> list[QuorumQueue]:
+        for what, pattern in (("vhost pattern", chosen.vhost_pattern), ("queue pattern", chosen.queue_pattern)):
+            check_pattern(what, pattern, PATTERN_LENGTH_MAX)
+        return [
+            queue
+            for queue in self._quorum.queues.values()
+            if matches(chosen.vhost_pattern or ".*", queue.record.vhost)
+            and matches(chosen.queue_pattern or ".*", queue.record.name)
+        ]
+
+    def _node(self, name: str) -> NodeRecord:
+        return node_named(self._catalog, name)
+
+    def _number_of(self, name: str) -> NodeId:
+        return self._node(name).number
+
+    def _name_of(self, number: NodeId) -> str:
+        return name_of_node(self._catalog, number)
+
+
+async def _patiently(ask: Callable[[], Pending[None]]) -> None:
+    """Raises the BrokerError that is the answer. Who is told to try again does so."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + PATIENCE_S
+    while True:
+        try:
+            async with asyncio.timeout_at(until):
+                return await answered(ask())
+        except ResourceExhausted:
+            if loop.time() + AGAIN_S > until:
+                raise
+        except TimeoutError as error:
+            raise ResourceExhausted(
+                f"nobody has answered within {PATIENCE_S:g} s; what was asked may be done yet"
+            ) from error
+        await asyncio.sleep(AGAIN_S)

@@ -1,0 +1,131 @@
+"""Where the members of new quorum queues go: what node/replicas/placement.py asks, kept at hand.
+
+How many members and leaders each node has is counted along with the commands that are applied, so that a declaration costs as
+much with 100,000 queues as with none. Leaders are counted where their queues were declared; elections may have moved them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from broker.arguments import kind_of_queue
+from broker.catalog import Catalog
+from broker.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
+from broker.errors import BrokerError
+from broker.metadata import Metadata, OnApplied
+from broker.pending import Pending
+from broker.policy import applying, effective_arguments
+from broker.records import NodeRecord, QueueRecord, VhostRecord
+from node.replicas.placement import Candidate, place
+from raft.messages import MemberId, NodeId, member_id, node_of
+
+GROUP_SIZE = "x-quorum-initial-group-size"
+
+
+class QueuePlaces:
+    """`trusts` says which other nodes can be reached now."""
+
+    def __init__(self, here: NodeId, catalog: Catalog, metadata: Metadata, trusts: Callable[[NodeId], bool]) -> None:
+        self._here = here
+        self._catalog = catalog
+        self._trusts = trusts
+        self._counted: dict[
+            int, tuple[MemberId, ...]
+        ] = {}  # members of queues, the first is to lead, by the queue's id
+        self._members: Counter[NodeId] = Counter()
+        self._leaders: Counter[NodeId] = Counter()
+        for vhost in catalog.vhosts:
+            for record in catalog.queues(vhost):
+                self._count(record)
+        metadata.subscribe(self._applied)
+
+    def members_of(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
+        """The founders of the queue's group, the first of them on the node that is to lead; none for a queue that has no
+        members. Raises ResourceExhausted when no node can take it now.
+
+        A queue that is there gets founders too, if it can: it may be deleted before this declaration is carried out. When it is
+        still there the catalog ignores them."""
+        vhost = self._catalog.vhosts.get(wish.vhost)
+        if vhost is None:
+            return ()  # the catalog says what is to be said
+        try:
+            return self._founders(wish, vhost)
+        except BrokerError:
+            if self._catalog.queue(wish.vhost, wish.name) is None:
+                raise
+            return ()
+
+    def _founders(self, wish: DeclareQueue, vhost: VhostRecord) -> tuple[MemberId, ...]:
+        kind = kind_of_queue(wish.vhost, wish.name, wish.arguments, wish.kind or vhost.default_queue_type)
+        if kind != "quorum":
+            return ()
+        record = QueueRecord(
+            wish.vhost, wish.name, kind, wish.durable, wish.exclusive, wish.auto_delete, wish.arguments, id=0
+        )
+        policies = self._catalog.policies(wish.vhost), self._catalog.policies(wish.vhost, operator=True)
+        user, operator = (applying(some, kind, wish.name) for some in policies)
+        locator = effective_arguments(record, user, operator).queue_leader_locator
+        nodes = {node.number: node for node in self._catalog.nodes.values()}
+        places = place(self.candidates(), self._here, wish.arguments.get(GROUP_SIZE, 0), locator)
+        return tuple(member_id(number, nodes[number].disk_id) for number in places.members)
+
+    def candidates(self) -> list[Candidate]:
+        """All nodes of the cluster."""
+        return [self._candidate(node) for node in self._catalog.nodes.values()]
+
+    def _candidate(self, node: NodeRecord) -> Candidate:
+        return Candidate(
+            node.number,
+            node.zone,
+            self._members[node.number],
+            self._leaders[node.number],
+            up=node.number == self._here or self._trusts(node.number),
+            draining=node.draining,
+            disk=node.kind == "disk",
+        )
+
+    def _applied(self, command: Command, result: Any) -> None:
+        match command:
+            case DeclareQueue() | SetQueueMembers() if result is not None:
+                self._forget((result,))
+                self._count(result)
+            case DeleteQueue() if result is not None:
+                self._forget((result,))
+            case DeleteVhost():
+                self._forget(result)
+
+    def _count(self, record: QueueRecord) -> None:
+        if record.members:
+            self._counted[record.id] = record.members
+            self._members.update(map(node_of, record.members))
+            self._leaders[node_of(record.members[0])] += 1
+
+    def _forget(self, records: Iterable[QueueRecord]) -> None:
+        for record in records:
+            members = self._counted.pop(record.id, None)
+            if members is not None:
+                self._members.subtract(map(node_of, members))
+                self._leaders[node_of(members[0])] -= 1
+
+
+class PlacingMetadata:
+    """The broker's way to the metadata: a declaration goes on with the members that were chosen for it. Fulfils
+    broker.metadata.Metadata."""
+
+    def __init__(self, metadata: Metadata, places: QueuePlaces) -> None:
+        self._metadata = metadata
+        self._places = places
+
+    def submit(self, command: Command) -> Pending[Any]:
+        if isinstance(command, DeclareQueue):
+            try:
+                command = replace(command, members=self._places.members_of(command))
+            except BrokerError as error:
+                return Pending.failed(error)
+        return self._metadata.submit(command)
+
+    def subscribe(self, on_applied: OnApplied) -> None:
+        self._metadata.subscribe(on_applied)

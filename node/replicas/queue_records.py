@@ -1,0 +1,38 @@
+"""What quorum queues have to do with the catalog: they keep their members in it, and hear of those that others put there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.broker import ignore
+from broker.catalog_commands import Command, SetQueueMembers
+from broker.records import QueueRecord
+from node.catalog.cluster_metadata import ClusterMetadata
+from quorum.driver import QuorumQueues
+from raft.messages import MemberId, NodeId
+
+
+class QueueRecords:
+    """The records of queues, as the quorum queues of a node see them."""
+
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        self._metadata = metadata
+
+    def set_members(self, record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool) -> None:
+        """In the catalog. Nobody waits for this: who leads the queue asks again as long as the record is wrong."""
+        command = SetQueueMembers(record.vhost, record.name, record.id, members, formed, anew)
+        self._metadata.submit(command).then(ignore, ignore)
+
+    def incarnation_of(self, number: NodeId) -> int | None:
+        """Of the newest process of a node. None: the catalog does not know the node."""
+        record = self._metadata.catalog.node_of_number(number)
+        return record.incarnation if record is not None else None
+
+    def tell(self, quorum: QuorumQueues) -> None:
+        """Of every change of a queue's members, from now on."""
+
+        def applied(command: Command, result: Any) -> None:
+            if isinstance(command, SetQueueMembers) and result is not None:
+                quorum.members_changed(result)
+
+        self._metadata.subscribe(applied)

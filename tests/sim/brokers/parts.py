@@ -1,0 +1,152 @@
+"""What a simulated broker has its own of: told to the watch, and to those who know what clients may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.broker import Broker
+from broker.dead_letter import DeadMessage
+from broker.pending import Pending
+from broker.queue_type import Arrival, DeathReason, Queue
+from node.catalog.cluster_metadata import ClusterMetadata
+from node.catalog.metadata_machine import Outcome
+from node.foundation import Parts
+from node.peers.calls import CallEars
+from raft.driver import Driver, GroupStore, SnapshotRules
+from raft.errors import Damaged, Superseded
+from raft.group_records import Identity
+from raft.machine import Machine
+from raft.membership import members_of
+from raft.memory_log_store import MemoryLogStore
+from raft.messages import MemberId
+from raft.settings import Settings
+from raft.wal_log_store import WalLogStore
+from tests.sim.brokers.classics import WatchedClassicQueues
+from tests.sim.brokers.machines import watched_machine
+from tests.sim.parts import SlowLog, TellingStore, WatchedGroups, WatchedStore
+
+if TYPE_CHECKING:
+    from tests.sim.brokers.process import BrokerProcess
+
+
+class BrokerGroups(WatchedGroups):
+    """Watches what others add."""
+
+    def add(
+        self,
+        group: int,
+        me: MemberId,
+        store: GroupStore,
+        machine: Machine,
+        settings: Settings,
+        rules: SnapshotRules | None = None,
+    ) -> Driver:
+        process: Any = self.process
+        shape = process.site.world.shape
+        settings = replace(shape.settings(), eagerness=settings.eagerness, commit_news_s=settings.commit_news_s)
+        watched = watched_machine(process, group, machine)
+        if isinstance(store, MemoryLogStore):
+            process.site.world.watch.began_in_memory(group, me)
+            return super().add(group, me, store, watched, settings, rules)
+        assert isinstance(store, WalLogStore), f"group {group} is stored in {store}"
+        rules = SnapshotRules(shape.snapshot_entries_max, shape.snapshot_bytes_max)
+        return super().add(group, me, WatchedStore(process, store), watched, settings, rules)
+
+
+class BrokerStore(TellingStore):
+    """Tells the watch which members come and go, and holds those to account that must be repaired."""
+
+    process: BrokerProcess
+
+    def create_group(self, identity: Identity) -> int:
+        ticket = super().create_group(identity)
+        self.process.site.world.watch.created(self.process, identity.group, identity.member, identity.membership)
+        return ticket
+
+    def remove_group(self, group: int) -> int:
+        ticket = super().remove_group(group)
+        self.process.site.world.watch.removed(self.process, group, ticket)
+        return ticket
+
+    def repair(self, group: int, damage: Damaged, on_repaired: Callable[[MemberId], None]) -> None:
+        if isinstance(damage, Superseded) and self._was_removed(group):
+            self.process.site.world.watch.count("removed member is taken in again before it went")
+        else:
+            self.process.excuse(damage)
+        super().repair(group, damage, on_repaired)
+
+    def _was_removed(self, group: int) -> bool:
+        """Whether the group goes on without the member that is here."""
+        return self.group(group).member not in members_of(self.process.site.world.watch.book(group).membership)
+
+
+class Wire:
+    """The links of one process. Fulfils node.peers.calls.Wire."""
+
+    ears: CallEars
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self._process = process
+
+    def hear_calls(self, ears: CallEars) -> None:
+        self.ears = ears
+
+    def send_call(self, node: int, letter: bytes) -> None:
+        site = self._process.site
+        site.world.network.send_call(site.number, node, letter)
+
+    def calls_waiting(self, node: int) -> int:
+        site = self._process.site
+        return site.world.network.calls_waiting(site.number, node)
+
+
+class SimMetadata(ClusterMetadata):
+    """Says which entry of the log the answer comes of that is told at the moment."""
+
+    telling: tuple[int, int, int] | None = None  # node, incarnation, number
+
+    def _answer(self, pending: Pending[Any], outcome: Outcome) -> None:
+        origin = outcome.origin
+        self.telling = (origin.node, origin.incarnation, origin.number)
+        try:
+            super()._answer(pending, outcome)
+        finally:
+            self.telling = None
+
+
+class NoPasswords:
+    """Nobody logs in by a password here. Fulfils broker.broker.Authenticator."""
+
+    def verify(self, user: Any, password: bytes, name: str, source: str) -> Pending[bool]:
+        return Pending.of(True)
+
+
+class BuryingBroker(Broker):
+    """Counts what becomes of dead letters that are to arrive at least once."""
+
+    def __init__(self, count: Callable[[str], None], **others: Any) -> None:
+        super().__init__(**others)
+        self._count = count
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
+    ) -> None:
+        def answered(arrival: Arrival) -> None:
+            self._count(f"dead letter {arrival.name.lower()}")
+            on_answer(arrival)
+
+        super().dead_letter_confirmed(queue, reason, message, now, answered)
+
+
+def parts_of(process: BrokerProcess) -> Parts:
+    return Parts(
+        store=partial(BrokerStore, process),
+        log=partial(SlowLog, process),
+        groups=partial(BrokerGroups, process),
+        metadata=SimMetadata,
+        classic=partial(WatchedClassicQueues, process),
+        broker=partial(BuryingBroker, process.site.world.watch.count),
+    )

@@ -1,0 +1,240 @@
+"""The end of a turn, driven by hand: what is done in it, in which order, and when it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.turns import Turns
+
+NOW = 1_700_000_000_000
+
+
+class Loop:
+    """The event loop and what is seen of it: `done` is what happened, in order."""
+
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+        self.done: list[str] = []
+        self.turns = Turns(self.soon.append, lambda: NOW)
+
+    def round(self) -> list[str]:
+        """One round of the loop; what happened in it."""
+        calls, self.soon[:] = list(self.soon), []
+        for call in calls:
+            call()
+        return self.take()
+
+    def take(self) -> list[str]:
+        done, self.done = self.done, []
+        return done
+
+    def queue(self, name: str, pumped: Callable[[], None] = lambda: None) -> Any:  # what Turns need of a queue
+        return Queue(self, name, pumped)
+
+    def session(self, name: str) -> Session:
+        return Session(self, name)
+
+    def client(self, name: str, proceeds: list[Callable[[], None]] | None = None, again: int = 0) -> Client:
+        return Client(self, name, proceeds or [], again)
+
+
+class Queue:
+    """Notes that it was pumped."""
+
+    def __init__(self, loop: Loop, name: str, pumped: Callable[[], None]) -> None:
+        self.record = SimpleNamespace(label=f"queue '{name}'")
+        self._loop, self._name, self._pumped = loop, name, pumped
+
+    def pump(self, now: int) -> None:
+        assert now == NOW
+        self._loop.done.append(f"pump {self._name}")
+        self._pumped()
+
+
+class Session:
+    """Notes that its client was told."""
+
+    def __init__(self, loop: Loop, name: str) -> None:
+        self._loop, self._name = loop, name
+
+    def flush_confirms(self) -> None:
+        self._loop.done.append(f"confirm {self._name}")
+
+
+class Client:
+    """Notes that it was written to. `proceeds` is what input that was held back does, one in each turn."""
+
+    def __init__(self, loop: Loop, name: str, proceeds: list[Callable[[], None]], again: int) -> None:
+        self._loop, self._name, self._proceeds, self._again = loop, name, proceeds, again
+
+    def proceed(self, now: int) -> bool:
+        if not self._proceeds:
+            return False
+        self._proceeds.pop(0)()
+        return True
+
+    def flush(self) -> bool:
+        self._loop.done.append(f"flush {self._name}")
+        self._again -= 1
+        return self._again >= 0
+
+
+def test_queues_are_pumped_then_publishers_told_then_clients_written_to() -> None:
+    loop = Loop()
+    loop.turns.write(loop.client("a"))
+    loop.turns.confirm(loop.session("s"))
+    loop.turns.wake(loop.queue("q"))
+    assert loop.done == []
+    assert loop.round() == ["pump q", "confirm s", "flush a"]
+    assert not loop.soon, "nothing is left to be done"
+
+
+def test_a_turn_is_asked_for_once_however_much_there_is_to_do() -> None:
+    loop = Loop()
+    queue = loop.queue("q")
+    for _ in range(3):
+        loop.turns.wake(queue)
+        loop.turns.request()
+    assert len(loop.soon) == 1
+    assert loop.round() == ["pump q"]
+
+
+def test_what_a_batch_of_input_causes_is_done_at_its_end_and_not_again() -> None:
+    loop = Loop()
+    loop.turns.begin()
+    loop.turns.wake(loop.queue("q"))
+    assert not loop.soon, "the batch has an end of its own"
+    loop.turns.end()
+    assert loop.take() == ["pump q"]
+    loop.turns.request()
+    loop.turns.begin()
+    loop.turns.wake(loop.queue("r"))
+    loop.turns.end()
+    assert loop.take() == ["pump r"]
+    assert loop.round() == [], "what was asked for before has been done"
+
+
+def test_a_queue_that_a_pump_wakes_is_pumped_before_anybody_is_written_to() -> None:
+    """A dead letter arrives in another queue."""
+    loop = Loop()
+    graves = loop.queue("graves")
+    loop.turns.write(loop.client("a"))
+    loop.turns.wake(loop.queue("q", lambda: loop.turns.wake(graves)))
+    assert loop.round() == ["pump q", "pump graves", "flush a"]
+
+
+def test_input_that_was_held_back_is_delivered_and_confirmed_before_it_is_written() -> None:
+    loop = Loop()
+    queue, session = loop.queue("q"), loop.session("s")
+
+    def publish() -> None:
+        loop.turns.wake(queue)
+        loop.turns.confirm(session)
+
+    loop.turns.write(loop.client("a", [publish]))
+    loop.turns.write(loop.client("b"))
+    assert loop.round() == ["pump q", "confirm s", "flush a", "flush b"]
+
+
+def test_a_client_that_has_room_again_waits_for_the_next_turn() -> None:
+    """Others come first."""
+    loop = Loop()
+    loop.turns.write(loop.client("a", again=2))
+    assert [loop.round() for _ in range(3)] == [["flush a"]] * 3
+    assert not loop.soon
+
+
+def test_a_queue_that_is_woken_while_clients_are_written_to_has_the_next_turn() -> None:
+    """It was forgotten until something else asked for a turn."""
+    loop = Loop()
+    queue, client = loop.queue("q"), loop.client("a")
+    loop.turns.write(client)
+    flush = client.flush
+    client.flush = lambda: loop.turns.wake(queue) or flush()  # type: ignore[method-assign]
+    assert loop.round() == ["flush a"]
+    assert loop.round() == ["pump q"]
+
+
+def test_what_is_deleted_or_closed_before_the_end_is_left_out() -> None:
+    loop = Loop()
+    queue, session = loop.queue("q"), loop.session("s")
+    loop.turns.wake(queue)
+    loop.turns.confirm(session)
+    loop.turns.forget_queue(queue)
+    loop.turns.forget_session(session)
+    assert loop.round() == []
+
+
+def test_a_queue_that_was_asked_for_messages_is_pumped_before_and_once() -> None:
+    loop = Loop()
+    queue = loop.queue("q")
+    loop.turns.wake(queue)
+    loop.turns.deliver_from(queue, NOW)
+    loop.turns.deliver_from(queue, NOW)
+    assert loop.take() == ["pump q"]
+    assert loop.round() == []
+
+
+def test_each_step_has_a_budget_of_its_own() -> None:
+    loop = Loop()
+    budgets: Iterator[int] = iter(range(10))
+    work = SimpleNamespace(turn_ended=lambda: loop.done.append(f"budget {next(budgets)}"))
+    loop.turns = Turns(loop.soon.append, lambda: NOW, work)  # type: ignore[arg-type]
+    loop.turns.wake(loop.queue("q"))
+    assert loop.round() == ["budget 0", "pump q", "budget 1"]
+
+
+def fault() -> None:
+    raise RuntimeError("a fault of ours")
+
+
+def test_a_queue_that_fails_takes_the_turn_from_no_other() -> None:
+    loop = Loop()
+    for queue in (loop.queue("a"), loop.queue("bad", fault), loop.queue("c"), loop.queue("d")):
+        loop.turns.wake(queue)
+    loop.turns.confirm(loop.session("s"))
+    loop.turns.write(loop.client("x"))
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        loop.round()
+    assert loop.take() == ["pump a", "pump bad"]
+    assert loop.round() == ["pump c", "pump d", "confirm s", "flush x"]
+    assert loop.soon == [], "the bad one is not asked again"
+
+
+def test_a_publisher_that_cannot_be_told_takes_the_turn_from_no_other() -> None:
+    loop = Loop()
+    bad = loop.session("bad")
+    bad.flush_confirms = fault  # type: ignore[method-assign]
+    for session in (loop.session("a"), bad, loop.session("c")):
+        loop.turns.confirm(session)
+    loop.turns.write(loop.client("x"))
+    with pytest.raises(RuntimeError):
+        loop.round()
+    assert loop.take() == ["confirm a"]
+    assert loop.round() == ["confirm c", "flush x"]
+
+
+def test_a_client_that_cannot_be_written_to_takes_the_turn_from_no_other() -> None:
+    loop = Loop()
+    eager, bad, held, last = (
+        loop.client("eager", again=1),
+        loop.client("bad"),
+        loop.client("held", [fault]),
+        loop.client("last"),
+    )
+    bad.flush = fault  # type: ignore[assignment,method-assign]
+    for client in (eager, bad, last):
+        loop.turns.write(client)
+    with pytest.raises(RuntimeError):
+        loop.round()
+    assert loop.take() == ["flush eager"]
+    assert loop.round() == ["flush last", "flush eager"]
+    loop.turns.write(held)
+    loop.turns.write(last)
+    with pytest.raises(RuntimeError):
+        loop.round()
+    assert loop.round() == ["flush last"], "and the one whose input failed is not asked again"
