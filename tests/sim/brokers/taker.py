@@ -89,7 +89,9 @@ class Taker:
     def _consume(self, queue: str) -> None:
         if self._queue:
             return
-        channel = None if self._waits else self._open_channel()  # one question at a time: each answer ends what is waited for
+        channel = (
+            None if self._waits else self._open_channel()
+        )  # one question at a time: each answer ends what is waited for
         if channel is None:
             if self._is_draining:
                 self.world.loop.call_later(0.3, self._consume, queue)
