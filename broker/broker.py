@@ -16,7 +16,7 @@ from broker import names, permissions
 from broker.alarms import Alarms
 from broker.asked import Asked
 from broker.audit import Audit
-from broker.background_work import Work
+from broker.background_work import Steps, Work, begin
 from broker.burials import Burial, Burials
 from broker.catalog import Catalog
 from broker.client_address import ClientAddress
@@ -55,6 +55,7 @@ LOGIN_REFUSED = "Login was refused"
 LOOPBACK_USER = "guest"
 # Tags whose users are told that a vhost does not exist; others hear that they may not enter.
 SEES_ALL_VHOSTS = frozenset({"administrator", "monitoring"})
+SESSIONS_PER_STEP = 20
 
 
 class Authenticator(Protocol):
@@ -426,10 +427,19 @@ class Broker:
         if self._connections.pop(connection.id, None) is None:
             return
         self.totals.connections_closed += 1
-        for session in list(self._sessions[connection.id]):
-            session.close(now)
-        del self._sessions[connection.id]
-        self.work.do(self._delete_exclusive(self.owner_of(connection)))
+        sessions = self._sessions[connection.id]
+        if not sessions:
+            del self._sessions[connection.id]
+        closing = [session.close_in_steps() for session in sessions if not session.closed]
+        begin(self.work, self._leave(closing, self.owner_of(connection)))
+
+    def _leave(self, closing: list[Steps], owner: str) -> Steps:
+        """Of a client that is gone: its sessions, then the exclusive queues, which have no consumers of its own any more."""
+        for count, steps in enumerate(closing, 1):
+            yield from steps
+            if count % SESSIONS_PER_STEP == 0:
+                yield
+        yield from self._delete_exclusive(owner)
 
     def owner_of(self, connection: Connection) -> str:
         """As whom the connection has exclusive queues."""
@@ -471,7 +481,11 @@ class Broker:
 
     def session_closed(self, session: Session) -> None:
         """Called by the session itself, at its end."""
-        self._sessions[session.connection.id].pop(session)
+        connection = session.connection.id
+        sessions = self._sessions[connection]
+        del sessions[session]
+        if not sessions and connection not in self._connections:
+            del self._sessions[connection]
         self.turns.forget_session(session)
         self.totals.channels_closed += 1
         self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)

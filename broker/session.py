@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker import arguments as argument_rules
 from broker import browsed, names, permissions
+from broker.background_work import Steps, begin
 from broker.browsed import Browsed
 from broker.consumer import Consumer
 from broker.deliveries import Held, Unacknowledged
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Declared", "GotMessage", "Session", "SessionSink"]
 
 SETTLED_QUEUES_PER_STEP = 50
+CANCELLED_PER_STEP = 50  # consumers
 GIVEN_BACK_ONE_BY_ONE_MAX = 256  # deliveries; of more the queues make what they need in slices
 
 
@@ -245,6 +247,8 @@ class Session(Topology):
         if self._consumers.pop(consumer.tag, None) is not None:
             self._shared.leave(consumer)
             self._broker.consumer_removed(consumer)
+            if self.closed:
+                return
             if consumer.timed_out:
                 self._sink.timed_out(consumer.tag)
             else:
@@ -335,9 +339,7 @@ class Session(Topology):
         self._wake_waiting()
         if outcome is Outcome.ACKNOWLEDGED:
             self.counters.acknowledged += sum(of_consumers.values())
-        steps = self._given_back(of_queues, outcome)
-        if next(steps, self) is not self:  # the first step is taken whatever else this turn does
-            self._broker.work.do(steps)
+        begin(self._broker.work, self._given_back(of_queues, outcome))
 
     def _given_back(self, of_queues: Mapping[Queue, list[Held]], outcome: Outcome) -> Iterator[None]:
         for count, (queue, some) in enumerate(of_queues.items(), 1):
@@ -386,17 +388,27 @@ class Session(Topology):
 
     def close(self, now: int) -> None:
         """The client's channel is gone: its consumers go, and what it held goes back to its queues, in front of others."""
-        if self.closed:
-            return
+        self._broker.turns.now = now
+        if not self.closed:
+            begin(self._broker.work, self.close_in_steps())
+
+    def close_in_steps(self) -> Steps:
+        """The same; it gives and takes nothing from now on, and the steps do the rest."""
         self.closed = True
-        for tag in list(self._consumers):
-            self.cancel(tag, now)
+        return self._leave()
+
+    def _leave(self) -> Steps:
+        turns = self._broker.turns
+        for count, tag in enumerate(list(self._consumers), 1):
+            self.cancel(tag, turns.now)
+            if count % CANCELLED_PER_STEP == 0:
+                yield
         if self._reply_queue is not None:
             self._broker.replies.close(self._reply_queue)
         if self._transaction is not None:
             for held, _ in self._transaction.settlements:
-                self._give_back(held, Outcome.REQUEUED, now)
-        self._give_back(self._held.take_all(), Outcome.REQUEUED, now)
+                self._give_back(held, Outcome.REQUEUED, turns.now)
+        self._give_back(self._held.take_all(), Outcome.REQUEUED, turns.now)
         self._broker.session_closed(self)
 
     def consumers(self) -> Iterable[Consumer]:

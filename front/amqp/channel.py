@@ -259,9 +259,13 @@ class Channel:
     def leave(self) -> None:
         """Give the session back; from here on the channel only waits for its close-ok."""
         if self.state is ChannelState.OPEN:
-            self.state = ChannelState.CLOSING
-            self.drop_assembly()
+            self.stop()
             self.session.close(self.connection.now)
+
+    def stop(self) -> None:
+        """Take nothing more from the client: the connection is over, and the broker closes its sessions."""
+        self.state = ChannelState.CLOSING
+        self.drop_assembly()
 
     # ------------------------------------------------------------------------- what the session says (SessionSink)
 

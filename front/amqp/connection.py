@@ -559,9 +559,8 @@ class Connection:
         self.outside.wake()
 
     def _leave_broker(self) -> None:
-        """Sessions first, so that what they hold is requeued before exclusive queues go."""
-        for channel in list(self.channels.values()):
-            channel.leave()
+        for channel in self.channels.values():
+            channel.stop()
         self.channels.clear()
         self._continuing.clear()
         self.held_bytes = 0  # what they held back is for nobody now, and must not keep close-ok from being read

@@ -18,6 +18,8 @@ from tests.bench.steady_publisher import Address
 MESSAGES = 40_000
 QUEUES = 10_000
 CONSUMERS = 2_000
+CONNECTION_CHANNELS = 2_000
+CHANNEL_CONSUMERS = 5
 PUBLISHERS = 20
 BINDINGS = 20_000
 CHANNELS = range(1, 65)  # what is declared on one channel waits for the disk before what comes next
@@ -425,14 +427,19 @@ class ExclusiveQueues(OverQueues):
 
 
 class Consumers(Work):
-    """A connection with many consumers goes."""
+    """A connection with many consumers on one channel goes."""
+
+    channels = range(1, 2)
 
     def prepare(self) -> None:
         self.control.declare_queue("q")
         self.holder = Client(*self.place.address)
-        for one in range(self.consumers):
-            self.holder.send_method(1, commands.Basic.Consume(queue="q", consumer_tag=f"c{one}", nowait=True))
-        self.holder.call(1, commands.Basic.Qos(0, 10, False), "Basic.QosOk")
+        for channel in self.channels[1:]:
+            self.holder.call(channel, commands.Channel.Open(), "Channel.OpenOk")
+        for channel in self.channels:
+            for one in range(self.consumers // len(self.channels)):
+                self.holder.send_method(channel, commands.Basic.Consume(queue="q", consumer_tag=f"c{one}", nowait=True))
+            self.holder.call(channel, commands.Basic.Qos(0, 10, False), "Basic.QosOk")
 
     def do(self) -> None:
         self.holder.abort()
@@ -441,6 +448,15 @@ class Consumers(Work):
         while self.control.call(1, passive, "Queue.DeclareOk").consumer_count:
             assert time.monotonic() < end, "its consumers stay"
             time.sleep(LOOK_S)
+
+
+class Channels(Consumers):
+    """A connection with many channels goes, each with as many consumers."""
+
+    def __init__(self, place: Place, scale: float) -> None:
+        super().__init__(place, scale)
+        self.channels = range(1, int(CONNECTION_CHANNELS * scale) + 1)
+        self.consumers = CHANNEL_CONSUMERS * len(self.channels)
 
 
 class Headers(Work):
@@ -490,5 +506,6 @@ WORKS: dict[str, type[Work]] = {
     "virtual host deleted": DeleteVhost,
     "exclusive queues gone": ExclusiveQueues,
     "consumers gone": Consumers,
+    "channels gone": Channels,
     "headers exchange": Headers,
 }

@@ -80,6 +80,8 @@ class FakeBroker:
 
     def connection_closed(self, connection: Any, now: int) -> None:
         self.connections.remove(connection)
+        for session in [one for one in self.sessions if one.connection is connection]:
+            session.close(now)
 
     def open_session(self, connection: Any, sink: Any, now: int) -> FakeSession:
         if "open_session" in self.refuse:
