@@ -7,7 +7,7 @@ what exists in the catalog. Errors are raised at once when they are known at onc
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,6 +79,7 @@ class Session(Topology):
         self._next_tag = 1
         self._held = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
+        self._commits: deque[tuple[Transaction, Completion]] = deque()  # that are not carried out, the first is begun
 
     # consuming
 
@@ -357,8 +358,8 @@ class Session(Topology):
     # transactions
 
     def commit(self, now: int) -> Pending[None]:
-        """Publish and settle what was gathered, over several turns where it is much; answered when every queue has what it was
-        given. Also of a client that is gone meanwhile: what it has asked for is done."""
+        """Publish and settle what was gathered, over several turns where it is much, behind the commits before it; answered
+        when every queue has what it was given. Also of a client that is gone meanwhile: what it has asked for is done."""
         answer: Pending[None] = Pending()
 
         def done(refusals: int) -> None:
@@ -368,16 +369,21 @@ class Session(Topology):
                 answer.resolve(None)
 
         self._broker.turns.now = now
-        self._broker.work.do(self._carried_out(self._end_transaction(), Completion(done)))
+        self._commits.append((self._end_transaction(), Completion(done)))
+        if len(self._commits) == 1:
+            self._broker.work.do(self._carry_out_commits())
         return answer
 
-    def _carried_out(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
-        yield from self._publish_all(transaction, completion)
-        for count, (held, outcome) in enumerate(transaction.settlements, 1):
-            self._give_back(held, outcome, self._broker.turns.now)
-            if count % CARRIED_OUT_PER_STEP == 0:
-                yield
-        completion.close()
+    def _carry_out_commits(self) -> Iterator[None]:
+        while self._commits:
+            transaction, completion = self._commits[0]
+            yield from self._publish_all(transaction, completion)
+            for count, (held, outcome) in enumerate(transaction.settlements, 1):
+                self._give_back(held, outcome, self._broker.turns.now)
+                if count % CARRIED_OUT_PER_STEP == 0:
+                    yield
+            self._commits.popleft()
+            completion.close()
 
     def rollback(self, now: int) -> None:
         """Forget what was published; what was settled is held again."""

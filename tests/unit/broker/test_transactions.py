@@ -212,3 +212,18 @@ def test_what_a_client_has_committed_is_done_though_it_has_gone(world: World, cl
     later.all()
     other = world.client()
     assert other.bodies_of("q") == [b"%d" % number for number in range(count)]
+
+
+def test_a_commit_waits_for_the_one_before_it(world: World, client: Client) -> None:
+    """Each was a work of its own, and works take turns: seed 14000139 of the simulation of brokers."""
+    count = 3 * CARRIED_OUT_PER_STEP
+    for number in range(count):
+        client.publish("", "q", b"%d" % number)
+    later = LaterTurns(world, steps_max=1)
+    said: list[str] = []
+    client.session.commit(world.now).then(lambda _: said.append("first"), lambda error: pytest.fail(error.text))
+    client.publish("", "q", b"of the second")
+    client.session.commit(world.now).then(lambda _: said.append("second"), lambda error: pytest.fail(error.text))
+    later.all()
+    assert said == ["first", "second"]
+    assert world.client().bodies_of("q") == [*(b"%d" % number for number in range(count)), b"of the second"]
