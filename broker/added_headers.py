@@ -6,8 +6,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from broker.tables import MalformedTable, encode_value, join_properties, join_table, split_properties, split_table
 from native import content as contents
+from wire.amqp.tables import TableError, encode_value, join_properties, join_table, split_properties, split_table
 
 _LONG = struct.Struct(">cq")
 
@@ -28,7 +28,7 @@ def _present(properties: Mapping[str, bytes]) -> dict[str, bytes]:
     """What nobody can read makes room: the message goes on in any case."""
     try:
         return split_table(properties["headers"]) if "headers" in properties else {}
-    except MalformedTable:
+    except TableError:
         return {}
 
 

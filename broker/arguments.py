@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from broker.errors import PreconditionFailed
+from broker.errors import PreconditionFailed, refuses_malformed
 from broker.names import NAME_BYTES_MAX, labelled
 from broker.records import Arguments
-from broker.tables import encode_table, same, show, type_name
+from broker.table_values import same, show, type_name
+from wire.amqp.tables import encode_table
 
 QUEUE_KINDS = ("classic", "quorum", "stream")
 TEN_YEARS_MS = 315_360_000_000
@@ -265,12 +266,18 @@ def check_consumer(vhost: str, queue: str, kind: str, arguments: Arguments) -> N
         _run(_not_negative, "x-consumer-timeout", arguments["x-consumer-timeout"], "queue", queue, vhost, arguments)
 
 
+@refuses_malformed
+def encoded_arguments(arguments: Arguments) -> bytes:
+    """As a field table. Raises MalformedTable for a value that has no place in one."""
+    return encode_table(arguments)
+
+
 def check_size(kind: str, name: str, vhost: str, arguments: Arguments) -> None:
     if len(arguments) > ARGUMENTS_MAX:
         raise PreconditionFailed(
             f"{len(arguments)} arguments for {labelled(kind, name, vhost)}, and at most {ARGUMENTS_MAX} are allowed"
         )
-    size = len(encode_table(arguments)) if arguments else 0
+    size = len(encoded_arguments(arguments)) if arguments else 0
     if size > ARGUMENTS_BYTES_MAX:
         raise PreconditionFailed(
             f"arguments of {size} bytes for {labelled(kind, name, vhost)}, and at most {ARGUMENTS_BYTES_MAX} are allowed"

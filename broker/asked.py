@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from broker.errors import refuses_malformed
 from broker.sender_selected import decoded, raw_headers
-from broker.tables import decode_properties
+from wire.amqp.tables import decode_properties
 
 if TYPE_CHECKING:
     from broker.exchange import RecentHistoryBindings
@@ -44,8 +45,9 @@ class Asked:
         self.by_headers = True
         return decoded(raw_headers(self._props)) if self._props is not None else None
 
+    @refuses_malformed
     def property_of(self, name: str) -> Any:
-        """None: the message does not have it."""
+        """None: the message does not have it. Raises MalformedTable."""
         self.by_message = True
         return decode_properties(self._props).get(name) if self._props is not None else None
 

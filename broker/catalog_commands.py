@@ -16,7 +16,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from broker.errors import BrokerError, PreconditionFailed
+from broker.arguments import encoded_arguments
+from broker.errors import PreconditionFailed
 from broker.records import (
     Arguments,
     BindingRecord,
@@ -31,7 +32,7 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
-from broker.tables import decode_table, encode_table
+from wire.amqp.tables import TableError, decode_table
 
 VERSION = 1
 
@@ -327,7 +328,7 @@ def decode_command(data: bytes) -> Command:
         raise UnknownVersion(f"no command has the number {number}: a later version wrote it")
     try:
         command: Command = _from_plain(NUMBERS[number], values)
-    except (TypeError, ValueError, BrokerError) as error:
+    except (TypeError, ValueError) as error:
         raise UnknownVersion(f"the fields of {NUMBERS[number].__name__} cannot be read: {error}") from error
     return command
 
@@ -337,7 +338,11 @@ def encode_record(record: Record | CatalogHead) -> bytes:
 
 
 def decode_record(kind: type[R], data: bytes) -> R:
-    return _from_plain(kind, _body(data))
+    """Raises UnknownVersion."""
+    try:
+        return _from_plain(kind, _body(data))
+    except TableError as error:
+        raise UnknownVersion(f"the fields of {kind.__name__} cannot be read: {error}") from error
 
 
 def _body(data: bytes) -> list[Any]:
@@ -375,7 +380,7 @@ def _to_plain(value: Any) -> list[Any]:
     for name, shape in _SHAPES[type(value)]:
         part = getattr(value, name)
         if shape == "table":
-            part = encode_table(part)
+            part = encoded_arguments(part)
         elif shape in _RECORDS:
             part = _to_plain(part)
         plain.append(part)

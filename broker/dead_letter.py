@@ -22,8 +22,9 @@ from broker.message import LOOK_HEADERS, PROPERTIES_BYTES_MAX, Run
 from broker.queue_type import DeathReason
 from broker.route import route_many
 from broker.sender_selected import without_header
-from broker.tables import (
-    MalformedTable,
+from native.content import body_bytes, encode, messages, one
+from wire.amqp.tables import (
+    TableError,
     decode_value,
     encode_value,
     join_properties,
@@ -31,7 +32,6 @@ from broker.tables import (
     split_properties,
     split_table,
 )
-from native.content import body_bytes, encode, messages, one
 
 if TYPE_CHECKING:
     from broker.catalog import Catalog
@@ -106,7 +106,7 @@ def _readable_headers(raw: bytes | None) -> dict[str, bytes]:
         return {}
     try:
         return split_table(raw, trusted=HISTORY)
-    except MalformedTable:
+    except TableError:
         return {}
 
 

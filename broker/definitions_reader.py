@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from broker import catalog_commands as commands
+from broker.arguments import encoded_arguments
 from broker.catalog import Catalog
 from broker.catalog_commands import Command
 from broker.definitions import OPERATOR_POLICIES, PARTS_OF_VHOST, RIGHTS, VHOST_LIMITS, Json, PasswordHashes
@@ -25,7 +26,7 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
-from broker.tables import NESTING_MAX, encode_table
+from wire.amqp.tables import NESTING_MAX
 
 T = TypeVar("T")
 
@@ -219,7 +220,7 @@ class _Item:
         """Raises PreconditionFailed for what AMQP cannot carry, before anything is applied."""
         table = table_from_json(self.table(name))
         try:
-            encode_table(table)
+            encoded_arguments(table)
         except PreconditionFailed as error:
             raise PreconditionFailed(f"{self.where}: '{name}': {error.text}") from error
         return table

@@ -8,6 +8,7 @@ into a status, each in one table. The text is for a person: what was wrong, with
      ├─ NotFound             there is no such vhost, exchange, queue or consumer
      ├─ ResourceLocked       it is somebody else's alone (exclusive queues)
      ├─ PreconditionFailed   it exists, but not as asked; or the request contradicts what was agreed
+     │   └─ MalformedTable   arguments, headers or properties that AMQP cannot carry, or that nobody can read
      ├─ NotAllowed           never possible for this connection (limits, consumer tag in use, unknown vhost at open)
      ├─ NotSupported         a feature that Leveret, or this kind of queue, does not have
      ├─ CommandInvalid       a request that makes no sense in this state
@@ -15,6 +16,17 @@ into a status, each in one table. The text is for a person: what was wrong, with
      ├─ ConnectionForced     the operator, or the node's shutdown, ends this connection
      └─ InternalError        ours: a bug, reported with what is known
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from wire.amqp.tables import TableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Texts name values that clients chose. gRPC sends a text percent-encoded in trailers, of which clients take 8 KiB.
 TEXT_BYTES_MAX = 2_048
@@ -52,6 +64,23 @@ class ResourceLocked(BrokerError):
 
 class PreconditionFailed(BrokerError):
     """Returned when something exists with other properties, or a tag or argument is not acceptable."""
+
+
+class MalformedTable(PreconditionFailed):
+    """Returned when a client's table or property list cannot be read, or holds a value that has no place in one."""
+
+
+def refuses_malformed(function: Callable[P, R]) -> Callable[P, R]:
+    """For functions that decode or encode what a client gave: TableError becomes MalformedTable."""
+
+    @wraps(function)
+    def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TableError as error:
+            raise MalformedTable(str(error)) from error
+
+    return refusing
 
 
 class NotAllowed(BrokerError):

@@ -15,7 +15,7 @@ from broker import hash_exchanges
 from broker.errors import PreconditionFailed
 from broker.headers_bindings import HeadersBindings
 from broker.records import Arguments, BindingRecord, QueueRecord
-from broker.tables import show, type_name
+from broker.table_values import show, type_name
 from broker.topic_tree import TopicTree, check_pattern
 
 # (queue or exchange, name)

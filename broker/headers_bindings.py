@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.records import Arguments, BindingRecord
-from broker.tables import same
+from broker.table_values import same
 
 # (queue or exchange, name)
 Destination = tuple[str, str]

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from broker.tables import Timestamp, encode_value, join_table
+from wire.amqp.tables import Timestamp, encode_value, join_table
 
 HISTORY = "x-death"
 # Reasons that only a message has which was delivered: wherever it goes from there, it comes as redelivered.

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from broker.tables import Timestamp
+from wire.amqp.tables import Timestamp
 
 NOT_UTF8 = "Not UTF-8, base64 is: "
 _I64_MAX, _U64_MAX = 2**63 - 1, 2**64 - 1

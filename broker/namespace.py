@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from broker.arguments import encoded_arguments
 from broker.exchange import KINDS, Bindings, Destination, destination_of
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
-from broker.tables import encode_table
 
 # Called with each record that came (True) or went (False).
 OnChange = Callable[["ExchangeRecord | QueueRecord | BindingRecord", bool], None]
@@ -21,7 +21,7 @@ BindingIdentity = tuple[str, str, str, str, bytes]
 
 def identity_of(binding: BindingRecord) -> BindingIdentity:
     # Sorted, for a table's fields have no order.
-    arguments = encode_table(dict(sorted(binding.arguments.items()))) if binding.arguments else b""
+    arguments = encoded_arguments(dict(sorted(binding.arguments.items()))) if binding.arguments else b""
     return binding.source, binding.destination_kind, binding.destination, binding.routing_key, arguments
 
 

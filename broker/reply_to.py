@@ -24,8 +24,8 @@ from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.tables import join_properties, split_properties
 from native.content import skip
+from wire.amqp.tables import join_properties, split_properties
 
 REPLY_PREFIX = DIRECT_REPLY_TO + "."
 NAME_RANDOM_BYTES = 24

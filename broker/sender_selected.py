@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.errors import PreconditionFailed
-from broker.tables import (
-    decode_table,
-    decode_value,
-    join_properties,
-    join_table,
-    split_properties,
-    split_table,
-    type_name,
-)
+from broker.errors import PreconditionFailed, refuses_malformed
+from broker.table_values import type_name
+from wire.amqp.tables import decode_table, decode_value, join_properties, join_table, split_properties, split_table
 
 HEADERS_WITH_KEYS = ("CC", "BCC")
 
 
+@refuses_malformed
 def further_keys(raw_headers: bytes) -> list[str]:
     """Raises PreconditionFailed when CC or BCC is no list; what is no text within it is passed over."""
     keys: list[str] = []
@@ -38,12 +32,15 @@ def raw_headers(props: bytes) -> bytes | None:
     return split_properties(props).get("headers")
 
 
+@refuses_malformed
 def decoded(headers: bytes | None) -> dict[str, Any] | None:
+    """Raises MalformedTable."""
     return None if headers is None else decode_table(headers)[0]
 
 
+@refuses_malformed
 def without_header(props: bytes, name: str) -> bytes:
-    """The same properties, all others byte for byte."""
+    """The same properties, all others byte for byte. Raises MalformedTable."""
     fields = split_properties(props)
     headers = split_table(fields["headers"]) if "headers" in fields else {}
     if name not in headers:

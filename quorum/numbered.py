@@ -8,9 +8,9 @@ published as if it had neither. So is a dead letter: it was stored once where it
 from __future__ import annotations
 
 from broker.message import LOOK_HEADERS, Run
-from broker.tables import MalformedTable, decode_properties
 from native.content import one
 from quorum.commands import Producer
+from wire.amqp.tables import TableError, decode_properties
 
 PRODUCER = "x-producer"
 NUMBER = "x-seq"
@@ -34,7 +34,7 @@ def producer_of_single(run: Run) -> Producer | None:
 def producer_of(props: bytes) -> Producer | None:
     try:
         headers = decode_properties(props).get("headers") or {}
-    except MalformedTable:
+    except TableError:
         return None
     if DEATHS in headers:  # put there by brokers only: clients' own are taken away (broker/publish.py)
         return None

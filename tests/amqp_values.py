@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from broker.tables import NESTING_MAX, PROPERTIES, Timestamp
+from wire.amqp.tables import NESTING_MAX, PROPERTIES, Timestamp
 
 SHORTSTR_BYTES_MAX = 255
 
@@ -85,7 +85,7 @@ _PROPERTY: dict[str, st.SearchStrategy[bytes]] = {
     "timestamp": st.binary(min_size=8, max_size=8) | st.sampled_from(_EDGES[b"T"]),
     "expiration": (st.sampled_from([b"", b"60000", b"9" * 60, "\u00b2".encode(), b"-1"]) | NAMES).map(short),
 }
-PROPERTY_LISTS = st.fixed_dictionaries({}, optional=_PROPERTY)  # for broker.tables.join_properties
+PROPERTY_LISTS = st.fixed_dictionaries({}, optional=_PROPERTY)  # for wire.amqp.tables.join_properties
 
 
 def json_carries(value: Any) -> bool:

@@ -5,6 +5,7 @@ connection.py   one connection: handshake, framing, heartbeats, its end; the sta
 channel.py      one channel: order, contents, closing; the sink of its session
 methods.py      what each method asks of the session
 content.py      a message put together frame by frame
-spec.py         the methods and their arguments as one table
-values.py, frame.py, sasl.py, replies.py, wheel.py, proxy_protocol.py   what the others are made of
+sasl.py, replies.py, wheel.py   what the others are made of
+
+How methods, tables and frames are encoded is in wire/amqp.
 """

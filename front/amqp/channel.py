@@ -20,7 +20,6 @@ from broker.errors import BrokerError, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
-from front.amqp import frame, large_delivery, spec
 from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS
 from front.amqp.replies import (
@@ -32,9 +31,10 @@ from front.amqp.replies import (
     Reply,
     reply_to,
 )
-from front.amqp.values import MalformedArguments, MalformedText
 from native.deliver import content_frames, deliveries
 from native.frame_split import ACK, FRAME, PUBLISH, FrameError, Item
+from wire.amqp import frame, large_delivery, spec
+from wire.amqp.argument_types import MalformedArguments, MalformedText
 
 if TYPE_CHECKING:
     from broker.session import GotMessage, Session

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError
-from front.amqp import frame, handshake, spec
+from front.amqp import handshake
 from front.amqp.channel import Channel, held_size
 from front.amqp.heartbeat import Heartbeat
 from front.amqp.replies import (
@@ -30,9 +30,10 @@ from front.amqp.replies import (
     reply_to,
 )
 from front.amqp.terms import Identity, Limits, Outside, Peer
-from front.amqp.values import MalformedArguments
 from native.content import Buffer
 from native.frame_split import FRAME, PUBLISH, Item, split
+from wire.amqp import frame, spec
+from wire.amqp.argument_types import MalformedArguments
 
 if TYPE_CHECKING:
     from broker.broker import Broker

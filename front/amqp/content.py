@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 
 from broker.errors import PreconditionFailed
-from front.amqp import frame
 from front.amqp.replies import FRAME_ERROR, UNEXPECTED_FRAME, ProtocolError
 from native.frame_split import FrameError, Look, look_at
+from wire.amqp import frame
 
 CLASS_BASIC = 60
 # Above it a header is no honest mistake (message_bytes_max is, and closes the channel only).

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from broker.broker import Connection as BrokerConnection
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
-from front.amqp import frame, sasl
+from front.amqp import sasl
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
-from front.amqp.spec import Arguments
 from front.amqp.terms import PROTOCOL, Credentials
+from wire.amqp import frame
+from wire.amqp.spec import Arguments
 
 if TYPE_CHECKING:
     from broker.records import UserRecord

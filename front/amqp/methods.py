@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import NotSupported
-from front.amqp.spec import Arguments, encode
+from wire.amqp.spec import Arguments, encode
 
 if TYPE_CHECKING:
     from front.amqp.channel import Channel

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from broker.tables import MalformedTable, decode_table
 from front.amqp.terms import Credentials
+from wire.amqp.tables import TableError, decode_table
 
 RESPONSE_BYTES_MAX = 4096
 
@@ -40,7 +40,7 @@ def plain(response: bytes) -> Credentials:
 def amqplain(response: bytes) -> Credentials:
     try:
         table, _ = decode_table(struct.pack(">I", len(response)) + response)
-    except MalformedTable:
+    except TableError:
         raise MalformedResponse("an AMQPLAIN response is a table, this one does not parse") from None
     user, password = table.get("LOGIN"), table.get("PASSWORD")
     if not isinstance(user, str) or not isinstance(password, (str, bytes)):

@@ -21,7 +21,6 @@ from broker.client_address import source_of
 from broker.errors import ConnectionForced
 from front.amqp.connection import Connection, State
 from front.amqp.input_share import InputShare
-from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.wheel import SLOT_S, TimerWheel
@@ -29,6 +28,7 @@ from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 from front.loopback import is_loopback
 from native.content import Buffer
+from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -19,16 +19,16 @@ from broker.arguments import TEN_YEARS_MS
 from broker.json_values import readable, to_json
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
 from broker.names import DIRECT_REPLY_TO
-from broker.tables import (
-    MalformedTable,
+from leveret.v1 import message_pb2 as pb
+from native import content as messages_of
+from wire.amqp.tables import (
+    TableError,
     Timestamp,
     decode_properties,
     encode_properties,
     join_properties,
     split_properties,
 )
-from leveret.v1 import message_pb2 as pb
-from native import content as messages_of
 
 # ----------------------------------------------------------------------------- errors
 
@@ -54,7 +54,7 @@ _STATUS: dict[type[errors.BrokerError], grpc.StatusCode] = {
     errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.ConnectionForced: grpc.StatusCode.UNAVAILABLE,
     errors.InternalError: grpc.StatusCode.INTERNAL,
-    MalformedTable: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.MalformedTable: grpc.StatusCode.INVALID_ARGUMENT,
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
 }
@@ -184,6 +184,7 @@ _TEXT_PROPERTIES = (
 )
 
 
+@errors.refuses_malformed
 def shape_of(properties: pb.Properties) -> Shape:
     """Raises MalformedTable or InvalidRequest."""
     transient = properties.delivery_mode == pb.DELIVERY_MODE_TRANSIENT
@@ -240,13 +241,13 @@ def properties(props: bytes) -> pb.Properties:
 def _readable(props: bytes) -> dict[str, Any]:
     try:
         return decode_properties(props)
-    except MalformedTable:
+    except TableError:
         pass
     try:
         fields = split_properties(props)
         fields.pop("headers", None)
         return decode_properties(join_properties(fields))
-    except MalformedTable:
+    except TableError:
         return {}
 
 

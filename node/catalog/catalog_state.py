@@ -21,7 +21,6 @@ from typing import Any, overload
 
 from broker.catalog import Catalog
 from broker.catalog_commands import Record, UnknownVersion, decode_record, encode_record
-from broker.errors import BrokerError
 from broker.records import CatalogHead
 from node.catalog.catalog_store import LETTERS, CatalogDamaged, Position, decode_head, encode_head
 
@@ -74,7 +73,7 @@ def decode_state(state: bytes) -> tuple[Position, CatalogHead, list[Record]]:
             raise ValueError(f"version {version} of a catalog's state, and {VERSION} is known")
         position, head = decode_head(state[_HEAD.size : _HEAD.size + size])
         return position, head, [decode_record(*one) for one in _rows(state, _HEAD.size + size)]
-    except (CatalogDamaged, UnknownVersion, BrokerError, struct.error) as error:
+    except (CatalogDamaged, UnknownVersion, struct.error) as error:
         raise ValueError(f"this is no state of a catalog: {error}") from error
 
 

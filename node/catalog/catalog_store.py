@@ -21,7 +21,6 @@ import msgspec
 
 from broker.catalog import LOAD_ORDER, Catalog
 from broker.catalog_commands import Record, UnknownVersion, decode_record, encode_record
-from broker.errors import BrokerError
 from broker.namespace import identity_of
 from broker.records import (
     BindingRecord,
@@ -103,7 +102,7 @@ def decoded(kind: type[Any], key: bytes, value: bytes) -> Record:
     """The record that is stored so. Raises CatalogDamaged."""
     try:
         record: Record = decode_record(kind, value)
-    except (UnknownVersion, BrokerError) as error:
+    except UnknownVersion as error:
         raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} cannot be read: {error}") from error
     if key_of(record) != key:
         raise CatalogDamaged(f"the {kind.__name__} under key {key.hex()} belongs under {key_of(record).hex()}")

@@ -28,7 +28,7 @@ SAMPLES_PER_SECOND = 500
 SECONDS_MIN = 3.0  # a workload is repeated for so long
 SECONDS_MAX = 60
 LOOP_THREAD = "run_node (node/run.py"  # the thread whose stack holds this is the event loop's
-FOLDERS = ("front", "classic", "quorum", "broker", "raft", "storage", "native", "node")
+FOLDERS = ("front", "classic", "quorum", "broker", "raft", "storage", "wire", "native", "node")
 TELLING = (
     "fdatasync",
     "fsync",

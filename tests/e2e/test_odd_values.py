@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import leveret
-from broker.tables import Timestamp, encode_properties
 from tests.e2e.test_cli import ctl, ctl_json
 from tests.running_node import RunningNode
 from tests.security import wire
+from wire.amqp.tables import Timestamp, encode_properties
 
 QUEUE = "e2e.odd"
 DEEP: Any = "x"

@@ -24,11 +24,12 @@ import time
 import tracemalloc
 from typing import Any
 
-from front.amqp import spec, terms
+from front.amqp import terms
 from front.amqp.connection import HELD_BYTES_MAX, Connection, State
 from front.amqp.replies import NAMES
 from front.amqp.terms import Identity, Limits, Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
+from wire.amqp import spec
 
 NOW = 1_700_000_000_000
 TURN_S_MAX = 0.5  # of one piece, which may hold hundreds of frames; a busy machine included

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from front.amqp import spec
 from tests.security import wire
+from wire.amqp import spec
 
 
 def frames_of(channel: int, request: str) -> bytes:

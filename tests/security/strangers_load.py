@@ -32,12 +32,12 @@ from pathlib import Path
 import grpc
 import grpc.aio
 
-from front.amqp.frame import PROTOCOL_HEADER
 from leveret.v1 import admin_pb2, admin_pb2_grpc
 from tests.running_node import RunningNode, start_node
 from tests.security import wire
 from tests.security.guarded_node import Http
 from tests.security.wire import Peer
+from wire.amqp.frame import PROTOCOL_HEADER
 
 STRANGER = "127.0.0.66"
 OTHERS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")

@@ -7,11 +7,11 @@ import json
 
 import pytest
 
-from broker.tables import encode_table
 from tests.running_node import RunningNode
 from tests.security import wire
 from tests.security.guarded_node import CANARY, Http
 from tests.security.wire import Peer
+from wire.amqp.tables import encode_table
 
 ENCODED = base64.b64encode(f"canary:{CANARY}".encode()).decode()
 PATHS = [

@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.tables import encode_table
-from front.amqp import spec
+from wire.amqp import spec
+from wire.amqp.tables import encode_table
 
 TIMEOUT_S = 20.0
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"

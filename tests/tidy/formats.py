@@ -41,7 +41,7 @@ CHAPTERS = {
     "Records and the log": ["storage/record.py", "storage/wal.py"],
     "Files of records that do not change": ["storage/segment.py", "storage/segment_index.py"],
     "Files that are replaced as a whole": ["storage/snapshot_file.py", "storage/fact_file.py"],
-    "Messages": ["native/content.py", "broker/tables.py"],
+    "Messages": ["native/content.py", "wire/amqp/tables.py"],
     "The catalog": [
         "storage/lmdb_store.py",
         "node/catalog/catalog_store.py",

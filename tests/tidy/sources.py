@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVER = ("broker", "classic", "front", "native", "node", "quorum", "raft", "storage")
+SERVER = ("broker", "classic", "front", "native", "node", "quorum", "raft", "storage", "wire")
 CLIENT = "client/leveret"
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
-from broker.tables import decode_properties
 from native.content import messages
 from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Result
 from quorum.machine import QueueMachine
@@ -25,6 +24,7 @@ from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.plan import ALL_PROFILES
 from tests.unit.quorum.dumb_queue import DumbQueue, Event, Message
+from wire.amqp.tables import decode_properties
 
 Where = tuple[int, int, int]  # entry, offset of the op, place in the run
 Said = tuple[ConsumerKey, int]  # a consumer, and the number of a message that it was given

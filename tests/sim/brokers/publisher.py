@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.errors import BrokerError
 from broker.message import LOOK_HEADERS, Run
 from broker.session import Session
-from broker.tables import encode_properties
 from native.content import encode
 from tests.histories.records import Attempted, Confirmed, Refused
 from tests.sim.brokers.channel import Channel, Given
 from tests.sim.plan import Ask
+from wire.amqp.tables import encode_properties
 
 if TYPE_CHECKING:
     from tests.sim.brokers.world import BrokerWorld

@@ -23,12 +23,12 @@ from broker.pending import Pending
 from broker.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
 from broker.session import Declared, GotMessage, Session
-from broker.tables import decode_properties, encode_properties
 from broker.turns import Turns
 from native.content import encode, messages
 from native.frame_split import look_at
 from tests.contract.memory_queue import MemoryQueues
 from tests.unit.broker.catalog_at_once import CatalogAtOnce
+from wire.amqp.tables import decode_properties, encode_properties
 
 T = TypeVar("T")
 NOW = 1_700_000_000_000

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from broker.added_headers import with_headers
-from broker.tables import decode_properties, encode_properties, join_properties, split_properties, split_table
 from native.content import encode, messages
+from wire.amqp.tables import decode_properties, encode_properties, join_properties, split_properties, split_table
 
 
 @pytest.mark.parametrize(

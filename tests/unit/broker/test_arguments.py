@@ -8,7 +8,7 @@ from broker.arguments import ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, check_consumer,
 from broker.catalog import Catalog, default_commands
 from broker.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
-from broker.tables import Timestamp
+from wire.amqp.tables import Timestamp
 
 OF_QUEUE = "for queue 'obs.bad' in vhost '/'"
 

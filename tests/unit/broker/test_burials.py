@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from broker.queue_type import Arrival, DeathReason
-from broker.tables import encode_properties
 from native.content import encode
 from tests.unit.broker.broker_world import World
 from tests.unit.broker.later_turns import LaterTurns
+from wire.amqp.tables import encode_properties
 
 TARGETS = [f"d{number}" for number in range(5)]
 

@@ -48,7 +48,7 @@ from broker.records import (
     UserRecord,
     VhostRecord,
 )
-from broker.tables import Timestamp
+from wire.amqp.tables import Timestamp
 
 ARGUMENTS: dict[str, Any] = {"a": 1, "t": Timestamp(5), "d": Decimal("1.5"), "b": b"\xff", "l": [None, {"x": True}]}
 COMMANDS: list[Command] = [
@@ -138,6 +138,14 @@ def test_what_is_not_known_is_said(data: bytes, text: str) -> None:
 def test_what_cannot_be_kept_is_refused(command: Command) -> None:
     with pytest.raises(PreconditionFailed):
         encode_command(command)
+
+
+def test_a_record_whose_table_cannot_be_read_is_refused() -> None:
+    kept = encode_record(BindingRecord("v", "x", "q", "queue", "k", {"a": 1}))
+    with pytest.raises(
+        UnknownVersion, match="the fields of BindingRecord cannot be read: malformed table: unknown type"
+    ):
+        decode_record(BindingRecord, kept.replace(b"\x01aI", b"\x01a?"))
 
 
 def test_every_command_can_be_encoded_and_applied() -> None:

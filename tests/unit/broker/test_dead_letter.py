@@ -8,10 +8,10 @@ import pytest
 
 from broker.history import History
 from broker.queue_type import Arrival, DeathReason
-from broker.tables import Timestamp, decode_properties, encode_properties, split_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
 from tests.unit.broker.late_queues import FailedQueues, LateQueues
+from wire.amqp.tables import Timestamp, decode_properties, encode_properties, split_properties
 
 
 @pytest.fixture

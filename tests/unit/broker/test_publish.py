@@ -15,10 +15,10 @@ from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFai
 from broker.message import Run
 from broker.publish import REMEMBERED_HEADERS_BYTES_MAX, TARGETS_MAX
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
-from broker.tables import encode_properties
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World, publish_method, refused
 from tests.unit.broker.late_queues import FailedQueues, LateQueues
+from wire.amqp.tables import encode_properties
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from broker.errors import PreconditionFailed
 from broker.exchange import HISTORY_LENGTH_MAX
 from broker.message import LOOK_HEADERS, Run
 from broker.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, History
-from broker.tables import encode_properties
 from native.content import encode, messages
 from tests.unit.broker.broker_world import Client, World
+from wire.amqp.tables import encode_properties
 
 
 @pytest.fixture

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from broker.errors import PreconditionFailed
+from broker.asked import Asked
+from broker.errors import MalformedTable, PreconditionFailed
 from broker.sender_selected import decoded, further_keys, raw_headers, without_header
-from broker.tables import decode_properties, encode_properties, encode_table
+from wire.amqp.tables import decode_properties, encode_properties, encode_table, join_properties, join_table
 
 
 def test_keys_come_from_cc_then_bcc() -> None:
@@ -31,6 +33,25 @@ def test_anything_but_a_list_is_refused(headers: dict[str, Any], text: str) -> N
     with pytest.raises(PreconditionFailed) as raised:
         further_keys(encode_table(headers))
     assert raised.value.text == text
+
+
+UNREADABLE = join_table({"CC": b"A\x00\x00\x00\x01?"})  # framed well, but an array with a value of no known type
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: further_keys(UNREADABLE),
+        lambda: decoded(UNREADABLE),
+        lambda: without_header(join_properties({"headers": UNREADABLE}), "BCC"),
+        Asked(join_properties({"headers": UNREADABLE})),
+        lambda: Asked(join_properties({"headers": UNREADABLE})).property_of("message_id"),
+    ],
+    ids=["keys", "headers", "taking one out", "headers of an exchange", "property of an exchange"],
+)
+def test_headers_that_nobody_can_read_are_refused_in_the_words_of_the_broker(read: Callable[[], Any]) -> None:
+    with pytest.raises(MalformedTable, match="malformed table: unknown type '\\?'"):
+        read()
 
 
 def test_a_header_is_taken_out_and_the_rest_stays() -> None:

@@ -17,7 +17,6 @@ import leveret
 from broker import catalog_commands as commands
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
-from broker.tables import Timestamp, decode_table, join_properties
 from front.definitions import parsed
 from front.grpc import convert, describe
 from front.web.request import json_response
@@ -34,6 +33,7 @@ from native import content
 from native.frame_split import FrameError, look_at
 from tests.amqp_values import PROPERTY_LISTS, TABLES, field_table, json_carries, nested
 from tests.unit.front.test_definitions import Broker
+from wire.amqp.tables import Timestamp, decode_table, join_properties
 
 FAR = b"T" + b"\xff" * 8
 DEEP = [field_table((b"k", nested(31, letter))) for letter in (b"F", b"A")]

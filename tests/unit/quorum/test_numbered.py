@@ -8,11 +8,11 @@ import pytest
 
 from broker.confirms import Receipt
 from broker.message import LOOK_HEADERS, Run
-from broker.tables import encode_properties
 from native.content import encode
 from quorum.commands import Producer
 from quorum.numbered import may_be_numbered, producer_of
 from tests.unit.quorum.clients import Clients
+from wire.amqp.tables import encode_properties
 
 
 def properties(**headers: Any) -> bytes:

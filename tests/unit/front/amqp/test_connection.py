@@ -10,7 +10,6 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ConnectionForced, NotAllowed
-from front.amqp import spec
 from front.amqp.connection import TRANSITIONS, State
 from front.amqp.terms import Limits
 from tests.unit.front.amqp.client import (
@@ -25,6 +24,7 @@ from tests.unit.front.amqp.client import (
     shown,
     start_ok,
 )
+from wire.amqp import spec
 
 
 class TestLimitsBeforeLogin:

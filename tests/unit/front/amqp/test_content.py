@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from broker.errors import PreconditionFailed
-from broker.tables import encode_properties
 from front.amqp.content import Assembly
 from front.amqp.replies import ProtocolError
 from native.content import messages
+from wire.amqp.tables import encode_properties
 
 HEADER, BODY = 2, 3
 

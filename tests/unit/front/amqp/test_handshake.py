@@ -9,7 +9,6 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ResourceExhausted
-from front.amqp import spec
 from front.amqp.connection import State
 from front.amqp.terms import Credentials, Peer
 from tests.unit.front.amqp.client import (
@@ -26,6 +25,7 @@ from tests.unit.front.amqp.client import (
     start_ok,
 )
 from tests.unit.front.amqp.fakes import SECRET
+from wire.amqp import spec
 
 
 class TestHandshake:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from front.amqp import spec
 from front.amqp.methods import HANDLERS
 from tests.unit.front.amqp.client import Client, names
+from wire.amqp import spec
 
 # What clients may send on a channel beside the methods of the table: the channel itself sees to these.
 BY_THE_CHANNEL = {"channel.open", "channel.close", "channel.close-ok", "basic.publish"}

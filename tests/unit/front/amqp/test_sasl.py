@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.tables import encode_table
 from front.amqp import sasl
+from wire.amqp.tables import encode_table
 
 
 def test_plain() -> None:

@@ -20,7 +20,6 @@ import uvloop
 from pamqp import commands, frame
 
 from front.amqp.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
-from front.amqp.proxy_protocol import Proxied
 from front.amqp.server import (
     INPUT_BYTES,
     INPUT_BYTES_MIN,
@@ -35,6 +34,7 @@ from front.amqp.terms import Limits
 from native.content import encode
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker, FakeQueue
+from wire.proxy_protocol import Proxied
 
 # A client that asks for heartbeats every second and waits for nothing.
 HANDSHAKE = (

@@ -10,13 +10,13 @@ import pytest
 
 import leveret
 from broker.queue_type import Slice
-from broker.tables import encode_properties
 from front.grpc import consume_service
 from leveret import errors
 from leveret.channels import Stubs
 from leveret.v1 import consume_pb2, message_pb2
 from native.content import encode
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
+from wire.amqp.tables import encode_properties
 
 
 class Raw:

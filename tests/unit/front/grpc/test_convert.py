@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from broker import errors
 from broker.arguments import TEN_YEARS_MS
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
-from broker.tables import Timestamp, decode_properties, encode_properties
 from front.grpc import convert
 from leveret.v1 import message_pb2 as pb
 from native import content
+from wire.amqp.tables import Timestamp, decode_properties, encode_properties
 
 LEAVES: st.SearchStrategy[Any] = (
     st.none()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pamqp import commands, frame
 
-from front.amqp import spec
-from front.amqp.values import MalformedArguments
+from wire.amqp import spec
+from wire.amqp.argument_types import MalformedArguments
 
 TABLE: dict[str, Any] = {"a": 1, "big": 2**40, "s": "text", "n": None, "t": True, "l": [1, "x", {"k": -5}], "f": 0.5}
 SAMPLES: dict[str, Any] = {

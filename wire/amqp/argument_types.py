@@ -1,7 +1,7 @@
 """The types of method arguments on the wire, each as a reader and a writer.
 
     octet u8 | short u16 | long u32 | longlong u64          shortstr u8 size, UTF-8 | longstr u32 size, bytes
-    table    broker/tables.py                               bit      up to eight neighbours share one octet, first lowest
+    table    wire/amqp/tables.py                            bit      up to eight neighbours share one octet, first lowest
 
 A reader takes (payload, position) and gives (value, position after it); it raises MalformedArguments, and never reads
 beyond the payload. Names must be UTF-8, for they are compared, logged and shown; a longstr is any bytes.
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from broker.tables import MalformedTable, decode_table, encode_table
+from wire.amqp.tables import TableError, decode_table, encode_table
 
 SHORTSTR_BYTES_MAX = 255
 
@@ -75,8 +75,8 @@ def write_longstr(value: bytes) -> bytes:
 def read_table(payload: bytes, position: int) -> tuple[dict[str, Any], int]:
     try:
         return decode_table(payload, position)
-    except MalformedTable as error:
-        raise MalformedArguments(error.text) from error
+    except TableError as error:
+        raise MalformedArguments(str(error)) from error
 
 
 read_octet, write_octet = _number(">B")

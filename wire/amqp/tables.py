@@ -18,7 +18,7 @@ Python integers go out as `I` when they fit and as `l` otherwise, floats as `d`,
 fields back unchanged (dead letters) uses `split_properties` and `split_table`, which leave the values as bytes.
 
 Everything read here came from a client. Sizes are checked against the buffer before anything is built, nesting is
-limited, and what does not parse raises MalformedTable naming the place. Of two fields with one name the first counts.
+limited, and what does not parse raises TableError naming the place. Of two fields with one name the first counts.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from math import isnan
 from typing import Any
-
-from broker.errors import PreconditionFailed
 
 # Tables and arrays within each other. Real clients use three or four levels; Python's stack would stand about 900.
 NESTING_MAX = 32
@@ -49,7 +46,7 @@ _I32_MIN, _I32_MAX = -(2**31), 2**31 - 1
 _I64_MIN, _I64_MAX = -(2**63), 2**63 - 1
 
 
-class MalformedTable(PreconditionFailed):
+class TableError(ValueError):
     """Raised when bytes are not a table or property list, or a value has no place in one."""
 
 
@@ -96,21 +93,19 @@ def split_table(data: bytes, offset: int = 0, trusted: str | None = None) -> dic
 def _span(data: bytes, offset: int, limit: int, what: str) -> tuple[int, int]:
     """First and end byte of something that begins with its size."""
     if offset + 4 > limit:
-        raise MalformedTable(f"malformed table: {what} at byte {offset} has no size")
+        raise TableError(f"malformed table: {what} at byte {offset} has no size")
     (size,) = _U32.unpack_from(data, offset)
     if offset + 4 + size > limit:
-        raise MalformedTable(
-            f"malformed table: {what} at byte {offset} of {size} bytes, but {limit - offset - 4} follow"
-        )
+        raise TableError(f"malformed table: {what} at byte {offset} of {size} bytes, but {limit - offset - 4} follow")
     return offset + 4, offset + 4 + size
 
 
 def _read_short(data: bytes, offset: int, limit: int) -> tuple[str, int]:
     if offset >= limit:
-        raise MalformedTable(f"malformed table: a string is missing at byte {offset}")
+        raise TableError(f"malformed table: a string is missing at byte {offset}")
     end = offset + 1 + data[offset]
     if end > limit:
-        raise MalformedTable(f"malformed table: a string at byte {offset} reaches beyond its table")
+        raise TableError(f"malformed table: a string at byte {offset} reaches beyond its table")
     # What is not UTF-8 must still be given back as it was.
     return data[offset + 1 : end].decode("utf-8", "surrogateescape"), end
 
@@ -138,19 +133,19 @@ def _read_array(data: bytes, offset: int, depth: int, limit: int) -> tuple[list[
 
 def _check_depth(depth: int, offset: int) -> None:
     if depth > NESTING_MAX:
-        raise MalformedTable(f"malformed table: more than {NESTING_MAX} tables within each other at byte {offset}")
+        raise TableError(f"malformed table: more than {NESTING_MAX} tables within each other at byte {offset}")
 
 
 def _read_value(data: bytes, offset: int, limit: int, depth: int) -> tuple[Any, int]:
     if offset >= limit:
-        raise MalformedTable(f"malformed table: a value is missing at byte {offset}")
+        raise TableError(f"malformed table: a value is missing at byte {offset}")
     letter = data[offset]
     offset += 1
     fixed = _FIXED.get(letter)
     if fixed is not None:
         layout, convert = fixed
         if offset + layout.size > limit:
-            raise MalformedTable(f"malformed table: a value {chr(letter)!r} at byte {offset} reaches beyond its table")
+            raise TableError(f"malformed table: a value {chr(letter)!r} at byte {offset} reaches beyond its table")
         return convert(layout.unpack_from(data, offset)), offset + layout.size
     if letter == 0x53:  # S
         start, end = _span(data, offset, limit, "a string")
@@ -162,7 +157,7 @@ def _read_value(data: bytes, offset: int, limit: int, depth: int) -> tuple[Any, 
     if letter == 0x78:  # x
         start, end = _span(data, offset, limit, "a byte array")
         return data[start:end], end
-    raise MalformedTable(f"malformed table: unknown type {chr(letter)!r} at byte {offset - 1}")
+    raise TableError(f"malformed table: unknown type {chr(letter)!r} at byte {offset - 1}")
 
 
 def _text(raw: bytes) -> str | bytes:
@@ -215,7 +210,7 @@ def join_table(fields: Mapping[str, bytes]) -> bytes:
 def _write_short(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogateescape")
     if len(raw) > 255:
-        raise MalformedTable(f"a short string holds at most 255 bytes, not {len(raw)}: {text[:40]!r}...")
+        raise TableError(f"a short string holds at most 255 bytes, not {len(raw)}: {text[:40]!r}...")
     return bytes((len(raw),)) + raw
 
 
@@ -227,7 +222,7 @@ def _write_table(table: Mapping[str, Any], depth: int) -> bytes:
 
 def _check_write_depth(depth: int) -> None:
     if depth > NESTING_MAX:
-        raise MalformedTable(f"more than {NESTING_MAX} tables within each other")
+        raise TableError(f"more than {NESTING_MAX} tables within each other")
 
 
 def _write_value(value: Any, depth: int) -> bytes:
@@ -253,26 +248,26 @@ def _write_value(value: Any, depth: int) -> bytes:
         return b"x" + _U32.pack(len(raw)) + raw
     if isinstance(value, Decimal):
         return _write_decimal(value)
-    raise MalformedTable(f"a {type(value).__name__} has no place in a table: {value!r}")
+    raise TableError(f"a {type(value).__name__} has no place in a table: {value!r}")
 
 
 def _write_integer(value: int) -> bytes:
     if isinstance(value, Timestamp):
         if not 0 <= value < 2**64:
-            raise MalformedTable(f"a timestamp has 64 bits and no sign, and {int(value)} does not fit")
+            raise TableError(f"a timestamp has 64 bits and no sign, and {int(value)} does not fit")
         return b"T" + _U64.pack(value)
     if _I32_MIN <= value <= _I32_MAX:
         return struct.pack(">ci", b"I", value)
     if _I64_MIN <= value <= _I64_MAX:
         return struct.pack(">cq", b"l", value)
-    raise MalformedTable(f"integers have 64 bits, and {value} does not fit")
+    raise TableError(f"integers have 64 bits, and {value} does not fit")
 
 
 def _write_decimal(value: Decimal) -> bytes:
     exponent = value.as_tuple().exponent
     scale = max(0, -exponent) if isinstance(exponent, int) else 256
     if scale > 255 or not _I32_MIN <= (unscaled := int(value.scaleb(scale))) <= _I32_MAX:
-        raise MalformedTable(f"decimals have up to 255 places and 32 bits, and {value} does not fit")
+        raise TableError(f"decimals have up to 255 places and 32 bits, and {value} does not fit")
     return struct.pack(">cBi", b"D", scale, unscaled)
 
 
@@ -282,21 +277,21 @@ def _write_decimal(value: Decimal) -> bytes:
 def split_properties(props: bytes) -> dict[str, bytes]:
     """The properties present, in order, with their values left as they are: `join_properties` puts them back."""
     if len(props) < 2:
-        raise MalformedTable(f"malformed properties: {len(props)} bytes where flags should be")
+        raise TableError(f"malformed properties: {len(props)} bytes where flags should be")
     flags = props[0] << 8 | props[1]
     if flags & ~_KNOWN_FLAGS:
-        raise MalformedTable(f"malformed properties: unknown flags {flags & ~_KNOWN_FLAGS:#06x}")
+        raise TableError(f"malformed properties: unknown flags {flags & ~_KNOWN_FLAGS:#06x}")
     fields: dict[str, bytes] = {}
     offset = 2
     for name, flag in _FLAG_OF.items():
         if flags & flag:
             end = _property_end(props, offset, name)
             if end > len(props):
-                raise MalformedTable(f"malformed properties: {name} at byte {offset} reaches beyond {len(props)} bytes")
+                raise TableError(f"malformed properties: {name} at byte {offset} reaches beyond {len(props)} bytes")
             fields[name] = props[offset:end]
             offset = end
     if offset != len(props):
-        raise MalformedTable(f"malformed properties: {len(props) - offset} bytes left over")
+        raise TableError(f"malformed properties: {len(props) - offset} bytes left over")
     return fields
 
 
@@ -326,14 +321,8 @@ def encode_properties(properties: Mapping[str, Any]) -> bytes:
     present = {name: value for name, value in properties.items() if value is not None}
     unknown = present.keys() - _FLAG_OF.keys()
     if unknown:
-        raise MalformedTable(f"no such message property: {', '.join(sorted(unknown))}")
+        raise TableError(f"no such message property: {', '.join(sorted(unknown))}")
     return join_properties({name: _write_property(name, value) for name, value in present.items()})
-
-
-def headers_of(props: bytes) -> dict[str, Any] | None:
-    """Only the headers, for routing; None when the message has none."""
-    raw = split_properties(props).get("headers")
-    return None if raw is None else decode_table(raw)[0]
 
 
 def _read_property(name: str, raw: bytes) -> Any:
@@ -353,43 +342,6 @@ def _write_property(name: str, value: Any) -> bytes:
         return _write_integer(Timestamp(value))[1:]
     if name in _OCTETS:
         if not 0 <= value <= 255:
-            raise MalformedTable(f"{name} is between 0 and 255, not {value}")
+            raise TableError(f"{name} is between 0 and 255, not {value}")
         return bytes((value,))
     return _write_short(value)
-
-
-# ----------------------------------------------------------------------------- words
-
-
-def type_name(value: Any) -> str:
-    """What RabbitMQ calls the type of this value in its error texts; client libraries show them."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, Timestamp):
-        return "timestamp"
-    if isinstance(value, int):
-        return "signedint" if _I32_MIN <= value <= _I32_MAX else "long"
-    if value is None:
-        return "void"
-    if isinstance(value, Mapping):
-        return "table"
-    if isinstance(value, (list, tuple)):
-        return "array"
-    names = {str: "longstr", float: "double", bytes: "binary", Decimal: "decimal"}
-    return names.get(type(value), type(value).__name__)
-
-
-def show(value: Any) -> str:
-    """A value in an error text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Equal as RabbitMQ compares: numbers by value, but true is not 1. What is no number is the same as itself."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, float) and isinstance(other, float) and isnan(one):
-        return isnan(other)
-    return bool(one == other)

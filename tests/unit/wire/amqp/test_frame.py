@@ -5,7 +5,7 @@ from __future__ import annotations
 from pamqp import commands, heartbeat
 from pamqp import frame as pamqp_frame
 
-from front.amqp import frame, spec
+from wire.amqp import frame, spec
 
 
 def test_a_method_frame() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from front.amqp.values import TYPES, MalformedArguments, Reader, Writer, read_octet, write_octet
+from wire.amqp.argument_types import TYPES, MalformedArguments, Reader, Writer, read_octet, write_octet
 
 Arguments = dict[str, Any]
 

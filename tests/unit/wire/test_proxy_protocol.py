@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from front.amqp.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, read_proxy_header
+from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, read_proxy_header
 
 V1 = b"PROXY TCP4 203.0.113.9 192.0.2.1 41000 5672\r\n"
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from front.amqp import values
-from front.amqp.values import MalformedArguments
+from wire.amqp import argument_types
+from wire.amqp.argument_types import MalformedArguments
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from front.amqp.values import MalformedArguments
     ],
 )
 def test_each_type_has_its_bytes(kind: str, value: Any, wire: bytes) -> None:
-    read, write = values.TYPES[kind]
+    read, write = argument_types.TYPES[kind]
     assert write(value) == wire
     assert read(b"??" + wire + b"!", 2) == (value, 2 + len(wire))
     for end in range(len(wire)):
@@ -33,7 +33,7 @@ def test_each_type_has_its_bytes(kind: str, value: Any, wire: bytes) -> None:
 
 def test_names_are_utf8() -> None:
     with pytest.raises(MalformedArguments, match="Malformed UTF-8 in shortstr"):
-        values.read_shortstr(b"\x02\xff\xfe", 0)
+        argument_types.read_shortstr(b"\x02\xff\xfe", 0)
 
 
 def test_nesting_has_an_end() -> None:
@@ -42,9 +42,9 @@ def test_nesting_has_an_end() -> None:
         fields = b"\x01kF" + table
         table = len(fields).to_bytes(4, "big") + fields
     with pytest.raises(MalformedArguments, match="more than 32 tables within each other"):
-        values.read_table(table, 0)
+        argument_types.read_table(table, 0)
 
 
 def test_a_text_too_long_for_a_short_string_is_our_own_fault() -> None:
     with pytest.raises(AssertionError, match="256 bytes"):
-        values.write_shortstr("x" * 256)
+        argument_types.write_shortstr("x" * 256)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from front.amqp import large_delivery
 from native.content import encode
 from native.deliver import deliveries
+from wire.amqp import large_delivery
 
 PROPS = b"\x10\x00\x02"
 FRAME_MAX = 131_072
