@@ -98,6 +98,7 @@ bench: setup
 # The stubs are committed; tests/tidy/test_generated.py says when they are out of date.
 proto: setup
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=client --pyi_out=client --grpc_python_out=client proto/leveret/v1/*.proto
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. proto/node/peers/*.proto
 
 # docs/formats.md comes from the modules that define the formats; tests/tidy/test_formats.py says when it is out of date.
 docs: setup

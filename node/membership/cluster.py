@@ -25,7 +25,6 @@ from broker.pending import Pending
 from broker.records import NodeRecord
 from front.answers import answered
 from front.grpc.cluster_service import ClusterView, NodeView
-from leveret.v1 import peer_pb2
 from node.catalog.cluster_metadata import MetadataStatus
 from node.catalog.group import METADATA_GROUP
 from node.catalog.group_members import wanted_change
@@ -34,6 +33,7 @@ from node.identity import DISK, KINDS, RAM, KnownNode, NodeIdentity
 from node.membership.first_boot import ANSWER_S, greeting_of, known_node, removed_text
 from node.membership.news import OthersNews
 from node.membership.node_names import node_named
+from node.peers import peer_pb2
 from node.peers.neighbours import Neighbours
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer

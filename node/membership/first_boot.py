@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from broker.catalog import Catalog
-from leveret.v1 import peer_pb2
 from node.addresses import endpoint, host_and_port
 from node.identity import DISK, Bound, KnownNode, NodeIdentity, Place
 from node.membership.discovery import SETTLED_S, Address, Answer, Ask, Discovery, Found, Join, Question
+from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer, Stranger
 from node.version import VERSION

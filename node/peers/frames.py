@@ -41,7 +41,7 @@ payloads are hellos, of at most HELLO_BYTES_MAX, in plain frames: what they say 
 EXCHANGE is for nodes that have numbers. After its ANSWER either side sends letters, in checked frames, until the connection
 ends: see raft/transport.py and, for those whose first byte is 4, node/peers/calls.py. GREET and JOIN are for nodes that need
 not have numbers yet. Behind either comes one payload, the request, and behind its ANSWER one more, the answer, each of at most
-REQUEST_BYTES_MAX: messages of proto/leveret/v1/peer.proto, in plain frames, as the proof covers them. Then the connection ends.
+REQUEST_BYTES_MAX: messages of proto/node/peers/peer.proto, in plain frames, as the proof covers them. Then the connection ends.
 """
 
 from __future__ import annotations

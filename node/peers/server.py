@@ -20,8 +20,8 @@ from broker.client_address import source_of
 from broker.log_throttle import LogThrottle
 from front.gate import Gate, GateLimits
 from front.listener import Address
-from leveret.v1 import peer_pb2
 from node.addresses import host_and_port
+from node.peers import peer_pb2
 from node.peers.frames import (
     ANSWER,
     EXCHANGE,

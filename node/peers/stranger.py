@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from leveret.v1 import peer_pb2
+from node.peers import peer_pb2
 from node.peers.frames import ANSWER, GREET, JOIN, REQUEST_BYTES_MAX, encode_hello, expect_hello
 from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
 from node.peers.handshake import CHALLENGE, NONCE_BYTES, Metadata, Secret, StrangerCalling

@@ -20,10 +20,10 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExh
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.facts import AlarmFacts
-from leveret.v1 import peer_pb2
 from node.catalog.cluster_metadata import MetadataStatus
 from node.identity import DISK, KnownNode, NodeIdentity
 from node.membership.cluster import AWAY_S_MAX, Cluster, problems_of
+from node.peers import peer_pb2
 from node.peers.neighbours import _Neighbour
 from node.peers.side import PeerSettings, PeerSide
 from raft.groups import NoSuchGroup

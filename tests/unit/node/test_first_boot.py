@@ -15,11 +15,11 @@ import pytest
 import trustme
 
 from broker.disk_lives import FIRST_LIFE
-from leveret.v1 import peer_pb2
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
 from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity
 from node.membership.first_boot import FirstBoot, Member, NoPlace, take_place
+from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
 from storage import fact_file, names

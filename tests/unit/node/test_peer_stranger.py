@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from leveret.v1 import peer_pb2
+from node.peers import peer_pb2
 from node.peers.frames import JOIN, encode_hello, framed
 from node.peers.handshake import Gatekeeper, Secret
 from node.peers.link import LinkLimits, PeerLinks
