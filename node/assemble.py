@@ -12,7 +12,6 @@ import contextlib
 import logging
 import platform
 import ssl
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +45,15 @@ from node.listening import addresses
 from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
-from node.membership.first_boot import NoPlace, check_name, removed_text, take_place
-from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
+from node.membership.first_boot import NoPlace, check_name, take_place
+from node.membership.greetings import removed_text
+from node.membership.news import ToldListener
 from node.metrics import Metrics
 from node.peers.calls import PeerCalls
 from node.peers.handshake import Identity as PeerIdentity
 from node.peers.side import PeerSide
+from node.peers.ways import PeerWays
 from node.replicas.members import QueueMembers
-from raft.messages import NodeId
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk
@@ -117,10 +117,10 @@ class Node:
         ticking.add_done_callback(self._tick_ended)
         self._undo.callback(ticking.cancel)
         self._announced(peers)
-        cluster = self._join_others(kernel, identity, peers, calls, started_at)
+        cluster = self._join_others(kernel, identity, peers, started_at)
         members = self._queue_members(kernel, cluster)
         cluster.queue_members = members
-        await self._enter_cluster(kernel, verifier, peers.address)
+        await self._enter_cluster(kernel, verifier)
         identity.survive(False)  # if it was to begin anew, it has
 
         self.watcher = Watcher(config.memory, config.disk, disk_limit_bytes(config), self._alarm_ports(kernel, disk))
@@ -201,39 +201,34 @@ class Node:
         if peers.listens:
             self.listeners.append(ListenerFacts("peer", peers.address))
 
-    def _join_others(
-        self, kernel: Kernel, identity: NodeIdentity, peers: PeerSide, calls: PeerCalls, started_at: int
-    ) -> Cluster:
+    def _join_others(self, kernel: Kernel, identity: NodeIdentity, peers: PeerSide, started_at: int) -> Cluster:
         """From here on this node has links to the others, and is asked by those that want to be."""
-        catalog, broker = kernel.metadata.catalog, kernel.broker
 
-        def news(alarms: Sequence[ToldAlarm]) -> News:
-            listeners = tuple(ToldListener(one.protocol, one.address, one.tls) for one in self.listeners)
-            return News(VERSION, started_at, listeners, tuple(alarms), kernel.sentences())
+        def listeners() -> list[ToldListener]:
+            return [ToldListener(one.protocol, one.address, one.tls) for one in self.listeners]
 
-        def name_of(number: NodeId) -> str:
-            record = catalog.node_of_number(number)
-            return record.name if record is not None else str(number)
-
+        ways = PeerWays(peers, lambda error: self._process.fail(f"a task of the node ended: {error!r}"))
+        self._undo.callback(ways.stop)
+        kernel.meet(ways, started_at, listeners)
         cluster = Cluster(
             identity,
             peers,
-            kernel.groups,
             kernel.metadata,
-            OthersNews(identity.number, calls, broker.alarms, name_of, self._clock.wall_ms, news),
+            kernel.upkeep,
+            kernel.joining,
+            kernel.news,
             self._process,
             self._clock,
             cluster_name=self._config.cluster_name,
-            zone=self._config.zone,
-            holds_anything=lambda: declared_in(catalog),
+            holds_anything=lambda: declared_in(kernel.metadata.catalog),
         )
-        self._undo.push_async_callback(cluster.stop)
+        self._undo.callback(cluster.stop)
         cluster.start()
         return cluster
 
-    async def _enter_cluster(self, kernel: Kernel, verifier: Verifier, address: str) -> None:
+    async def _enter_cluster(self, kernel: Kernel, verifier: Verifier) -> None:
         """A node that knows the catalog does not wait for the others for long: what it has is served while they are away."""
-        pending = kernel.enter(address, self._config.zone, lambda: verifier.hash("guest"))
+        pending = kernel.enter(lambda: verifier.hash("guest"))
         entered: list[asyncio.Future[Any]] = [answered(one) for one in pending]
         for future in entered:
             future.add_done_callback(lambda one: one.cancelled() or one.exception())  # whether anybody waits or not

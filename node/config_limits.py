@@ -53,6 +53,7 @@ def kernel_settings(config: Config) -> KernelSettings:
         gathering_bytes_max=config.log.gathering_bytes_max,
         grows=config.quorum.reconcile,
         reconcile_interval_ms=1000 * config.quorum.reconcile_interval_s,
+        zone=config.zone,
         older_catalog=config.node.older_catalog,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from broker.broker import Broker
+from broker.catalog import Catalog
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from node.background import Background
@@ -66,6 +67,7 @@ class Parts:
     store: Callable[..., RaftStore] = RaftStore
     log: Callable[..., LogWriter] = LogWriter
     groups: Callable[..., Groups] = Groups
+    catalog: Callable[[], Catalog] = Catalog
     metadata: Callable[..., ClusterMetadata] = ClusterMetadata
     classic: Callable[..., ClassicQueues] = ClassicQueues
     broker: Callable[..., Broker] = Broker

@@ -9,6 +9,7 @@ The stages, in this order, each once:
     open_log       the log is read, for queues and groups
     join_groups    this node is heard by the others: it votes, and leads
     begin          the broker has its queues
+    meet           this node has links to the others, and is asked by those that want to be
     enter          the others are told of this process
 
 `tick` it from `begin` on; `close` it after any stage.
@@ -40,7 +41,10 @@ from node.catalog.group import METADATA_GROUP, MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
 from node.foundation import Foundation, LogSettings, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
+from node.membership.joining import Joining
+from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
 from node.membership.node_names import name_of_node
+from node.membership.upkeep import Upkeep, Ways
 from node.notices import Notices, stopped_sentences
 from node.peers.calls import PeerCalls
 from node.queue_types import ClassicAnywhere, classic_anywhere
@@ -48,6 +52,7 @@ from node.replicas.places import PlacingMetadata, QueuePlaces
 from node.replicas.queue_records import QueueRecords
 from node.replicas.reconciliation import Reconciler
 from node.replicas.reports import QuorumReports
+from node.version import VERSION
 from quorum.bodies import KEPT_BYTES_MAX
 from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
@@ -76,6 +81,7 @@ class KernelSettings:
     gathering_bytes_max: int  # that wait for the log until publishers wait, too
     grows: bool  # queues get the members that they lack
     reconcile_interval_ms: int
+    zone: str
     older_catalog: bool = False
     steps_per_turn: int | None = None  # of work in slices; None: as many as there is time for
     queues_per_step: int = QUEUES_PER_STEP
@@ -93,6 +99,9 @@ class Kernel:
     turns: Turns
     places: QueuePlaces
     member: MetadataMember  # of the metadata group, on this node
+    news: OthersNews
+    upkeep: Upkeep
+    joining: Joining
 
     def __init__(
         self, ports: Ports, settings: KernelSettings, parts: Parts, identity: NodeIdentity, calls: PeerCalls
@@ -116,7 +125,7 @@ class Kernel:
 
     def open_catalog(self, store: Store, background: Background) -> ClusterMetadata:
         """Raises CatalogDamaged. It outlives `close`, for what others have yet to hear of it."""
-        self.metadata = self._parts.metadata(Catalog(), store, background)
+        self.metadata = self._parts.metadata(self._parts.catalog(), store, background)
         self.metadata.on_failed = self._ports.process.stop
         return self.metadata
 
@@ -196,14 +205,41 @@ class Kernel:
         metadata.subscribe(self._applied)
         self._close.append(self._cancel_broker_timer)
 
-    def enter(self, address: str, zone: str, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
+    def meet(self, ways: Ways, started_at_ms: int, listeners: Callable[[], Sequence[ToldListener]]) -> None:
+        ports, metadata, identity, groups = self._ports, self.metadata, self.identity, self.groups
+
+        def news(alarms: Sequence[ToldAlarm]) -> News:
+            return News(VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences())
+
+        def name_of(number: NodeId) -> str:
+            record = metadata.catalog.node_of_number(number)
+            return record.name if record is not None else str(number)
+
+        self._ways = ways
+        self.news = OthersNews(identity.number, self._calls, self.broker.alarms, name_of, self._wall_ms, news)
+        self.upkeep = Upkeep(
+            identity,
+            ways,
+            groups,
+            metadata,
+            self.news,
+            ports.process,
+            ports.clock,
+            ports.loop,
+            self._settings.zone,
+        )
+        self.joining = Joining(identity, metadata, self.upkeep.neighbours)
+        self._close.append(self.upkeep.stop)
+        self.upkeep.start()
+
+    def enter(self, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
         """Say who this is, behind what makes a cluster where there is none."""
         place, metadata, limits = self.place, self.metadata, self._settings.catalog
         commands: list[Command] = []
         if self.member.alone and not metadata.catalog.cluster_id:
             if not metadata.catalog.vhosts:
                 commands += default_commands(guest_hash())
-            record = NodeRecord(place.name, 0, place.disk_id, address, place.kind, zone)
+            record = NodeRecord(place.name, 0, place.disk_id, self._ways.address, place.kind, self._settings.zone)
             # A founder that is killed in the midst of this has the same life again.
             commands += [JoinNode(record, place.cluster_id, place.incarnation), SetClusterId(place.cluster_id)]
         told = asdict(limits) if limits is not None else {}

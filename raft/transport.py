@@ -45,6 +45,16 @@ class Net(Protocol):
         never raises."""
 
 
+class Ears(Protocol):
+    """Who is told what arrives from other nodes: raft/groups.py."""
+
+    def receive(self, node: NodeId, letter: bytes) -> None: ...
+
+    def connected(self, node: NodeId) -> None: ...
+
+    def disconnected(self, node: NodeId) -> None: ...
+
+
 @dataclass(slots=True)
 class Sign:
     """A ping or a pong. Nobody changes it once it is made."""

@@ -18,6 +18,7 @@ from node.identity import DISK, KnownNode, Place
 from node.peers.calls import METADATA, PeerCalls
 from node.peers.neighbours import Neighbours
 from node.peers.side import PeerSide
+from node.peers.ways import PeerWays
 from raft.errors import BadBytes
 from raft.messages import NodeId
 
@@ -55,7 +56,8 @@ async def fetch_catalog(
 ) -> None:
     """Returns when the machine stands on it, however long the others are away; or after a time, if one is given, without it."""
     loop = asyncio.get_running_loop()
-    neighbours = Neighbours(place.number, peers, NoGroups(), loop.time, _ended, logger)
+    ways = PeerWays(peers, lambda error: logger.error("a call to another node ended: %r", error))
+    neighbours = Neighbours(place.number, ways, NoGroups(), loop.time, logger)
     neighbours.follow(place.others)
     changed = asyncio.Event()
     calls.on_link(lambda node, came: changed.set())
@@ -72,7 +74,7 @@ async def fetch_catalog(
                 return
             await asyncio.sleep(AGAIN_S)
     finally:
-        await neighbours.stop()
+        neighbours.stop()
         while any(calls.connected(node.number) for node in place.others):
             changed.clear()
             await changed.wait()  # or their ends would be taken for those of the links that come next
@@ -116,8 +118,3 @@ async def _ask(node: NodeId, request: bytes, calls: PeerCalls) -> bytes | None:
             return await future
     except TimeoutError:
         return None
-
-
-def _ended(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        logger.error("a call to another node ended: %r", task.exception())

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 from broker.catalog import Catalog
 from node.addresses import endpoint, host_and_port
-from node.identity import DISK, Bound, KnownNode, NodeIdentity, Place
+from node.identity import DISK, Bound, NodeIdentity, Place
 from node.membership.discovery import SETTLED_S, Address, Answer, Ask, Discovery, Found, Join, Question
+from node.membership.greetings import ANSWER_S, greeting_of, join_request, known_node, removed_text, take_up
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer, Stranger
 from node.version import VERSION
 
 CYCLE_S = 0.3
-ANSWER_S = 1.0
 LOOK_UP_S = 5.0
 REFUSED_S_MAX = (
     15.0  # as long a refusal to be taken in may be about something that is just ending, such as an earlier process
@@ -219,27 +219,22 @@ class FirstBoot:
 
     async def _join(self, decision: Join, now: float) -> None:
         refusal = ""
+        identity, peers, zone = self._identity, self._peers, self._settings.zone
         for address in decision.addresses:
+            request = join_request(identity, decision.cluster_id, self._joiner, peers.address, zone)
             try:
-                response = await self._stranger.join(address, self._join_request(decision.cluster_id))
+                response = await self._stranger.join(address, request)
             except NoAnswer as error:
                 self._tell(f"the node at {address} to take this one in: {error}", now)
                 continue
             if response.number and not response.disk_id:
                 raise NoPlace(f"the node at {address} runs an earlier version: update the nodes of the cluster first")
             if response.number:
-                self._identity.join(
-                    response.cluster_id,
-                    response.number,
-                    response.disk_id,
-                    map(known_node, response.nodes),
-                )
-                logger.info(
-                    "node %s is node %d of cluster %s", self._identity.name, response.number, response.cluster_id
-                )
+                take_up(identity, response)
+                logger.info("node %s is node %d of cluster %s", identity.name, response.number, response.cluster_id)
                 return
             if response.incarnation:
-                self._identity.outlive(response.incarnation)
+                identity.outlive(response.incarnation)
             if response.later:
                 self._tell(f"the node at {address} to take this one in: {response.refusal}", now)
             else:
@@ -252,40 +247,10 @@ class FirstBoot:
         if now - self._refused_since > REFUSED_S_MAX:
             raise NoPlace(f"the cluster does not take this node in: {refusal}")
 
-    def _join_request(self, cluster_id: str) -> peer_pb2.JoinRequest:
-        return peer_pb2.JoinRequest(
-            cluster_id=cluster_id,
-            name=self._identity.name,
-            address=self._peers.address,
-            kind=self._identity.kind,
-            zone=self._settings.zone,
-            version=VERSION,
-            incarnation=self._identity.incarnation,
-            joiner=self._joiner,
-        )
-
     def _tell(self, waiting_for: str, now: float) -> None:
         if waiting_for and (waiting_for != self._told or now > self._told_at + REMIND_S):
             self._told, self._told_at = waiting_for, now
             logger.info("node %s waits for %s", self._identity.name, waiting_for)
-
-
-def greeting_of(identity: NodeIdentity, address: Address) -> peer_pb2.Greeting:
-    """From a node that has its place: am I still one of you, and where are the others?"""
-    return peer_pb2.Greeting(
-        instance=identity.instance,
-        name=identity.name,
-        address=address,
-        cluster_id=identity.cluster_id,
-        number=identity.number,
-        incarnation=identity.incarnation,
-        disk_id=identity.disk_id,
-        earlier_incarnation=identity.earlier_incarnation,
-    )
-
-
-def known_node(node: peer_pb2.KnownNode) -> KnownNode:
-    return KnownNode(node.number, node.name, node.address, node.kind)
 
 
 def _answer(greeted: peer_pb2.Greeted) -> Answer:
@@ -340,7 +305,3 @@ def check_name(place: Place, catalog: Catalog, data_dir: str) -> None:
             f"with --name {record.name} (node.name in the configuration; without one it is made of the host's name), or "
             f"give an empty directory"
         )
-
-
-def removed_text(name: str, why: str) -> str:
-    return f"node '{name}' belongs to its cluster no more: {why}. To join again, start it with an empty data directory"

@@ -20,12 +20,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import Logger
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from node.peers.frames import WrongChecksum
 from node.peers.socket import PeerSocket
 from raft.errors import BadBytes
 from raft.messages import NodeId
+from raft.transport import Ears
 
 if TYPE_CHECKING:
     from node.peers.calls import CallEars
@@ -44,16 +45,6 @@ class LinkLimits:
     queue_bytes_max: int = 64 << 20  # of Raft's letters
     calls_bytes_max: int = 256 << 20
     silence_s_max: float = 10.0  # nodes say something several times a second (raft/failure_detector.py)
-
-
-class Ears(Protocol):
-    """Who is told what links hear: raft/groups.py."""
-
-    def receive(self, node: NodeId, letter: bytes) -> None: ...
-
-    def connected(self, node: NodeId) -> None: ...
-
-    def disconnected(self, node: NodeId) -> None: ...
 
 
 class Outdated(Exception):

@@ -1,4 +1,4 @@
-"""Keeps a link to every other node that belongs to the cluster, and to no other.
+"""Keeps a link to every other node that belongs to the cluster, and to no other. A core: sockets are behind the port `Links`.
 
 Which nodes those are is said by the catalog; before a node has one, by what it remembers. A node that is removed keeps its link
 until it has no member of the metadata group any more: those that are left may need its voice to agree that they do not.
@@ -6,20 +6,46 @@ until it has no member of the metadata group any more: those that are left may n
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from logging import Logger
 from typing import Protocol
 
 from node.identity import KnownNode
-from node.peers.dialer import Dialer
-from node.peers.link import Ears
-from node.peers.side import PeerSide
 from raft.messages import NodeId
+from raft.transport import Ears
 
 
-class Groups(Ears, Protocol):
+class Dialing(Protocol):
+    """Connects one link again and again, until `stop`."""
+
+    @property
+    def address(self) -> str: ...
+
+    def redirect(self, address: str) -> None:
+        """The node is reached elsewhere now."""
+
+    def stop(self) -> None: ...
+
+
+class Links(Protocol):
+    """The port to other nodes: node/peers/ways.py."""
+
+    @property
+    def listens(self) -> bool:
+        """False: this node stays alone."""
+
+    def add(self, node: NodeId, ears: Ears) -> None:
+        """A link to this node; without a connection, until one of the two dials."""
+
+    def remove(self, node: NodeId) -> None:
+        """It is no peer of ours any more: its connection ends, and it is not let in again."""
+
+    def dial(self, node: NodeId, address: str) -> Dialing:
+        """Begin to connect the link that was added."""
+
+
+class LinkedGroups(Ears, Protocol):
     """What is needed of raft/groups.py."""
 
     def add_node(self, node: NodeId) -> None: ...
@@ -34,33 +60,25 @@ class _Neighbour:
     node: KnownNode
     since: float  # since when it is reached, or not, by the monotonic clock
     up: bool = False
-    dialer: Dialer | None = None
-    task: asyncio.Task[None] | None = None
+    dialer: Dialing | None = None
 
 
 class Neighbours:
-    """`follow` whenever the nodes may be others; `look` now and then."""
+    """`follow` whenever the nodes may be others; `look` now and then; `stop` at the end."""
 
     def __init__(
-        self,
-        number: NodeId,
-        peers: PeerSide,
-        groups: Groups,
-        monotonic: Callable[[], float],
-        on_fault: Callable[[asyncio.Task[None]], None],
-        logger: Logger,
+        self, number: NodeId, links: Links, groups: LinkedGroups, monotonic: Callable[[], float], logger: Logger
     ) -> None:
         self._number = number
-        self._peers = peers
+        self._links = links
         self._groups = groups
         self._monotonic = monotonic
-        self._on_fault = on_fault
         self._logger = logger
         self._neighbours: dict[NodeId, _Neighbour] = {}
 
     def follow(self, nodes: Iterable[KnownNode], still_needed: Iterable[NodeId] = ()) -> None:
         """The nodes of the cluster are these; some that were removed are still needed for a while."""
-        if not self._peers.listens:
+        if not self._links.listens:
             return
         wanted = {node.number: node for node in nodes if node.number != self._number}
         for number in self._neighbours.keys() - wanted.keys() - set(still_needed):
@@ -102,22 +120,20 @@ class Neighbours:
         earliest = self._monotonic() - for_s
         return [known.node for known in self._neighbours.values() if not known.up and known.since <= earliest]
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         for number in list(self._neighbours):
             self._remove(number)
 
     def _add(self, node: KnownNode) -> None:
-        link = self._peers.links.add(node.number, self._groups)
+        self._links.add(node.number, self._groups)
         self._groups.add_node(node.number)
         known = self._neighbours[node.number] = _Neighbour(node, self._monotonic())
         if node.number < self._number:  # of two nodes the one with the higher number calls
-            known.dialer = self._peers.dialer(link, node.address)
-            known.task = asyncio.create_task(known.dialer.run())
-            known.task.add_done_callback(self._on_fault)
+            known.dialer = self._links.dial(node.number, node.address)
 
     def _remove(self, number: NodeId) -> None:
         known = self._neighbours.pop(number)
-        if known.task is not None:
-            known.task.cancel()
-        self._peers.links.remove(number)
+        if known.dialer is not None:
+            known.dialer.stop()
+        self._links.remove(number)
         self._groups.remove_node(number)

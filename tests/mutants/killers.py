@@ -184,7 +184,7 @@ KILLERS = (
         "catalog on several nodes",
         tuple(
             f"tests/unit/node/test_{name}.py"
-            for name in ("catalog_followers", "cluster_metadata", "cluster", "identity", "first_boot")
+            for name in ("catalog_followers", "cluster_metadata", "cluster", "upkeep", "identity", "first_boot")
         ),
         only="not whatever_is_killed",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),

@@ -612,9 +612,20 @@ def _clean_stop(faults: Faults, fault: Fault, random: Random) -> bool | None:
     process = site.process if site is not None else None
     if site is None or process is None or site.stopped or not process.may_close:
         return False
-    faults.world.event(site, process.close, ())
-    faults.end(site, fault, power=False)
-    return True
+    world = faults.world
+
+    def close() -> None:
+        if site.process is not process or site.stopped or world.is_healed:
+            return
+        if not process.may_close:
+            faults.later(0.01, close)
+            return
+        world.event(site, process.close, ())
+        faults.end(site, fault, power=False)
+        faults.took_effect(fault)
+
+    world.prepare_stop(site, process, close)
+    return None
 
 
 @kind("pause")

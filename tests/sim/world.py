@@ -80,6 +80,10 @@ class World:
         """It has read its disk."""
         raise NotImplementedError
 
+    def prepare_stop(self, site: Site, process: Process, stop: Callable[[], None]) -> None:
+        """What comes before a clean stop, and may take time."""
+        stop()
+
     def may_change_groups(self, name: str) -> bool:
         """Whether the watch is to look after an event of this name."""
         return True

@@ -122,20 +122,20 @@ def _no_room_beside_the_log(faults: Faults, fault: Fault, random: Random) -> boo
 
 
 @kind("drain")
-def _drain(faults: Faults, fault: Fault, random: Random) -> bool:
+def _drain(faults: Faults, fault: Fault, random: Random) -> bool | None:
     """And revive, unless another process runs by then."""
     site = site_of(faults, fault)
     if site is None or site.process is None or site.stopped or site.process.is_drained:
         return False
     process = site.process
-    site.run(site.life, process.drain, ())
+    site.run(site.life, process.drain, (partial(faults.took_effect, fault),))
 
     def revive() -> None:
         if site.process is process and process.is_drained:
             site.run(site.life, process.revive, ())
 
     faults.later(fault.span, revive)
-    return True
+    return None
 
 
 @kind("grow queue")

@@ -12,6 +12,7 @@ from broker.records import BindingRecord
 from node.catalog.catalog_state import decode_state
 from node.catalog.catalog_store import Position, encode_head, key_of
 from node.catalog.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
+from node.foundation import Parts
 from quorum.commands import Result
 from quorum.effects import Effect
 from quorum.member import Member
@@ -147,7 +148,7 @@ class CatalogReference(Watcher):
     def __init__(self, about: About, followers: Sequence[Any] = ()) -> None:
         self._about = about
         self._newest: dict[tuple[int, int], int] = {}  # by process: the number of its last command that was carried out
-        self.machine = CatalogMachine(Catalog(), Position(), self)
+        self.machine = CatalogMachine(Parts().catalog(), Position(), self)
         self.outcomes: dict[
             tuple[int, int, int], tuple[int, Outcome]
         ] = {}  # by who submitted it: entry, and what became of it
@@ -186,7 +187,7 @@ class CatalogReference(Watcher):
         return _digest(encode_head(_in_order(position), head), records)
 
     def replayed(self, snapshot: tuple[bytes, int] | None, entries: Sequence[Entry], read_entry: ReadEntry) -> str:
-        machine = CatalogMachine(Catalog(), Position())
+        machine = CatalogMachine(Parts().catalog(), Position())
         if snapshot is not None:
             machine.restore(*snapshot)
         machine.apply(entries)

@@ -35,6 +35,9 @@ class CallEnd(End, Protocol):
     @property
     def is_up(self) -> bool: ...
 
+    def is_linked_to(self, node: int) -> bool:
+        """Whether its process wants a connection to this node."""
+
     def receive_call(self, sender: int, letter: bytes) -> None: ...
 
     def call_left(self, receiver: int) -> None:
@@ -65,6 +68,10 @@ class LinkNetwork(Network):
         self._ended_by_damage: dict[Pair, bool] = {}  # connections that are not made again yet
 
     def connect(self, a: int, b: int) -> None:
+        """Unless one of them knows nothing of the other."""
+        ends = self._call_ends
+        if not ends[a].is_linked_to(b) or not ends[b].is_linked_to(a):
+            return
         for pair in ((a, b), (b, a)):
             self._ways[pair] = deque()
             self._arrives_at.pop(pair, None)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
 from broker.dead_letter import DeadMessage
+from broker.limits import Limits
 from broker.pending import Pending
 from broker.queue_type import Arrival, DeathReason, Queue
+from classic.shelf import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.metadata_machine import Outcome
 from node.foundation import Parts
-from node.peers.calls import CallEars
+from node.kernel import KernelSettings
 from raft.driver import Driver, GroupStore, SnapshotRules
 from raft.errors import Damaged, Superseded
 from raft.group_records import Identity
@@ -30,6 +32,8 @@ from tests.sim.parts import SlowLog, TellingStore, WatchedGroups, WatchedStore
 
 if TYPE_CHECKING:
     from tests.sim.brokers.process import BrokerProcess
+
+RECONCILE_MS = 5_000  # an hour in production
 
 
 class BrokerGroups(WatchedGroups):
@@ -83,26 +87,6 @@ class BrokerStore(TellingStore):
         return self.group(group).member not in members_of(self.process.site.world.watch.book(group).membership)
 
 
-class Wire:
-    """The links of one process. Fulfils node.peers.calls.Wire."""
-
-    ears: CallEars
-
-    def __init__(self, process: BrokerProcess) -> None:
-        self._process = process
-
-    def hear_calls(self, ears: CallEars) -> None:
-        self.ears = ears
-
-    def send_call(self, node: int, letter: bytes) -> None:
-        site = self._process.site
-        site.world.network.send_call(site.number, node, letter)
-
-    def calls_waiting(self, node: int) -> int:
-        site = self._process.site
-        return site.world.network.calls_waiting(site.number, node)
-
-
 class SimMetadata(ClusterMetadata):
     """Says which entry of the log the answer comes of that is told at the moment."""
 
@@ -149,4 +133,30 @@ def parts_of(process: BrokerProcess) -> Parts:
         metadata=SimMetadata,
         classic=partial(WatchedClassicQueues, process),
         broker=partial(BuryingBroker, process.site.world.watch.count),
+    )
+
+
+def kernel_settings(process: BrokerProcess) -> KernelSettings:
+    shape = process.site.world.shape
+    return KernelSettings(
+        log=process.log_settings(),
+        classic=ClassicLimits(
+            embed_below=shape.classic_embed_below,
+            sequences_per_segment=shape.classic_sequences_per_segment,
+            store_file_bytes_max=shape.classic_store_file_bytes,
+            runs_max=shape.classic_runs_max,
+            ram_count_max=shape.classic_ram_count_max,
+            log_files_kept=shape.log_files_kept,
+            loaded_runs_max=8,
+            compaction_interval_ms=shape.compaction_interval_ms,
+        ),
+        clients=Limits(),
+        catalog=None,
+        gathering_bytes_max=shape.uncommitted_bytes_max,
+        grows=bool(shape.reconcile),
+        reconcile_interval_ms=RECONCILE_MS,
+        zone=process.site.name,
+        steps_per_turn=shape.steps_max,
+        queues_per_step=shape.queues_per_step,
+        entry_bytes_kept_max=shape.memory_bytes_max,  # so that bodies are read from files all the time
     )

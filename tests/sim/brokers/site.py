@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from broker.catalog_commands import JoinNode
-from broker.records import NodeRecord
-from node.identity import DISK, RAM, KnownNode, NodeIdentity
+from node.identity import DISK, RAM, NodeIdentity
+from node.membership.greetings import join_request, take_up
+from node.peers import peer_pb2
+from raft.messages import Message
 from storage import fact_file, names
 from tests.sim.brokers.process import BrokerProcess
 from tests.sim.disk import SimDisk
@@ -28,9 +29,8 @@ class BrokerSite(Site):
         self.name = f"n{number}"
         self.kind = RAM if world.shape.voters < number <= world.shape.voters + world.shape.ram else DISK
         self.fetched: bytes | None = None  # the catalog, for the next process of a RAM node
-        self._wish: JoinNode | None = None
+        self._wish: peer_pb2.JoinRequest | None = None
         self.address = f"n{number}:5681"
-        self.removed = False  # the catalog does not know it any more
         self.is_joining = False
         self._risen_ms = 0
         self._newborn: NodeIdentity | None = None  # of the process that has just been taken in
@@ -48,21 +48,19 @@ class BrokerSite(Site):
         self._newborn = self._begin_identity()
         self._newborn.found(cluster_id)
 
-    def wish(self) -> JoinNode:
+    def wish(self, cluster_id: str) -> peer_pb2.JoinRequest:
         """What a blank node asks others for, when it wants to belong to them: one process, until it is taken in."""
         if self._wish is None:
-            incarnation = self._begin_identity().incarnation
-            record = NodeRecord(self.name, 0, 0, self.address, self.kind, self.name)
-            self._wish = JoinNode(record, self.random.randbytes(8).hex(), incarnation)
+            joiner = self.random.randbytes(8).hex()
+            self._wish = join_request(self._begin_identity(), cluster_id, joiner, self.address, self.name)
         return self._wish
 
-    def join_cluster(self, cluster_id: str, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
-        assert record.number == self.number, (
-            f"{self.name} is node {record.number} in the catalog, and {self.number} here"
+    def join_cluster(self, response: peer_pb2.JoinResponse) -> None:
+        assert response.number == self.number, (
+            f"{self.name} is node {response.number} in the catalog, and {self.number} here"
         )
-        known = [KnownNode(one.number, one.name, one.address, one.kind) for one in nodes]
         self._newborn = self._begin_identity()
-        self._newborn.join(cluster_id, record.number, record.disk_id, known)
+        take_up(self._newborn, response)
 
     def begin_identity(self) -> NodeIdentity:
         """Of a process. The first of a blank node has been given its place already."""
@@ -111,11 +109,20 @@ class BrokerSite(Site):
         assert self.process is not None, f"node {self.number} is down"
         self.process.wire.ears.drained(receiver)
 
+    def is_linked_to(self, node: int) -> bool:
+        return self.process is not None and self.process.ways.calls(node, self.world.sites[node].address)
+
+    def _receive(self, sender: int, letter: bytes, messages: Sequence[tuple[int, Message]]) -> None:
+        assert self.process is not None, f"node {self.number} is down"
+        if self.process.ways.has_link(sender):
+            super()._receive(sender, letter, messages)
+
     def _connected(self, node: int) -> None:
         assert self.process is not None, f"node {self.number} is down"
         self._disconnected(node)  # a new connection takes the place of the one before
-        super()._connected(node)
-        self.process.wire.ears.link_came(node)
+        if self.process.ways.has_link(node):
+            self.process.groups.connected(node)
+            self.process.wire.ears.link_came(node)
 
     def _disconnected(self, node: int) -> None:
         assert self.process is not None, f"node {self.number} is down"

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker import catalog_commands as commands
 from broker.broker import ignore
-from broker.catalog_commands import JoinNode
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.queue_type import Slice
-from broker.records import BindingRecord, ExchangeRecord, NodeRecord, QueueRecord
+from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.route import route_many
 from node.catalog.courier import NOT_TAKEN
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import Outcome
 from node.catalog.pieces import Incoming, decode_request
 from node.identity import DISK, RAM
+from node.peers import peer_pb2
 from quorum.driver import QUEUE_GROUPS
 from quorum.queue import QuorumQueue
 from quorum.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
@@ -220,6 +220,10 @@ class BrokerWorld(World):
         assert isinstance(process, BrokerProcess), f"{process}"
         process.begin()
 
+    def prepare_stop(self, site: Site, process: Process, stop: Callable[[], None]) -> None:
+        assert isinstance(process, BrokerProcess), f"{process}"
+        self.event(site, process.hand_over, (lambda: self.loop.call_soon(stop),))
+
     def may_change_groups(self, name: str) -> bool:
         """What clients and other brokers say waits for the next round of the groups."""
         return name not in QUIET
@@ -359,7 +363,7 @@ class BrokerWorld(World):
         if others:
             door = self.random.choice(others)
             if not self.network.is_cut(site.number, door.number) and not self.network.is_cut(door.number, site.number):
-                wish, disk = site.wish(), site.disk
+                wish, disk = site.wish(CLUSTER_ID), site.disk
                 self.loop.call_later(WAY_S, door.run, door.life, self._take_in, (site, disk, door, wish))
         if not site.is_joining:
             site.is_joining = True
@@ -369,23 +373,24 @@ class BrokerWorld(World):
         site.is_joining = False
         self.start(site)
 
-    def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: JoinNode) -> None:
-        """Node `door` is asked to let a node in, as node/membership/cluster.py does."""
+    def _take_in(self, site: BrokerSite, disk: SimDisk, door: BrokerSite, wish: peer_pb2.JoinRequest) -> None:
         process = door.process
         assert process is not None, f"node {door.number} is down"
 
-        def joined(record: NodeRecord) -> None:
-            nodes = list(process.metadata.catalog.nodes.values())
-            self.loop.call_later(WAY_S, self._joined, site, disk, record, nodes)
+        def answered(response: peer_pb2.JoinResponse) -> None:
+            if response.number:
+                self.loop.call_later(WAY_S, self._joined, site, disk, response)
+            else:
+                self.watch.count("node is not taken in yet")
 
-        process.metadata.submit(wish).then(joined, ignore)
+        process.kernel.joining.join(wish).then(answered, ignore)
 
-    def _joined(self, site: BrokerSite, disk: SimDisk, record: NodeRecord, nodes: Sequence[NodeRecord]) -> None:
+    def _joined(self, site: BrokerSite, disk: SimDisk, response: peer_pb2.JoinResponse) -> None:
         if site.disk is disk and site.process is None:
             site.disk.faults = no_faults
             try:
                 if site.is_blank:
-                    site.join_cluster(CLUSTER_ID, record, nodes)
+                    site.join_cluster(response)
                     site.disk.settle()
                     self.watch.count("node joined")
             except Corrupt as error:
@@ -436,6 +441,14 @@ class BrokerWorld(World):
                 self.loop.call_later(after_s, self._disconnect, other, other.life, site.number)
         for channel in [one for one in self.channels if one.site is site]:
             self.loop.call_later(0.0 if power else WAY_S, channel.lose, "its node is down")
+
+    def end_connection(self, site: BrokerSite, node: int) -> None:
+        """A process has no link to this node any more, which hears of it later."""
+        if self.network.is_connected(site.number, node):
+            self.network.forget(site.number, node)
+            other = self.sites[node]
+            self.loop.call_soon(self._disconnect, site, site.life, node)
+            self.loop.call_later(self.shape.net_delay_s, self._disconnect, other, other.life, site.number)
 
     def _disconnect(self, site: BrokerSite, life: int, node: int) -> None:
         if site.life == life and not self.network.is_connected(site.number, node):

@@ -1,0 +1,378 @@
+"""What a node does by itself as one of its cluster. A core, over ports.
+
+Who belongs to the cluster is in the catalog. Everything else follows it: links (node/peers/neighbours.py), and, on the node
+that leads the metadata group, that group's members (node/catalog/group_members.py). A node that hears that it does not belong
+to the cluster any more stops, and says so. One that is drained, or is to stop, lets others lead what it leads.
+
+Two rounds go on from `start` to `stop`:
+
+    every TICK_S         who is reached; who belongs; the next change of members; who is away for too long
+    GO_AROUND_S behind   what may wait for others: a drained node hands over what it was elected to lead; where this node is
+    its own end          now is told, if the catalog says otherwise; those that are lost from sight are asked
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from broker import catalog_commands as commands
+from broker.broker import ignore
+from broker.catalog import Catalog
+from broker.errors import BrokerError, NotFound
+from broker.metadata import OnApplied
+from broker.pending import Pending
+from broker.records import NodeRecord
+from node.catalog.group import METADATA_GROUP
+from node.catalog.group_members import wanted_change
+from node.identity import DISK, KnownNode, NodeIdentity
+from node.membership.greetings import ANSWER_S, greeting_of, known_node, removed_text
+from node.peers import peer_pb2
+from node.peers.neighbours import LinkedGroups, Links, Neighbours
+from raft.driver import Driver
+from raft.errors import RaftError
+from raft.groups import NoSuchGroup
+from raft.membership import Change, members_of
+from raft.messages import MemberId, NodeId, node_of
+
+TICK_S = 0.25
+GO_AROUND_S = 2.0
+AWAY_S_MAX = 60.0  # then what a node's process kept alive, such as exclusive queues, is over
+LOST_S = 3.0  # a node that was not reached for as long is asked whether this one still belongs to the cluster
+HANDED_OVER_S_MAX = 3.0
+
+logger = logging.getLogger("leveret")
+
+_OF_NODES = commands.AddNode | commands.JoinNode | commands.PutNode | commands.RemoveNode | commands.NodeStarted
+
+
+class Ways(Links, Protocol):
+    """The port to other nodes, with and without links: node/peers/ways.py."""
+
+    @property
+    def address(self) -> str:
+        """Where others reach this node."""
+
+    def greet(
+        self,
+        address: str,
+        greeting: peer_pb2.Greeting,
+        timeout_s: float,
+        on_answer: Callable[[peer_pb2.Greeted | None], None],
+    ) -> None:
+        """`on_answer` is called once, later; with None when no answer has come."""
+
+
+class Groups(LinkedGroups, Protocol):
+    """What is needed of raft/groups.py."""
+
+    def driver(self, group: int) -> Driver: ...
+
+    def drivers(self) -> Iterable[Driver]: ...
+
+    def change(self, group: int, change: Change, on_results: Callable[[Any, RaftError | None], None]) -> None: ...
+
+
+class Metadata(Protocol):
+    """What is needed of node/catalog/cluster_metadata.py."""
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    def submit(self, command: commands.Command) -> Pending[Any]: ...
+
+    def subscribe(self, on_applied: OnApplied) -> None: ...
+
+
+class News(Protocol):
+    """What is needed of node/membership/news.py."""
+
+    def tick(self) -> None: ...
+
+
+class Process(Protocol):
+    def stop(self, reason: str) -> None: ...
+
+    def fail(self, reason: str) -> None: ...
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float: ...
+
+
+class Loop(Protocol):
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
+
+
+class Upkeep:
+    """`start` it when the catalog is there, `stop` it before the links go."""
+
+    def __init__(
+        self,
+        identity: NodeIdentity,
+        ways: Ways,
+        groups: Groups,
+        metadata: Metadata,
+        news: News,
+        process: Process,
+        clock: Clock,
+        loop: Loop,
+        zone: str,
+    ) -> None:
+        self.neighbours = Neighbours(identity.number, ways, groups, clock.monotonic, logger)
+        self.drained = False
+        self.leaving = False  # it has asked to be removed itself
+        self.removed = ""  # why this node belongs to its cluster no more
+        self._identity = identity
+        self._ways = ways
+        self._groups = groups
+        self._metadata = metadata
+        self._catalog = metadata.catalog
+        self._news = news
+        self._process = process
+        self._clock = clock
+        self._loop = loop
+        self._zone = zone
+        self._told_lost: dict[str, int] = {}  # name -> incarnation of which the catalog was told that it is over
+        self._changing = False
+        self._stopped = False
+
+    def start(self) -> None:
+        self._metadata.subscribe(self._applied)
+        self.follow()
+        for begin in (self._look_after_nodes, self._go_around):
+            self._loop.call_soon(self._run, begin)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.neighbours.stop()
+
+    # what operators ask
+
+    def drain(self) -> Pending[None]:
+        """Lead nothing until `revive`. Answered when others lead, or cannot."""
+        self.drained = True
+        answer: Pending[None] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            self.drained = False
+            answer.fail(error)
+
+        def taken(_: Any) -> None:  # in the midst of what the catalog tells
+            self._loop.call_soon(self._run, lambda: self.hand_over().then(answer.resolve, ignore))
+
+        self._say(draining=True).then(taken, refused)
+        return answer
+
+    def revive(self) -> Pending[Any]:
+        self.drained = False
+        return self._say(draining=False)
+
+    def _say(self, *, draining: bool) -> Pending[Any]:
+        try:
+            record = self.my_record()
+        except NotFound as error:
+            return Pending.failed(error)
+        return self._metadata.submit(commands.PutNode(replace(record, draining=draining)))
+
+    def hand_over(self) -> Pending[None]:
+        """Let other nodes lead what this one leads, as far as one of them can. Answered when they do, or after some time."""
+        for driver in list(self._groups.drivers()):
+            if driver.leads:
+                self._hand_over(driver)
+        handed_over: Pending[None] = Pending()
+        self._wait_until_others_lead(handed_over, self._clock.monotonic() + HANDED_OVER_S_MAX)
+        return handed_over
+
+    def my_record(self) -> NodeRecord:
+        """Raises NotFound."""
+        record = self._catalog.nodes.get(self._identity.name)
+        if record is None:
+            raise NotFound(f"node '{self._identity.name}' is not in the catalog of its cluster yet")
+        return record
+
+    def metadata_driver(self) -> Driver | None:
+        try:
+            return self._groups.driver(METADATA_GROUP)
+        except NoSuchGroup:
+            return None
+
+    # leaderships
+
+    def _hand_over(self, driver: Driver) -> None:
+        heir = self._heir(driver)
+        if heir:
+            try:
+                driver.transfer(heir, self._clock.monotonic())
+            except RaftError as error:
+                logger.info("group %d is not handed over: %s", driver.group, error)
+
+    def _heir(self, driver: Driver) -> MemberId:
+        """The voter that has come furthest, on a node that is not drained itself; 0: there is none."""
+        status = driver.core.status()
+        draining = {record.number for record in self._catalog.nodes.values() if record.draining}
+        fit = [
+            one
+            for one in status.followers
+            if one.member in status.membership.voters and not one.suspected and node_of(one.member) not in draining
+        ]
+        return max(fit, key=lambda one: one.match).member if fit else 0
+
+    def _wait_until_others_lead(self, handed_over: Pending[None], until: float) -> None:
+        if any(driver.leads and self._heir(driver) for driver in self._groups.drivers()):
+            if self._clock.monotonic() <= until:
+                self._after(TICK_S / 10, partial(self._wait_until_others_lead, handed_over, until))
+                return
+            logger.warning(
+                "what this node leads is not handed over within %g s; the others will elect", HANDED_OVER_S_MAX
+            )
+        handed_over.resolve(None)
+
+    # who belongs to the cluster
+
+    def _applied(self, command: commands.Command, result: Any) -> None:
+        if isinstance(command, _OF_NODES):
+            self.follow()
+
+    def follow(self) -> None:
+        """The nodes are those of the catalog, once that knows this one."""
+        nodes = {
+            record.number: KnownNode(record.number, record.name, record.address, record.kind)
+            for record in self._catalog.nodes.values()
+        }
+        if self._identity.number in nodes:
+            self._identity.know(nodes.values())
+        elif 0 < self._identity.number < self._catalog.next_node_number and self._catalog.nodes:
+            self._removed(f"it was removed from cluster {self._identity.cluster_id}")
+            return
+        else:
+            nodes = {node.number: node for node in self._identity.nodes} | nodes
+        driver = self.metadata_driver()
+        members: Iterable[NodeId] = (
+            map(node_of, members_of(driver.core.status().membership)) if driver is not None else ()
+        )
+        self.neighbours.follow(nodes.values(), members)
+
+    def _removed(self, why: str) -> None:
+        if not self.leaving:
+            self.removed = why
+            self._process.stop(removed_text(self._identity.name, why))
+
+    def _change_members(self) -> None:
+        """On the node that leads the metadata group: its members are to be the nodes of the catalog."""
+        driver = self.metadata_driver()
+        if driver is None or not driver.leads or self._changing or not self._catalog.nodes:
+            return
+        status = driver.core.status()
+        if status.change_pending:
+            return
+        change = wanted_change(status.membership, self._catalog.nodes.values(), self._identity.number)
+        if change is not None:
+            self._changing = True
+            logger.info("the metadata group: %s", change)
+            self._groups.change(METADATA_GROUP, change, self._changed)
+
+    def _changed(self, results: Any, error: RaftError | None) -> None:
+        self._changing = False
+        if error is not None:
+            logger.info("the metadata group's members are not changed yet: %s", error)
+
+    def _tell_of_lost_nodes(self) -> None:
+        """On the node that leads the metadata group: what lived with a process that is away for long is over."""
+        driver = self.metadata_driver()
+        if driver is None or not driver.leads:
+            return
+        for node in self.neighbours.lost(AWAY_S_MAX):
+            record = self._catalog.nodes.get(node.name)
+            if record is not None and self._told_lost.get(node.name) != record.incarnation:
+                self._told_lost[node.name] = record.incarnation
+                logger.warning(
+                    "node '%s' was away for %g s: its exclusive and transient queues go", node.name, AWAY_S_MAX
+                )
+                pending = self._metadata.submit(commands.NodeLost(node.name, record.incarnation))
+                pending.then(ignore, partial(self._not_told, node.name))
+
+    def _not_told(self, name: str, error: BrokerError) -> None:
+        self._told_lost.pop(name, None)  # to be tried again
+
+    # this node, to the others
+
+    def _announce(self) -> Pending[None]:
+        """Where this node is now, and as what it runs, if the catalog says otherwise. A process that has just been started is
+        drained no more."""
+        record = self._catalog.nodes.get(self._identity.name)
+        if record is None or record.number != self._identity.number or not self._ways.listens or self.leaving:
+            return Pending.of(None)
+        kind = DISK if self._identity.kind == DISK else record.kind
+        wish = replace(record, address=self._ways.address, zone=self._zone, kind=kind, draining=self.drained)
+        if wish == record:
+            return Pending.of(None)
+        answer: Pending[None] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            logger.info("that this node is at %s now is not in the catalog yet: %s", wish.address, error)
+            answer.resolve(None)
+
+        self._metadata.submit(commands.PutNode(wish)).then(lambda _: answer.resolve(None), refused)
+        return answer
+
+    def _ask_around(self) -> Pending[None]:
+        """Ask those that are lost from sight whether this node is still one of them, and tell them where it is."""
+        lost = self.neighbours.lost(LOST_S)
+        if not lost:
+            return Pending.of(None)
+        greeting = greeting_of(self._identity, self._ways.address)
+        answer: Pending[None] = Pending()
+        silent = {node.number for node in lost}
+
+        def answered(number: NodeId, greeted: peer_pb2.Greeted | None) -> None:
+            silent.remove(number)
+            if greeted is not None and not self._stopped:
+                self._hear(greeted)
+            if not silent:
+                answer.resolve(None)
+
+        for node in lost:
+            self._ways.greet(node.address, greeting, ANSWER_S, partial(answered, node.number))
+        return answer
+
+    def _hear(self, greeted: peer_pb2.Greeted) -> None:
+        if greeted.removed:
+            self._removed(greeted.removed)
+        for one in map(known_node, greeted.nodes):
+            self.neighbours.moved(one.number, one.address)
+
+    # the rounds
+
+    def _look_after_nodes(self) -> None:
+        self.neighbours.look()
+        self._news.tick()
+        self.follow()
+        self._change_members()
+        self._tell_of_lost_nodes()
+        self._after(TICK_S, self._look_after_nodes)
+
+    def _go_around(self) -> None:
+        """What may take long: nothing else waits for it."""
+        handed_over = self.hand_over() if self.drained else Pending.of(None)
+        announced = handed_over.then_ask(lambda _: self._announce())
+        asked = announced.then_ask(lambda _: self._ask_around())
+        asked.then(lambda _: self._after(GO_AROUND_S, self._go_around), ignore)
+
+    def _after(self, delay_s: float, step: Callable[[], None]) -> None:
+        self._loop.call_later(delay_s, self._run, step)
+
+    def _run(self, step: Callable[[], None]) -> None:
+        """A fault in it must not go unnoticed: nobody waits for a timer."""
+        if self._stopped:
+            return
+        try:
+            step()
+        except Exception as error:
+            self._process.fail(f"the upkeep of the node's cluster ended: {error!r}")
+            raise
