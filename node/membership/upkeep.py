@@ -246,6 +246,9 @@ class Upkeep:
             for record in self._catalog.nodes.values()
         }
         if self._identity.number in nodes:
+            # A catalog that is behind tells of nodes one after the other. Those that it has yet to hear of are not removed:
+            # one of them may lead, and without its link nothing more would come.
+            nodes |= {one.number: one for one in self._identity.nodes if one.number >= self._catalog.next_node_number}
             self._identity.know(nodes.values())
         elif 0 < self._identity.number < self._catalog.next_node_number and self._catalog.nodes:
             self._removed(f"it was removed from cluster {self._identity.cluster_id}")
@@ -322,30 +325,43 @@ class Upkeep:
         return answer
 
     def _ask_around(self) -> Pending[None]:
-        """Ask those that are lost from sight whether this node is still one of them, and tell them where it is."""
-        lost = self.neighbours.lost(LOST_S)
-        if not lost:
+        """Ask others whether this node is still one of them and where all are, and tell them where it is."""
+        asked = self._to_be_asked()
+        if not asked:
             return Pending.of(None)
         greeting = greeting_of(self._identity, self._ways.address)
         answer: Pending[None] = Pending()
-        silent = {node.number for node in lost}
+        silent = {node.number for node in asked}
 
         def answered(number: NodeId, greeted: peer_pb2.Greeted | None) -> None:
             silent.remove(number)
-            if greeted is not None and not self._stopped:
-                self._hear(greeted)
+            if greeted is not None:
+                self._run(partial(self._hear, greeted))
             if not silent:
                 answer.resolve(None)
 
-        for node in lost:
+        for node in asked:
             self._ways.greet(node.address, greeting, ANSWER_S, partial(answered, node.number))
         return answer
+
+    def _to_be_asked(self) -> list[KnownNode]:
+        """Those that are lost from sight. While nobody is heard to lead the metadata group, all: a node that came when this one
+        was away may lead, and what it has to say reaches nobody who has no link to it."""
+        driver = self.metadata_driver()
+        hears_no_leader = driver is not None and not driver.standing.leader
+        return self.neighbours.nodes() if hears_no_leader else self.neighbours.lost(LOST_S)
 
     def _hear(self, greeted: peer_pb2.Greeted) -> None:
         if greeted.removed:
             self._removed(greeted.removed)
-        for one in map(known_node, greeted.nodes):
+        told = list(map(known_node, greeted.nodes))
+        for one in told:
             self.neighbours.moved(one.number, one.address)
+        known = {one.number: one for one in self._identity.nodes}
+        newer = {one.number: one for one in told if one.number >= self._catalog.next_node_number}
+        if newer.keys() - known.keys():
+            self._identity.know((newer | known).values())
+            self.follow()
 
     # the rounds
 

@@ -115,6 +115,9 @@ class Neighbours:
         known = self._neighbours.get(number)
         return known.since if known is not None else None
 
+    def nodes(self) -> list[KnownNode]:
+        return [known.node for known in self._neighbours.values()]
+
     def lost(self, for_s: float) -> list[KnownNode]:
         """Those that have not been reached for as long."""
         earliest = self._monotonic() - for_s

@@ -21,7 +21,7 @@ from node.peers import peer_pb2
 from raft.errors import RaftError
 from raft.groups import NoSuchGroup
 from raft.membership import Change
-from raft.messages import Membership
+from raft.messages import Membership, member_id
 from raft.ready import Role
 from raft.transport import Ears
 from tests.sim.clock import SimClock, SimLoop
@@ -77,6 +77,7 @@ class FakeDriver:
     def __init__(self, group: int = 1) -> None:
         self.group = group
         self.leads = False
+        self.leader = 0  # whom it hears
         self.voters: tuple[int, ...] = ()
         self.followers: list[Any] = []
         self.change_pending = False
@@ -85,6 +86,10 @@ class FakeDriver:
 
     @property
     def core(self) -> Any:
+        return self
+
+    @property
+    def standing(self) -> Any:
         return self
 
     def status(self) -> Any:
@@ -116,7 +121,7 @@ class FakeGroups:
     def lead(self, *voters: int) -> FakeDriver:
         """The metadata group."""
         self.metadata = FakeDriver()
-        self.metadata.leads, self.metadata.voters = True, voters
+        self.metadata.leads, self.metadata.leader, self.metadata.voters = True, member_id(1, 7), voters
         return self.metadata
 
     def trusts(self, node: int) -> bool:

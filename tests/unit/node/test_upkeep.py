@@ -57,6 +57,20 @@ def test_a_node_whose_catalog_does_not_know_it_yet_has_links_to_those_it_remembe
     assert world.process.said == []
 
 
+def test_a_node_that_the_catalog_has_yet_to_hear_of_keeps_its_link() -> None:
+    """A node on a new disk was told of the others when it was taken in. Then it read the log of the catalog from its beginning,
+    ended its links to those that came later, also to the leader, and never heard more."""
+    world = ClusterWorld()
+    world.identity.know([KnownNode(2, "n2", "n2:1", DISK), KnownNode(3, "n3", "n3:1", DISK)])
+    world.upkeep.start()
+    assert sorted(world.ways.links) == [2, 3]
+    assert [node.number for node in world.identity.nodes] == [2, 3]
+    world.metadata.apply(AddNode(n3()))
+    world.metadata.apply(RemoveNode("n3"))
+    assert sorted(world.ways.links) == [2]
+    assert [node.number for node in world.identity.nodes] == [2]
+
+
 def test_a_node_that_follows_a_catalog_without_itself_stops_and_says_so() -> None:
     world = ClusterWorld()
     world.upkeep.start()
@@ -227,6 +241,37 @@ def test_the_next_round_waits_until_all_that_are_asked_have_answered_or_not() ->
     world.ways.answer("n3:1", None)
     world.loop.run_for(GO_AROUND_S)
     assert list(world.ways.greeted) == ["n2:1", "n3:1"]
+
+
+def test_a_node_that_came_while_this_one_was_away_is_found_when_nobody_is_heard_to_lead() -> None:
+    """It led, and what it had to say never came: its calls were refused, for the catalog here had no such node."""
+    world = ClusterWorld()
+    driver = world.groups.lead(ME, OTHER)
+    driver.leads = False
+    world.upkeep.start()
+    world.groups.trusted = {2}
+    world.loop.run_for(2 * GO_AROUND_S)
+    assert not world.ways.greeted, "somebody leads"
+    driver.leader = 0
+    world.loop.run_for(GO_AROUND_S)
+    nodes = [NodeRecord("n2", 2, DISK_ID, "n2:1"), NodeRecord("n3", 3, DISK_ID, "n3:1")]
+    world.ways.answer("n2:1", peer_pb2.Greeted(nodes=map(told_node, nodes)))
+    assert sorted(world.ways.links) == [2, 3]
+    assert [node.number for node in world.identity.nodes] == [2, 3]
+
+
+@pytest.mark.parametrize(("number", "others"), [(1, [2]), (5, [1, 2])])
+def test_a_node_that_was_removed_does_not_come_back_by_what_another_one_says(number: int, others: list[int]) -> None:
+    """Whether the catalog here knows this node already, or not yet."""
+    world = ClusterWorld(number)
+    world.metadata.catalog.apply(AddNode(n3()))
+    world.metadata.catalog.apply(RemoveNode("n3"))
+    world.groups.lead(ME, OTHER).leader = 0
+    world.upkeep.start()
+    world.loop.run_for(GO_AROUND_S)
+    world.ways.answer("n2:1", peer_pb2.Greeted(nodes=[told_node(NodeRecord("n3", 3, DISK_ID, "n3:1"))]))
+    assert sorted(world.ways.links) == others
+    assert 3 not in [node.number for node in world.identity.nodes]
 
 
 # leaderships
