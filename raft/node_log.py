@@ -157,8 +157,8 @@ class RaftStore:
 
     @property
     def idle(self) -> bool:
-        """Whether no work is under way or waits."""
-        return self._jobs.idle
+        """Whether no work is under way or waits, nor what is to follow when the log is durable."""
+        return self._jobs.idle and not self._waiting
 
     # groups
 
