@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.sim.brokers.world import BrokerWorld
 
 AGAIN_S = (0.05, 0.6)
+AGAIN_PER_S = 2000  # messages: who has thousands to send again does not do so several times a second
 SIZES = (20, 300)  # of messages of one run: a limit of bytes lets some in and others not
 PRIORITIES = (0, 4, 4, 4, 9)
 
@@ -240,7 +241,8 @@ class Publisher:
             self.world.watch.count("publisher sends again")
             self._waiting = unanswered + self._waiting
         if self._waiting:
-            self.world.loop.call_later(self._random.uniform(*AGAIN_S), self._reconnect)
+            again_s = self._random.uniform(*AGAIN_S) + len(self._waiting) / AGAIN_PER_S
+            self.world.loop.call_later(again_s, self._reconnect)
 
     def _reconnect(self) -> None:
         if self._channel is None:
