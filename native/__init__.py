@@ -10,7 +10,6 @@
     record_scan    log bytes -> whole records, up to the first that is not
     sequence_set   a set of numbers kept as ranges
     index_ranges   ascending columns of numbers -> their union as ranges
-    topic_match    a routing key against a pattern
 
 The environment variable LEVERET_KERNELS chooses: "plain", "compiled" (then a missing twin is an error), or "auto".
 """
@@ -21,7 +20,7 @@ import importlib
 import os
 from types import ModuleType
 
-KERNELS = ("frame_split", "deliver", "content", "crc32c", "record_scan", "sequence_set", "index_ranges", "topic_match")
+KERNELS = ("frame_split", "deliver", "content", "crc32c", "record_scan", "sequence_set", "index_ranges")
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"
 if _WANTED not in ("auto", "compiled", "plain"):

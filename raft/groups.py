@@ -49,7 +49,6 @@ from raft.ready import Ready, Role
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
 
-HEIR_LAG_ENTRIES = 64  # what a member may lack to be handed a leadership
 DEADLINES_MAX = 32  # in one go
 # More groups wait for the next round, while what these have said is on its way. Commits a second of 100 groups, each with 10
 # commands in flight: 51,000 without a bound, 54,000 with 50, 66,000 with 25, 52,000 with 12.
@@ -257,30 +256,6 @@ class Groups:
     def transfer(self, group: GroupId, to: MemberId) -> None:
         """Hand a group's leadership over. Raises NoSuchGroup, NotLeader and BadChange."""
         self.driver(group).transfer(to, self._clock.monotonic())
-
-    def hand_back(self, nodes: Sequence[NodeId], count_max: int) -> int:
-        """Leadership of groups that another node should have, after it was away: to be called now and then. `nodes` are those
-        that leaders are to be spread over. Returns how many were handed over."""
-        moved = 0
-        for driver in self._drivers.values():
-            if moved == count_max:
-                break
-            if driver.leads:
-                node = preferred_node(driver.group, nodes)
-                moved += node != self.node and self._detector.trusts(node) and self._hand_to(driver, node)
-        return moved
-
-    def _hand_to(self, driver: Driver, node: NodeId) -> bool:
-        """Only to a voter that has caught up: while a leadership is handed over, proposals are refused."""
-        status = driver.core.status()
-        heir = next((one for one in status.followers if node_of(one.member) == node), None)
-        if heir is None or heir.member not in status.membership.voters or heir.match + HEIR_LAG_ENTRIES < status.last:
-            return False
-        try:
-            driver.transfer(heir.member, self._clock.monotonic())
-        except RaftError:
-            return False  # it leads no more, or has more urgent things to do
-        return True
 
     def close(self) -> None:
         """The node stops: no letter leaves any more, and whoever waits is told."""
@@ -615,12 +590,6 @@ class Groups:
                     driver.forget_leader(now)
                 self.wake(driver)
         self._set_timer()
-
-
-def preferred_node(group: GroupId, nodes: Sequence[NodeId]) -> NodeId:
-    """The node whose member should lead: all nodes lead about as many groups, whatever numbers the groups have."""
-    mixed = (group * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-    return nodes[(mixed >> 32) % len(nodes)]
 
 
 def _old_disk(me: MemberId, later: MemberId) -> Superseded:

@@ -193,11 +193,6 @@ class RaftStore:
         heard = damage.later if isinstance(damage, Superseded) else 0
         self._jobs.add(Renumber(self, self.stores[group], Loss(max(0, damage.index - 1), str(damage), heard), done))
 
-    def renumber(self, group: int, last_good: int, done: Callable[[MemberId], None]) -> None:
-        """As `repair`, where it is known up to which entry all is well."""
-        loss = Loss(last_good, f"something behind entry {last_good} cannot be read")
-        self._jobs.add(Renumber(self, self.stores[group], loss, done))
-
     def renumber_now(
         self, store: WalLogStore, loss: Loss, aside: Sequence[str], done: Callable[[MemberId], None]
     ) -> None:

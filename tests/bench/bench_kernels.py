@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from native import compiled_twin, content, crc32c, deliver, frame_split, record_scan, sequence_set, topic_match
+from native import compiled_twin, content, crc32c, deliver, frame_split, record_scan, sequence_set
 
 Work = Callable[[Any], object]
 
@@ -46,7 +46,7 @@ class _Plain:
 
 PLAIN: dict[str, Any] = {
     module.__name__.removeprefix("native."): _Plain(module)
-    for module in (frame_split, deliver, content, crc32c, record_scan, topic_match, sequence_set)
+    for module in (frame_split, deliver, content, crc32c, record_scan, sequence_set)
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
 
@@ -74,8 +74,6 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: [k.seal((payload,), 1, 0, 1, 1, index, 1) for index in range(100)]),
         ("sequence_set", "add one behind, take one in front", "member", MESSAGES, pass_through),
         ("sequence_set", "add 1 000 apart, ask for each, remove each", "member", MESSAGES, scattered),
-        ("topic_match", "matches of 5 words", "match", MESSAGES,
-         lambda k: [k.matches("stock.*.nyse.#", "stock.ibm.nyse.buy.now") for _ in range(MESSAGES)]),
     ]  # fmt: skip
 
 

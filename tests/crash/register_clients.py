@@ -8,9 +8,8 @@ import threading
 import time
 from concurrent.futures import TimeoutError as FutureTimeout
 
-from raft import register
 from tests.crash.history import Operation
-from tests.raft_node import wire
+from tests.raft_node import register, wire
 from tests.raft_node.client import Client, Reply
 from tests.raft_node.cluster import Cluster, Process, eventually
 from tests.raft_node.wire import Said

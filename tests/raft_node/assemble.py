@@ -19,10 +19,9 @@ from node.peers.server import PeerServer
 from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged
 from raft.group_records import Identity as GroupIdentity
-from raft.groups import Groups, preferred_node
+from raft.groups import Groups
 from raft.messages import Membership, NodeId, member_id, shown
 from raft.node_log import RaftStore, StoreLimits
-from raft.register import Register
 from raft.replicas import FOUNDER
 from raft.settings import Settings
 from storage import names
@@ -33,6 +32,8 @@ from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 from tests.disk_numbers import begin_process
+from tests.raft_node.leaders import hand_back, preferred_node
+from tests.raft_node.register import Register
 from tests.raft_node.slow_disk import SlowDisk
 
 TICK_S = 0.1
@@ -202,4 +203,4 @@ class RaftNode:
                 self.log.flush_lazy()
             if self._clock.monotonic() >= rebalance_at and not self._options.keep_leaders:
                 rebalance_at += REBALANCE_S
-                self.groups.hand_back(nodes, LEADERS_MOVED_MAX)
+                hand_back(self.groups, nodes, LEADERS_MOVED_MAX)

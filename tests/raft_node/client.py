@@ -13,8 +13,7 @@ from typing import Any
 
 import grpc
 
-from raft import register
-from tests.raft_node import wire
+from tests.raft_node import register, wire
 from tests.raft_node.cluster import Cluster, Process
 from tests.raft_node.wire import Said
 

@@ -9,7 +9,7 @@ from typing import Any
 from raft.errors import Busy, Damaged, NotLeader, RaftError
 from raft.groups import Groups, NoSuchGroup
 from raft.messages import node_of
-from raft.register import Register
+from tests.raft_node.register import Register
 from tests.raft_node.wire import Said
 
 ENTRY_BYTES = 65_536

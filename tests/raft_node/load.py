@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from raft.register import put
 from tests.raft_node.gatherer import Gatherer
+from tests.raft_node.register import put
 from tests.raft_node.wire import Said
 
 

@@ -11,11 +11,11 @@ import grpc.aio
 from raft.errors import RaftError
 from raft.membership import RemoveMember
 from raft.messages import node_of
-from raft.register import Register, put
 from tests.raft_node import wire
 from tests.raft_node.assemble import RaftNode
 from tests.raft_node.gatherer import Gatherer
 from tests.raft_node.load import Load
+from tests.raft_node.register import Register, put
 
 FILL_ENTRIES = 2_000  # on their way at once
 

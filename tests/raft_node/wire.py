@@ -11,7 +11,7 @@ SERVICE = "leveret.test.Register"
 EXECUTE = "Execute"  # a stream of requests, and one of answers, in any order
 CALL = "Call"  # one question to the node itself: [name, arguments]
 
-COMMAND = 0  # payload: a command of raft/register.py
+COMMAND = 0  # payload: a command of tests/raft_node/register.py
 READ = 1  # payload: a key
 
 

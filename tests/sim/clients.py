@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from raft.errors import Damaged, NotLeader, RaftError, Unknown
 from raft.groups import NoSuchGroup
 from raft.messages import node_of
-from raft.register import DELETE, Outcome, Register, compare_and_set, encode, put
+from tests.raft_node.register import DELETE, Outcome, Register, compare_and_set, encode, put
 from tests.sim.linearizability import NOTHING, Call, Kind
 from tests.sim.plan import Ask
 

@@ -12,12 +12,12 @@ from raft.driver import Driver, SnapshotRules
 from raft.errors import CannotApply, Damaged, NumbersUsedUp
 from raft.group_records import Identity
 from raft.messages import Entry, Membership, member_id
-from raft.register import Register
 from raft.wal_log_store import WalLogStore
 from storage import names
 from storage.errors import DiskFailed
 from storage.wal_file_reader import Chunk
 from tests.disk_numbers import begin_process
+from tests.raft_node.register import Register
 from tests.sim.clients import Client
 from tests.sim.engine_faults import ENGINE_HAPPENINGS
 from tests.sim.invariants import Violation

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from raft.machine import ReadEntry
 from raft.messages import Entry
-from raft.register import Register
 from storage.disk import Buffer
+from tests.raft_node.register import Register
 
 
 class Reference(Protocol):

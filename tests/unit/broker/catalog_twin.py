@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.records import BindingRecord, ExchangeRecord
-from native.topic_match import matches
+from tests.unit.broker.topic_grammar import matches
 
 
 @dataclass

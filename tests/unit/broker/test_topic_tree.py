@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker.errors import PreconditionFailed
 from broker.topic_tree import TopicTree, check_pattern
-from native.topic_match import matches
+from tests.unit.broker.topic_grammar import matches
 
 PATTERN_WORDS = st.sampled_from(["a", "b", "", "*", "#"])
 KEY_WORDS = st.sampled_from(["a", "b", "c", "", "*", "#"])
@@ -22,6 +22,30 @@ def test_matches_as_each_pattern_alone_does(patterns: list[str], keys: list[str]
     for key in keys:
         expected = {number for number, pattern in enumerate(patterns) if matches(pattern, key)}
         assert set(tree.match(key)) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "expected"),
+    [
+        ("#", "", True),
+        ("", "", True),
+        ("*", "", False),
+        ("a.#", "a", True),
+        ("#.a", "a", True),
+        ("a.*.c", "a..c", True),
+        ("*.*", ".", True),
+        ("a.#.b.#.c", "a.x.b.b.y.c", True),
+        ("a.#.b", "a.b.c", False),
+        ("stock.*.nyse", "stock.ibm.nyse", True),
+        ("stock", "stocks", False),
+        ("é.*", "é.é", True),
+    ],
+)
+def test_known_answers(pattern: str, key: str, expected: bool) -> None:
+    tree: TopicTree[int] = TopicTree()
+    tree.add(pattern, 1)
+    assert (set(tree.match(key)) == {1}) is expected
+    assert matches(pattern, key) is expected
 
 
 @given(st.lists(st.tuples(PATTERNS, st.integers(0, 3)), max_size=12), st.randoms(use_true_random=False))

@@ -13,6 +13,7 @@ from quorum.commands import Result, Upgrade
 from quorum.machine import QueueMachine
 from quorum.versions import VERSION_NEWEST
 from raft.messages import Entry, NodeId
+from tests.raft_node.leaders import hand_back
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
 POISON = b"poison"
@@ -142,8 +143,8 @@ def test_an_older_node_that_led_hands_over(monkeypatch: pytest.MonkeyPatch) -> N
     clients, record = with_an_older_node(monkeypatch, 1)
     cluster = clients.cluster
     cluster.leader(record)
-    cluster.nodes[2].groups.hand_back([1], 1)
-    cluster.nodes[3].groups.hand_back([1], 1)
+    hand_back(cluster.nodes[2].groups, [1], 1)
+    hand_back(cluster.nodes[3].groups, [1], 1)
     cluster.run(1)
     assert cluster.leader(record).number == 1
     publisher, taker = Publisher(clients, 1, record), Taker(clients, 2, record)

@@ -13,7 +13,6 @@ from raft.group_records import Identity
 from raft.groups import Groups
 from raft.messages import MemberId, Membership, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
-from raft.register import Register
 from raft.settings import Settings
 from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
@@ -21,6 +20,7 @@ from storage.wal import LogCore
 from storage.wal_facts import load_or_create
 from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
+from tests.raft_node.register import Register
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
 

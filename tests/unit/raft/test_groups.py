@@ -13,10 +13,10 @@ from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
 from raft.membership import AddLearner, RemoveMember
 from raft.messages import AppendReply, Entry, Membership, NodeId, member_id
 from raft.node_log import StoreLimits
-from raft.register import Outcome, put
 from raft.settings import Settings
 from raft.transport import LETTER_BYTES, encode_batches
 from storage.record import PAYLOAD_BYTES_MAX
+from tests.raft_node.register import Outcome, put
 from tests.sim.disk import Fault, SimDisk, fault_on
 from tests.unit.raft.groups_world import DELAY_S, Answers, Node, World
 

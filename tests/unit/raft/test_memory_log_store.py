@@ -13,8 +13,8 @@ from raft.membership import AddLearner
 from raft.memory_log_store import MemoryLogStore
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.ready import Facts
-from raft.register import Register, put
 from raft.snapshots import Stream, write
+from tests.raft_node.register import Register, put
 from tests.sim.disk import SimDisk
 from tests.unit.raft.groups_world import Node, World
 

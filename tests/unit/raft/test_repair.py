@@ -9,8 +9,8 @@ from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import Membership, member_id
 from raft.node_log import StoreLimits
-from raft.register import put
 from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY
+from tests.raft_node.register import put
 from tests.sim.disk import Fault, SimDisk, no_faults
 from tests.unit.raft.groups_world import Node, World
 

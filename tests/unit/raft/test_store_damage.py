@@ -172,7 +172,7 @@ def check_or_repair(world: World, opened: World, group: int) -> None:
         assert digest_of(store) == now
     except Damaged:
         members: list[int] = []
-        opened.store.renumber(group, 0, members.append)
+        opened.store.repair(group, Damaged("it cannot be read"), members.append)
         opened.settle()
         assert members == [store.member] and store.member != now.member
         assert (store.first_index(), store.last_index(), store.snapshot().index) == (1, 0, 0)
@@ -210,7 +210,7 @@ def test_a_number_that_the_log_forgot_is_not_given_again() -> None:
     before = {name: world.disk.content(name) for name in RAFT_GROUPS}
     group, first_file = GROUPS[0], world.store.groups_file.first_file
     numbers: list[int] = []
-    world.store.renumber(group, 1, numbers.append)
+    world.store.repair(group, Damaged("entry 2 cannot be read", 2), numbers.append)
     while world.log.files().start <= first_file:  # the record of it goes with its file
         world.store.group(group).append(None, [entry_behind(world, group)])
         world.settle()
@@ -378,7 +378,7 @@ def test_nobody_is_told_of_the_repair_of_a_group_that_was_removed_before_it_was_
     world = flushed_world()
     group, told = GROUPS[0], list[int]()
     was = world.store.group(group).member
-    world.store.renumber(group, 0, told.append)
+    world.store.repair(group, Damaged("it cannot be read"), told.append)
     assert world.store.group(group).member != was and told == [], "the repair is written, and not durable yet"
     world.store.remove_group(group)
     if comes_back:

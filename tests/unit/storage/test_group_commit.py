@@ -11,7 +11,7 @@ import storage
 from storage.errors import DiskFailed
 from storage.group_commit import GroupCommit
 
-CORES = ("group_commit", "wal", "record", "segment_index", "retention", "names", "errors")
+CORES = ("group_commit", "wal", "record", "segment_index", "names", "errors")
 WORLD = {"asyncio", "os", "random", "socket", "threading", "time"}
 
 

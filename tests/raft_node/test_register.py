@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft import register
 from raft.messages import Entry, EntryKind
-from raft.register import Found, Outcome, Register, compare_and_set, delete, put, upgrade
+from tests.raft_node import register
+from tests.raft_node.register import Found, Outcome, Register, compare_and_set, delete, put, upgrade
 
 
 class Log:
