@@ -21,7 +21,6 @@ from broker.arguments import (
     check_field_equivalent,
     check_queue,
     check_size,
-    kind_of_queue,
 )
 from broker.catalog_commands import Command, Record
 from broker.catalog_nodes import CatalogNodes
@@ -32,6 +31,7 @@ from broker.names import check_length, check_name, labelled, not_found
 from broker.namespace import Exchange, Namespace
 from broker.permissions import check_permission, check_topic_permission
 from broker.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
+from broker.proposed_queue import kind_of
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -453,7 +453,7 @@ class Catalog(CatalogNodes):
         """The queue that is there and is as wished, or None when it can be made. Raises what declaring it would."""
         vhost, name = wish.vhost, wish.name
         current = self.namespace(vhost).queues.get(name)
-        kind = kind_of_queue(vhost, name, wish.arguments, wish.kind or self.vhosts[vhost].default_queue_type)
+        kind = kind_of(wish, self.vhosts)
         if current is None:
             self._check_new_queue(wish, kind)
             return None
@@ -480,8 +480,7 @@ class Catalog(CatalogNodes):
         found = self.declared_queue(command)
         if found is not None:
             return found
-        default = command.kind or self.vhosts[command.vhost].default_queue_type
-        kind = kind_of_queue(command.vhost, command.name, command.arguments, default)
+        kind = kind_of(command, self.vhosts)
         record = QueueRecord(
             vhost=command.vhost,
             name=command.name,

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from broker import catalog_commands as commands
 from broker import names, permissions
-from broker.arguments import kind_of_queue
 from broker.catalog import check_exclusive_access
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
@@ -20,6 +19,7 @@ from broker.namespace import identity_of
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.permissions import Access, ResourceKind
+from broker.proposed_queue import proposed_queue
 from broker.publish import Publishing
 from broker.queue_deletion import counted, delete_queue
 from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
@@ -180,14 +180,10 @@ class Topology(Publishing):
         return self._broker.submit(wish, now).then_ask(lambda _: self._declared(name, now))
 
     def _check_new_queue(self, wish: commands.DeclareQueue, is_server_named: bool) -> None:
-        default = self._catalog.vhosts[self.vhost].default_queue_type
-        kind = kind_of_queue(self.vhost, wish.name, wish.arguments, default)
-        if is_server_named and kind != "classic":
-            raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{kind}_queue")
+        record = proposed_queue(wish, self._catalog.vhosts)
+        if is_server_named and record.kind != "classic":
+            raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{record.kind}_queue")
         self._check_leads_to("queue", wish.name, wish.arguments.get("x-dead-letter-exchange"))
-        record = QueueRecord(
-            wish.vhost, wish.name, kind, wish.durable, wish.exclusive, wish.auto_delete, wish.arguments, id=0
-        )
         self._broker.check_kind(record)
 
     def _declare_reply_name(self, name: str) -> Pending[Declared]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from broker import catalog_commands as commands
-from broker.arguments import kind_of_queue
 from broker.catalog import Catalog
 from broker.definitions import PasswordHashes, exported, exported_vhost
 from broker.definitions_reader import DefinitionsReader, is_declared
 from broker.errors import BrokerError, PreconditionFailed
 from broker.json_values import to_json
 from broker.pending import Pending
+from broker.proposed_queue import proposed_queue
 from broker.records import QueueRecord
 from front.answers import answered
 from front.slices import in_slices, made_in_slices
@@ -108,13 +108,7 @@ async def import_definitions(
 def _check(broker: DefinitionsBroker, command: commands.Command) -> None:
     if isinstance(command, commands.DeclareQueue):
         broker.catalog.namespace(command.vhost)
-        default = command.kind or broker.catalog.vhosts[command.vhost].default_queue_type
-        kind = kind_of_queue(command.vhost, command.name, command.arguments, default)
-        broker.check_kind(
-            QueueRecord(
-                command.vhost, command.name, kind, command.durable, False, command.auto_delete, command.arguments, id=0
-            )
-        )
+        broker.check_kind(proposed_queue(command, broker.catalog.vhosts))
 
 
 async def _all_answered(broker: DefinitionsBroker, waiting: list[tuple[str, Future[Any]]]) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from broker.arguments import kind_of_queue
 from broker.catalog import Catalog
 from broker.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
 from broker.errors import BrokerError
 from broker.metadata import Metadata, OnApplied
 from broker.pending import Pending
 from broker.policy import applying, effective_arguments
-from broker.records import NodeRecord, QueueRecord, VhostRecord
+from broker.proposed_queue import proposed_queue
+from broker.records import NodeRecord, QueueRecord
 from node.replicas.placement import Candidate, place
 from raft.messages import MemberId, NodeId, member_id, node_of
 
@@ -48,25 +48,21 @@ class QueuePlaces:
 
         A queue that is there gets founders too, if it can: it may be deleted before this declaration is carried out. When it is
         still there the catalog ignores them."""
-        vhost = self._catalog.vhosts.get(wish.vhost)
-        if vhost is None:
+        if wish.vhost not in self._catalog.vhosts:
             return ()  # the catalog says what is to be said
         try:
-            return self._founders(wish, vhost)
+            return self._founders(wish)
         except BrokerError:
             if self._catalog.queue(wish.vhost, wish.name) is None:
                 raise
             return ()
 
-    def _founders(self, wish: DeclareQueue, vhost: VhostRecord) -> tuple[MemberId, ...]:
-        kind = kind_of_queue(wish.vhost, wish.name, wish.arguments, wish.kind or vhost.default_queue_type)
-        if kind != "quorum":
+    def _founders(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
+        record = proposed_queue(wish, self._catalog.vhosts)
+        if record.kind != "quorum":
             return ()
-        record = QueueRecord(
-            wish.vhost, wish.name, kind, wish.durable, wish.exclusive, wish.auto_delete, wish.arguments, id=0
-        )
         policies = self._catalog.policies(wish.vhost), self._catalog.policies(wish.vhost, operator=True)
-        user, operator = (applying(some, kind, wish.name) for some in policies)
+        user, operator = (applying(some, record.kind, wish.name) for some in policies)
         locator = effective_arguments(record, user, operator).queue_leader_locator
         nodes = {node.number: node for node in self._catalog.nodes.values()}
         places = place(self.candidates(), self._here, wish.arguments.get(GROUP_SIZE, 0), locator)
