@@ -19,7 +19,7 @@ HISTORY_BYTES_MAX = 64 << 20  # of one exchange, whatever its length: not four o
 RUN_BYTES = 256  # of memory for a run of one message, beside its content and its routing key
 
 
-class History:
+class RecentHistory:
     """Of one exchange: the newest runs, the first one cut."""
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class Histories:
     """Of all exchanges, as long as they are declared."""
 
     def __init__(self) -> None:
-        self._of: WeakKeyDictionary[RecentHistoryBindings, History] = WeakKeyDictionary()
+        self._of: WeakKeyDictionary[RecentHistoryBindings, RecentHistory] = WeakKeyDictionary()
 
     def add(self, exchange: RecentHistoryBindings, run: Run) -> None:
         history = self._of.get(exchange)
         if history is None:
-            history = self._of[exchange] = History()
+            history = self._of[exchange] = RecentHistory()
         history.add(run, exchange.length)
 
     def of(self, exchange: object) -> Iterable[Run]:

@@ -1,4 +1,4 @@
-"""The variable queue: what waits, from all in memory to hardly anything, as design.md's five parts of runs.
+"""The variable queue: what waits, from all in memory to hardly anything, as RabbitMQ's five parts, of runs.
 
                  tail                                                        head
     publish ->    q1      ->     q2      ->     delta     ->      q3      ->     q4     -> take

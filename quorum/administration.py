@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from quorum import letters
-from quorum.letters import BadLetter, Status
+from quorum.letters import AnswerStatus, BadLetter
 from quorum.ports import QUORUM_TOPIC, Driver, Payload
 from quorum.roll_call import RollCall
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
@@ -75,8 +75,8 @@ class Administration:
 
         def answered(data: bytes | None) -> None:
             try:
-                status, _, text = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
-                figures = json.loads(text) if status is Status.DONE else None
+                status, _, text = (AnswerStatus.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+                figures = json.loads(text) if status is AnswerStatus.DONE else None
             except ValueError:  # of a version that says it otherwise
                 figures = None
             answer.resolve(figures)
@@ -137,9 +137,9 @@ class Administration:
             status, leader, wrong = (None, 0, "") if data is None else letters.decode_admin_answer(data)
         except BadLetter as error:
             status, leader, wrong = None, 0, str(error)
-        if status is Status.DONE and wrong:
+        if status is AnswerStatus.DONE and wrong:
             answer.fail(PreconditionFailed(wrong))
-        elif status is Status.DONE:
+        elif status is AnswerStatus.DONE:
             answer.resolve(None)
         elif status is None:
             queue.way.forget(asked)
@@ -148,8 +148,8 @@ class Administration:
             queue.way.refused(status, leader)
             answer.fail(ResourceExhausted(wrong or self._not_there(queue, asked, status, leader)))
 
-    def _not_there(self, queue: QuorumQueue, asked: NodeId, status: Status, leader: NodeId) -> str:
-        if status is Status.NO_GROUP:
+    def _not_there(self, queue: QuorumQueue, asked: NodeId, status: AnswerStatus, leader: NodeId) -> str:
+        if status is AnswerStatus.NO_GROUP:
             return f"node '{self._kind.name_of(asked)}' does not know {queue.record.label}: try again"
         if not leader:
             return f"{queue.record.label} has no leader: try again"
@@ -159,32 +159,34 @@ class Administration:
         """Another node's ADMIN letter."""
         what, node = letters.decode_admin(letter)
         if queue is None:
-            answer(letters.admin_answer(Status.NO_GROUP, 0))
+            answer(letters.admin_answer(AnswerStatus.NO_GROUP, 0))
             return
 
         def told(error: BrokerError | None) -> None:
             if error is None:
-                answer(letters.admin_answer(Status.DONE, self._kind.key.node))
+                answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node))
             elif isinstance(error, ResourceExhausted):
-                answer(letters.admin_answer(Status.AGAIN, queue.way.leader(), error.text))
+                answer(letters.admin_answer(AnswerStatus.AGAIN, queue.way.leader(), error.text))
             else:
-                answer(letters.admin_answer(Status.DONE, self._kind.key.node, error.text))
+                answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node, error.text))
 
         try:
             asked = What(what)
         except ValueError as error:
             raise BadLetter(f"an ADMIN that asks for {what}") from error
         if asked is What.FIGURES:
-            answer(letters.admin_answer(Status.DONE, queue.way.leader(), _told(self.status(queue))))
+            answer(letters.admin_answer(AnswerStatus.DONE, queue.way.leader(), _told(self.status(queue))))
         elif asked is What.PROMISE:
             try:
                 promised = str(self._kind.promise_member(queue))
             except Exhausted as error:
-                answer(letters.admin_answer(Status.AGAIN, 0, f"no number for another member can be kept: {error}"))
+                answer(
+                    letters.admin_answer(AnswerStatus.AGAIN, 0, f"no number for another member can be kept: {error}")
+                )
             else:
-                answer(letters.admin_answer(Status.DONE, queue.way.leader(), promised))
+                answer(letters.admin_answer(AnswerStatus.DONE, queue.way.leader(), promised))
         elif not queue.way.leads:
-            answer(letters.admin_answer(Status.NOT_LEADER, queue.way.leader()))
+            answer(letters.admin_answer(AnswerStatus.NOT_LEADER, queue.way.leader()))
         else:
             self._do(queue, asked, node, told)
 
@@ -223,8 +225,8 @@ class Administration:
 
         def promised(data: bytes | None) -> None:
             try:
-                status, _, text = (Status.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
-                member = int(text) if status is Status.DONE else 0
+                status, _, text = (AnswerStatus.AGAIN, 0, "") if data is None else letters.decode_admin_answer(data)
+                member = int(text) if status is AnswerStatus.DONE else 0
             except ValueError:  # of a version that says it otherwise
                 member = 0
             if queue.deleted:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorum import letters
-from quorum.letters import BadLetter, Status
+from quorum.letters import AnswerStatus, BadLetter
 from quorum.ports import QUORUM_TOPIC
 from raft.messages import NodeId
 
@@ -93,7 +93,7 @@ class Attention:
             answer = letters.decode_answer(data) if data is not None else None
         except BadLetter:
             answer = None
-        if answer is not None and answer.status is Status.DONE:
+        if answer is not None and answer.status is AnswerStatus.DONE:
             self.answered = True
             self._passed_on = False
             self._server = node

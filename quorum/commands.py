@@ -99,7 +99,7 @@ class CommandKind(IntEnum):
     WINDOW = 15
 
 
-class Held(IntEnum):
+class UponCancel(IntEnum):
     """What becomes of the messages that a cancelled consumer holds."""
 
     STAYS = 0  # out until they are settled
@@ -176,7 +176,7 @@ class Consume(NamedTuple):
 
 class Cancel(NamedTuple):
     consumer: ConsumerKey
-    held: Held = Held.STAYS
+    held: UponCancel = UponCancel.STAYS
 
 
 class Get(NamedTuple):
@@ -482,7 +482,7 @@ def _decode(kind: int, data: bytes, at: int, start: int, end: int) -> Op:
             )
         case CommandKind.CANCEL:
             node, incarnation, number, held = _CANCEL.unpack_from(data, start)
-            return Cancel(ConsumerKey(node, incarnation, number), Held(held))
+            return Cancel(ConsumerKey(node, incarnation, number), UponCancel(held))
         case CommandKind.GET:
             node, incarnation, number, no_ack = _CANCEL.unpack_from(data, start)
             return Get(ConsumerKey(node, incarnation, number), bool(no_ack))

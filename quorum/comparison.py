@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorum import letters
 from quorum.commands import Upgrade
-from quorum.letters import BadLetter, Status, Verdict
+from quorum.letters import AnswerStatus, BadLetter, Verdict
 from quorum.ports import QUORUM_TOPIC
 from raft.membership import members_of
 from raft.messages import Membership, NodeId, node_of
@@ -141,7 +141,7 @@ class Comparison:
             answer = letters.decode_compared(data) if data is not None else None
         except BadLetter:
             answer = None  # of a version that says it otherwise: it may be another one some day
-        if answer is not None and answer.status is Status.DONE:
+        if answer is not None and answer.status is AnswerStatus.DONE:
             self._versions[node] = answer.version
             self._digests[node] = dict(answer.digests)
         if not self._waiting:

@@ -24,7 +24,7 @@ from quorum.holding import HeldTotal, Holding
 UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without acknowledgements, may hold
 
 
-class Status(IntEnum):
+class ConsumerStatus(IntEnum):
     """What a consumer may expect. Whether its node is suspected is beside that: `Consumer.suspected_at`."""
 
     UP = 0
@@ -51,7 +51,7 @@ class Consumer:
         exclusive: bool = False,
         priority: int = 0,
         timeout_ms: int | None = None,
-        status: Status = Status.UP,
+        status: ConsumerStatus = ConsumerStatus.UP,
     ) -> None:
         self.key = key
         self.tag = tag
@@ -72,7 +72,7 @@ class Consumer:
     @property
     def is_subscribed(self) -> bool:
         """Not here only for what it holds."""
-        return self.status is not Status.CANCELLED and self.status is not Status.GET
+        return self.status is not ConsumerStatus.CANCELLED and self.status is not ConsumerStatus.GET
 
 
 class Consumers:
@@ -120,13 +120,13 @@ class Consumers:
         """It is given nothing any more, and forgotten when it holds nothing."""
         if consumer.is_subscribed:
             self.count -= 1
-            consumer.status = Status.CANCELLED
+            consumer.status = ConsumerStatus.CANCELLED
         consumer.overdue.clear()
         self.update(consumer)
 
     def update(self, consumer: Consumer) -> None:
         """Its status, or what it holds, has changed."""
-        if not consumer.holding.count and consumer.status in (Status.CANCELLED, Status.GET):
+        if not consumer.holding.count and consumer.status in (ConsumerStatus.CANCELLED, ConsumerStatus.GET):
             self.all.pop(consumer.key, None)
         if self.single_active and not (consumer is self.active and self.may_receive(consumer)):
             self._elect()  # what the active one settles changes nothing for the others
@@ -144,7 +144,7 @@ class Consumers:
             self._elect()
         else:
             if self.quiescing is not None:
-                self.quiescing.status = Status.UP
+                self.quiescing.status = ConsumerStatus.UP
             self.active = self.quiescing = None
         for consumer in self.all.values():
             self._line_up(consumer)
@@ -192,7 +192,7 @@ class Consumers:
     def may_receive(self, consumer: Consumer) -> bool:
         """Whether it is given messages as long as it has room."""
         return (
-            consumer.status is Status.UP
+            consumer.status is ConsumerStatus.UP
             and consumer.suspected_at is None
             and (not self.single_active or consumer is self.active)
         )
@@ -226,19 +226,23 @@ class Consumers:
     def _elect(self) -> None:
         quiescing = self.quiescing
         if quiescing is not None:
-            if quiescing.status is Status.QUIESCING and quiescing.suspected_at is None and quiescing.holding.count:
+            if (
+                quiescing.status is ConsumerStatus.QUIESCING
+                and quiescing.suspected_at is None
+                and quiescing.holding.count
+            ):
                 return
-            if quiescing.status is Status.QUIESCING:
-                quiescing.status = Status.UP
+            if quiescing.status is ConsumerStatus.QUIESCING:
+                quiescing.status = ConsumerStatus.UP
             self.quiescing = None
         active, best = self.active, self._best()
-        if active is not None and (active.status is not Status.UP or active.suspected_at is not None):
+        if active is not None and (active.status is not ConsumerStatus.UP or active.suspected_at is not None):
             active = self.active = None
         if active is None:
             self._activate(best)
         elif best is not None and best.priority > active.priority:
             if active.holding.count:
-                active.status = Status.QUIESCING
+                active.status = ConsumerStatus.QUIESCING
                 self.quiescing, self.active = active, None
                 self._line_up(active)
             else:
@@ -248,7 +252,11 @@ class Consumers:
         """Who should be active."""
         best: Consumer | None = None
         for one in self.all.values():
-            if one.status is Status.UP and one.suspected_at is None and (best is None or one.priority > best.priority):
+            if (
+                one.status is ConsumerStatus.UP
+                and one.suspected_at is None
+                and (best is None or one.priority > best.priority)
+            ):
                 best = one
         return best
 

@@ -32,18 +32,18 @@ from quorum.comparison import Odd
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.departures import Departures
 from quorum.last_copy import begin_alone, names_others, votes_alone
-from quorum.letters import BadLetter, Delivery, LetterKind, Status, Verdict
+from quorum.letters import AnswerStatus, BadLetter, Delivery, LetterKind, Verdict
 from quorum.machine import QueueMachine
 from quorum.member import Member
 from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
-from quorum.subscription import Portion
+from quorum.subscription import WaitingDelivery
 from quorum.verdicts import is_due
 from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
@@ -210,13 +210,13 @@ class QuorumQueues:
         """The highest in which its member here has promised anything."""
         return self._store.group(queue.group).facts().term
 
-    def _new_identity(self, queue: QuorumQueue, named: MemberId) -> Identity:
+    def _new_identity(self, queue: QuorumQueue, named: MemberId) -> GroupIdentity:
         label = f"{queue.record.vhost}/{queue.record.name}"
         if not queue.record.formed and named == member_id(self.key.node, self._disk_id):
-            return Identity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
+            return GroupIdentity(queue.group, named, label, KIND, Membership(tuple(sorted(queue.record.members))))
         # What the leader was promised to, no member has been yet. Any other one that is named may be lost with all it promised.
         mine = named if self._promised.pop(queue.group, 0) == named else successor(named, self.new_replica)
-        return Identity(queue.group, mine, label, KIND, Membership(()))
+        return GroupIdentity(queue.group, mine, label, KIND, Membership(()))
 
     def promise_member(self, queue: QuorumQueue) -> MemberId:
         """The member that begins here once the queue's record names it: whoever leads the group is about to add it."""
@@ -461,9 +461,9 @@ class QuorumQueues:
         elif kind is LetterKind.BROWSE:
             answer(self._browsed(queue, *letters.decode_browse(letter)))
         elif queue is None:
-            answer(letters.refusal(Status.NO_GROUP, 0))
+            answer(letters.refusal(AnswerStatus.NO_GROUP, 0))
         elif queue.leading is None or not queue.way.leads:
-            answer(letters.refusal(Status.NOT_LEADER, queue.way.leader()))
+            answer(letters.refusal(AnswerStatus.NOT_LEADER, queue.way.leader()))
         elif kind is LetterKind.PROPOSE:
             self._propose_for(node, queue, letter, answer)
         elif kind is LetterKind.ATTEND:
@@ -496,9 +496,9 @@ class QuorumQueues:
     ) -> None:
         if results is None or queue.leading is None or queue.member is None:
             if isinstance(error, NotLeader):
-                answer(letters.refusal(Status.NOT_LEADER, node_of(error.leader)))
+                answer(letters.refusal(AnswerStatus.NOT_LEADER, node_of(error.leader)))
             else:
-                answer(letters.refusal(Status.AGAIN, queue.way.leader()))
+                answer(letters.refusal(AnswerStatus.AGAIN, queue.way.leader()))
             return
         fetched: list[tuple[Delivery, int]] = []
         for result in results:
@@ -507,7 +507,7 @@ class QuorumQueues:
                     body = queue.member.bodies.get(result.piece)
                 except Damaged as damage:
                     self.groups.damaged(queue.group, damage)
-                    answer(letters.refusal(Status.AGAIN, 0))
+                    answer(letters.refusal(AnswerStatus.AGAIN, 0))
                     return
                 end = skip(body.content, body.position, 1)
                 fetched.append(
@@ -517,18 +517,18 @@ class QuorumQueues:
 
     def _compared(self, queue: QuorumQueue | None) -> bytes:
         if queue is None or queue.member is None:
-            return letters.refusal(Status.NO_GROUP, 0)
+            return letters.refusal(AnswerStatus.NO_GROUP, 0)
         digests = queue.member.told_digests = queue.member.marks.all(queue.member.machine)
         return letters.compared(queue.way.leader(), self.machine_version, digests.items())
 
     def _browsed(self, queue: QuorumQueue | None, skip: int, limit: int) -> bytes:
         if queue is None or queue.member is None:
-            return letters.refusal(Status.NO_GROUP, 0)
+            return letters.refusal(AnswerStatus.NO_GROUP, 0)
         try:
             return letters.browsed(queue.way.leader(), browse_member(queue.member, skip, limit))
         except Damaged as damage:
             self.groups.damaged(queue.group, damage)
-            return letters.refusal(Status.AGAIN, 0)
+            return letters.refusal(AnswerStatus.AGAIN, 0)
 
     def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
         """Members of the queue have come to different states."""
@@ -563,7 +563,7 @@ class QuorumQueues:
                 found = letters.decode_deliver(letter)
                 if queue.member is None:
                     counts = found.delivery_count, found.acquired_count
-                    queue.deliver(found.number, Portion(found.first_id, found.length, *counts, found.body))
+                    queue.deliver(found.number, WaitingDelivery(found.first_id, found.length, *counts, found.body))
                     self.host.wake(queue)
             case LetterKind.NEWS:
                 queue.heard(letters.decode_news(letter))

@@ -8,7 +8,7 @@ from heapq import merge
 from broker.queue_type import DeathReason
 from quorum.commands import FIRST_ID
 from quorum.effects import Dead
-from quorum.holding import Held, Holding
+from quorum.holding import CheckedOut, Holding
 from quorum.stored import Stored
 
 
@@ -53,5 +53,5 @@ class HeldDead:
         return found
 
 
-def _named(reason: DeathReason, rows: Iterator[Held]) -> Iterator[tuple[int, DeathReason, Held]]:
+def _named(reason: DeathReason, rows: Iterator[CheckedOut]) -> Iterator[tuple[int, DeathReason, CheckedOut]]:
     return ((held.first_id, reason, held) for held in rows)

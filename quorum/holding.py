@@ -14,7 +14,7 @@ from quorum.stored import Stored
 _SLACK_MAX = 256  # used-up rows at the front are kept until it pays to move the rest
 
 
-class Held(NamedTuple):
+class CheckedOut(NamedTuple):
     """Messages that were handed out together."""
 
     first_id: int
@@ -45,11 +45,11 @@ class Holding:
         self.count = 0
         self.size = 0
         self._total = HeldTotal()  # its own, until it belongs to one
-        self._rows: list[Held] = []
+        self._rows: list[CheckedOut] = []
         self._firsts: list[int] = []  # ids of the same rows, to search in
         self._head = 0
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[CheckedOut]:
         return iter(self._rows[self._head :])
 
     @property
@@ -65,7 +65,7 @@ class Holding:
     def add(self, first_id: int, stored: Stored, since: int) -> None:
         """`first_id` is above all ids that were here."""
         self._firsts.append(first_id)
-        self._rows.append(Held(first_id, stored, since))
+        self._rows.append(CheckedOut(first_id, stored, since))
         size, total = stored.size, self._total
         self.count += stored.length
         self.size += size
@@ -83,7 +83,7 @@ class Holding:
                 return [stored]
         return self._take_anywhere(first, first + length)
 
-    def take_until(self, since: int) -> list[Held]:
+    def take_until(self, since: int) -> list[CheckedOut]:
         """Take out what was handed out then or before."""
         at = self._head
         while at < len(self._rows) and self._rows[at].since <= since:
@@ -102,7 +102,7 @@ class Holding:
         self._head = self.count = self.size = 0
         return taken
 
-    def from_id(self, first: int) -> Iterator[Held]:
+    def from_id(self, first: int) -> Iterator[CheckedOut]:
         """What is held of this id and those above."""
         rows = self._rows
         for at in range(max(self._head, bisect_right(self._firsts, first, self._head) - 1), len(rows)):
@@ -124,7 +124,7 @@ class Holding:
             self._account_all(taken)
             return taken
         taken = []
-        left: list[Held] = []
+        left: list[CheckedOut] = []
         for held in rows[start:stop]:
             first_id, stored, since = held
             skip = max(0, first - first_id)
@@ -133,10 +133,10 @@ class Holding:
                 left.append(held)
                 continue
             if skip:
-                left.append(Held(first_id, stored.part(0, skip), since))
+                left.append(CheckedOut(first_id, stored.part(0, skip), since))
             behind = stored.length - skip - length
             if behind:
-                left.append(Held(first_id + skip + length, stored.part(skip + length, behind), since))
+                left.append(CheckedOut(first_id + skip + length, stored.part(skip + length, behind), since))
             part = stored if length == stored.length else stored.part(skip, length)
             taken.append(part)
             self._account(part.length, part.size)

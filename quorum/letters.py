@@ -66,7 +66,7 @@ class LetterKind(IntEnum):
     BROWSE = 11
 
 
-class Status(IntEnum):
+class AnswerStatus(IntEnum):
     DONE = 0
     NOT_LEADER = 1
     AGAIN = 2
@@ -130,7 +130,7 @@ class Fetched(NamedTuple):
 
 
 class Answer(NamedTuple):
-    status: Status
+    status: AnswerStatus
     leader: int
     news: News
     results: Sequence[Result | Fetched]
@@ -204,17 +204,17 @@ def _number(letter: bytes) -> int:
         raise BadLetter(f"a {LetterKind(letter[0]).name} of {len(letter)} bytes: {error}") from error
 
 
-def refusal(status: Status, leader: int) -> bytes:
+def refusal(status: AnswerStatus, leader: int) -> bytes:
     return _STATUS.pack(status, leader)
 
 
 def refused(leader: int, why: str) -> bytes:
-    return _STATUS.pack(Status.REFUSED, leader) + why.encode("utf-8", "replace")[:REFUSAL_BYTES_MAX]
+    return _STATUS.pack(AnswerStatus.REFUSED, leader) + why.encode("utf-8", "replace")[:REFUSAL_BYTES_MAX]
 
 
 def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[tuple[Delivery, int]]) -> list[Buffer]:
     """`fetched`: what the results that got a message got, and where it ends."""
-    parts: list[Buffer] = [_STATUS.pack(Status.DONE, leader), _news(told), _SIZE.pack(len(fetched))]
+    parts: list[Buffer] = [_STATUS.pack(AnswerStatus.DONE, leader), _news(told), _SIZE.pack(len(fetched))]
     for delivery, end in fetched:
         body = _delivery(delivery, end)
         parts += [_SIZE.pack(sum(map(len, body))), *body]
@@ -225,11 +225,11 @@ def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[t
 def decode_answer(answer: bytes) -> Answer:
     try:
         status, leader = _STATUS.unpack_from(answer)
-        if status == Status.REFUSED:
+        if status == AnswerStatus.REFUSED:
             why = answer[_STATUS.size :][:REFUSAL_BYTES_MAX].decode("utf-8", "replace")
-            return Answer(Status.REFUSED, leader, NO_NEWS, (), why)
-        if status != Status.DONE or len(answer) == _STATUS.size:
-            return Answer(Status(status), leader, NO_NEWS, ())
+            return Answer(AnswerStatus.REFUSED, leader, NO_NEWS, (), why)
+        if status != AnswerStatus.DONE or len(answer) == _STATUS.size:
+            return Answer(AnswerStatus(status), leader, NO_NEWS, ())
         at = _STATUS.size
         told = _decode_news(answer, at)
         at += _NEWS.size
@@ -242,32 +242,32 @@ def decode_answer(answer: bytes) -> Answer:
             bodies.append(_decode_delivery(answer[at : at + size], 0).body)
             at += size
         results = commands.decode_results(answer[at:])
-        return Answer(Status.DONE, leader, told, with_bodies(results, bodies))
+        return Answer(AnswerStatus.DONE, leader, told, with_bodies(results, bodies))
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer of {len(answer)} bytes: {error}") from error
 
 
 def attending(leader: int) -> bytes:
     """The answer to an ATTEND that is followed."""
-    return _STATUS.pack(Status.DONE, leader)
+    return _STATUS.pack(AnswerStatus.DONE, leader)
 
 
 class Compared(NamedTuple):
     """How a member stands."""
 
-    status: Status
+    status: AnswerStatus
     version: int = 0  # of the machine, the newest that its node knows
     digests: Sequence[tuple[int, int]] = ()  # index of an entry, and the digest after it
 
 
 def compared(leader: int, version: int, digests: Iterable[tuple[int, int]]) -> bytes:
-    return b"".join([_COMPARED.pack(Status.DONE, leader, version), *(_MARK.pack(*one) for one in digests)])
+    return b"".join([_COMPARED.pack(AnswerStatus.DONE, leader, version), *(_MARK.pack(*one) for one in digests)])
 
 
 def decode_compared(answer: bytes) -> Compared:
     try:
-        status = Status(_STATUS.unpack_from(answer)[0])
-        if status is not Status.DONE:
+        status = AnswerStatus(_STATUS.unpack_from(answer)[0])
+        if status is not AnswerStatus.DONE:
             return Compared(status)
         _, _, version = _COMPARED.unpack_from(answer)
         return Compared(status, version, list(_MARK.iter_unpack(answer[_COMPARED.size :])))
@@ -309,14 +309,14 @@ def decode_browse(letter: bytes) -> tuple[int, int]:
 
 
 def browsed(leader: int, found: Iterable[Browsed]) -> bytes:
-    return _STATUS.pack(Status.DONE, leader) + encode(found)
+    return _STATUS.pack(AnswerStatus.DONE, leader) + encode(found)
 
 
 def decode_browsed(answer: bytes) -> list[Browsed] | None:
     """None: that node has no member."""
     try:
-        status = Status(_STATUS.unpack_from(answer)[0])
-        return decode(answer[_STATUS.size :]) if status is Status.DONE else None
+        status = AnswerStatus(_STATUS.unpack_from(answer)[0])
+        return decode(answer[_STATUS.size :]) if status is AnswerStatus.DONE else None
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer to BROWSE of {len(answer)} bytes: {error}") from error
 
@@ -333,19 +333,19 @@ def decode_admin(letter: bytes) -> tuple[int, int]:
         raise BadLetter(f"an ADMIN of {len(letter)} bytes: {error}") from error
 
 
-def admin_answer(status: Status, leader: int, wrong: str = "") -> bytes:
+def admin_answer(status: AnswerStatus, leader: int, wrong: str = "") -> bytes:
     return _STATUS.pack(status, leader) + wrong.encode()
 
 
-def decode_admin_answer(answer: bytes) -> tuple[Status, int, str]:
+def decode_admin_answer(answer: bytes) -> tuple[AnswerStatus, int, str]:
     try:
         status, leader = _STATUS.unpack_from(answer)
-        return Status(status), leader, answer[_STATUS.size :].decode()
+        return AnswerStatus(status), leader, answer[_STATUS.size :].decode()
     except (struct.error, ValueError) as error:
         raise BadLetter(f"an answer to ADMIN of {len(answer)} bytes: {error}") from error
 
 
-def status_of(answer: bytes | None) -> Status | None:
+def status_of(answer: bytes | None) -> AnswerStatus | None:
     """None: there is no answer, or none that is understood here."""
     try:
         return None if answer is None else decode_answer(answer).status

@@ -41,7 +41,6 @@ from quorum.commands import (
     DeadSettled,
     Get,
     Got,
-    Held,
     NodeDown,
     NodeUp,
     Policy,
@@ -52,11 +51,12 @@ from quorum.commands import (
     SessionGone,
     SessionKey,
     Upgrade,
+    UponCancel,
     Window,
     decode,
     producer_at,
 )  # fmt: skip
-from quorum.consumers import Consumer, Status
+from quorum.consumers import Consumer, ConsumerStatus
 from quorum.effects import ActiveChanged, Dead, Deliver, Effect, TimedOut, Unused
 from quorum.movement import Movement, Unfinished
 from quorum.returning import Fate
@@ -304,8 +304,8 @@ class QueueMachine(Movement):
             self._deal_with(Fate.RETURNED if self.state.version >= versions.OUTCOMES_COUNTED else Fate.FAILED, taken)
         else:
             self._deal_with(Fate.UNSEEN, taken)
-        if consumer.status is Status.TIMED_OUT and not consumer.overdue:
-            consumer.status = Status.UP
+        if consumer.status is ConsumerStatus.TIMED_OUT and not consumer.overdue:
+            consumer.status = ConsumerStatus.UP
         consumers.update(consumer)
         return None
 
@@ -364,11 +364,11 @@ class QueueMachine(Movement):
             return None
         return Answer.IN_USE
 
-    def _cancel(self, key: ConsumerKey, held: Held) -> Result:
+    def _cancel(self, key: ConsumerKey, held: UponCancel) -> Result:
         consumer = self.state.consumers.all.get(key)
-        if consumer is not None and consumer.status is not Status.GET:
-            if held is not Held.STAYS:
-                fate = Fate.FAILED if held is Held.REQUEUED else Fate.UNSEEN
+        if consumer is not None and consumer.status is not ConsumerStatus.GET:
+            if held is not UponCancel.STAYS:
+                fate = Fate.FAILED if held is UponCancel.REQUEUED else Fate.UNSEEN
                 self._deal_with(fate, consumer.holding.take_all())
             self._remove(consumer)
         return None
@@ -378,7 +378,7 @@ class QueueMachine(Movement):
         if s.version < versions.WINDOWS_CHANGE:
             return Answer.UNKNOWN
         consumer = s.consumers.all.get(key)
-        if consumer is not None and consumer.status is not Status.GET:
+        if consumer is not None and consumer.status is not ConsumerStatus.GET:
             s.consumers.change_window(consumer, messages)
             self._trail += messages
         return None
@@ -410,7 +410,7 @@ class QueueMachine(Movement):
         self.counters.got += 1
         self._trail += stored.entry + stored.first
         if not no_ack:
-            consumer = Consumer(key, status=Status.GET)
+            consumer = Consumer(key, status=ConsumerStatus.GET)
             if session.suspected:
                 consumer.suspected_at = s.now
                 self._due(s.now + s.rules.disconnected_timeout_ms)
@@ -421,7 +421,7 @@ class QueueMachine(Movement):
     def _got_before(self, key: ConsumerKey) -> Result:
         """A get that is heard for the second time has what it got the first time, as long as that is held."""
         consumer = self.state.consumers.all.get(key)
-        if consumer is None or consumer.status is not Status.GET:
+        if consumer is None or consumer.status is not ConsumerStatus.GET:
             return None
         for held in self.checked_out(key):
             return Got(held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count)
@@ -524,10 +524,10 @@ class QueueMachine(Movement):
             return
         overdue = consumer.holding.take_until(s.now - timeout)
         self._deal_with(Fate.RETURNED, [held.stored for held in overdue])
-        if consumer.status in (Status.UP, Status.QUIESCING, Status.TIMED_OUT):
+        if consumer.status in (ConsumerStatus.UP, ConsumerStatus.QUIESCING, ConsumerStatus.TIMED_OUT):
             for held in overdue:
                 consumer.overdue.add(held.first_id, held.first_id + held.stored.length)
-            consumer.status = Status.TIMED_OUT
+            consumer.status = ConsumerStatus.TIMED_OUT
             self._effects.append(TimedOut(consumer.key))
         s.consumers.update(consumer)
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from raft.driver import GroupStore, OnResults, SnapshotRules
 from raft.errors import Damaged
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.machine import Machine
 from raft.membership import Change
 from raft.messages import MemberId, NodeId
@@ -98,7 +98,7 @@ class Store(Protocol):
 
     def group(self, group: int) -> MemberStore: ...
 
-    def create_group(self, identity: Identity) -> int: ...
+    def create_group(self, identity: GroupIdentity) -> int: ...
 
     def remove_group(self, group: int) -> int: ...
 

@@ -35,7 +35,7 @@ from native.content import take
 from quorum.attention import Attention
 from quorum.bodies import Body
 from quorum.browsing import browse
-from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Held, Tick
+from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Tick, UponCancel
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.leading import Leading
@@ -47,9 +47,8 @@ from quorum.ports import Driver
 from quorum.purges import Purges
 from quorum.queue_time import QueueTime
 from quorum.rules import rules_for
-from quorum.session import Asker, Owner, Portion, Session
-from quorum.subscription import Departed, Subscription, slice_of, without_first
-from quorum.subscription import Portion as Delivery
+from quorum.session import Asker, Owner, Portion, QueueSession
+from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
 from quorum.way import Way
 from quorum.windows import Windows
 from raft.errors import Damaged
@@ -73,7 +72,7 @@ class QuorumQueue(Owner):
         self.group = group
         self.deleted = False
         self._keep_to(effective)
-        self.session = Session(kind.key, self)
+        self.session = QueueSession(kind.key, self)
         self.way = Way(group, kind.groups, kind.calls, self.queue_ms, self.member_nodes, self.heard, self._refused)
         self.member: Member | None = None
         self.leading: Leading | None = None
@@ -241,7 +240,7 @@ class QuorumQueue(Owner):
         self._forget(subscription)
         self.departed[subscription.number] = Departed(subscription.next_id)
         key = self.session.consumer_key(subscription.number)
-        self.session.say(Cancel(key, Held.STAYS), partial(self._cancelled, subscription.number))
+        self.session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, subscription.number))
         self.give_back_waiting(subscription)  # only now, or it would be given to the same consumer again
         self._host.wake(self)
 
@@ -320,7 +319,9 @@ class QuorumQueue(Owner):
         if no_ack:  # held by the group until now: the message was not to be lost on the way
             self.session.settle(number, got.message_id, 1, Outcome.ACKNOWLEDGED)
             self.session.flush()
-        piece = slice_of(self, number, Delivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body)
+        piece = slice_of(
+            self, number, WaitingDelivery(got.message_id, 1, got.delivery_count, got.acquired_count, body), body
+        )
         waiting.resolve(Got(piece, body.content, got.remaining))
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
@@ -558,7 +559,7 @@ class QuorumQueue(Owner):
         elif self.leading is not None:
             self.leading.perform(effect, now)
 
-    def deliver(self, number: int, delivery: Delivery) -> None:
+    def deliver(self, number: int, delivery: WaitingDelivery) -> None:
         """Messages have come for a consumer of this node."""
         subscription = self.subscriptions.get(number)
         if subscription is not None:
@@ -582,7 +583,7 @@ class QuorumQueue(Owner):
         elif self.attention is not None:
             self.attention.missed()
 
-    def _give_back(self, number: int, delivery: Delivery) -> None:
+    def _give_back(self, number: int, delivery: WaitingDelivery) -> None:
         self.session.settle(number, delivery.first_id, delivery.length, Outcome.RETURNED)
         self._host.wake(self)
 
@@ -657,13 +658,13 @@ class QuorumQueue(Owner):
             subscription.held_back.served()
             consumer.deliver(piece, body.content)
 
-    def _was_taken_away(self, subscription: Subscription, delivery: Delivery) -> bool:
+    def _was_taken_away(self, subscription: Subscription, delivery: WaitingDelivery) -> bool:
         """The group has given it to somebody else since: the client could not be written to for too long."""
         if self.member is None or isinstance(delivery.source, Body):
             return False
         return not self.member.holds(self.session.consumer_key(subscription.number), delivery.first_id)
 
-    def _body(self, delivery: Delivery) -> Body | None:
+    def _body(self, delivery: WaitingDelivery) -> Body | None:
         """None: it cannot be read here. The member is given up then, and what is out is looked up in its successor."""
         if isinstance(delivery.source, Body):
             return delivery.source
@@ -676,5 +677,7 @@ class QuorumQueue(Owner):
             return None
 
 
-def _delivery(effect: Deliver) -> Delivery:
-    return Delivery(effect.first_id, effect.piece.length, effect.delivery_count, effect.acquired_count, effect.piece)
+def _delivery(effect: Deliver) -> WaitingDelivery:
+    return WaitingDelivery(
+        effect.first_id, effect.piece.length, effect.delivery_count, effect.acquired_count, effect.piece
+    )

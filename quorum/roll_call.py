@@ -8,7 +8,7 @@ from functools import partial
 
 from broker.pending import Pending
 from quorum.ports import Loop, Timer
-from raft.majority import Outcome, outcome
+from raft.majority import VoteOutcome, outcome
 from raft.messages import MemberId
 
 WITHIN_S = 2.0  # twice as long as it takes to suspect a node: then it is known why one has not answered
@@ -36,7 +36,7 @@ class RollCall:
         if is_there:
             self._missing.remove(voter)
         there = len(self._voters) - len(self._missing)
-        if outcome(len(self._voters), there, len(self._missing) - len(self._waited_for)) is not Outcome.OPEN:
+        if outcome(len(self._voters), there, len(self._missing) - len(self._waited_for)) is not VoteOutcome.OPEN:
             self._end()
 
     def _end(self) -> None:

@@ -117,7 +117,7 @@ class _Publishes:
         )  # fmt: skip
 
 
-class Session:
+class QueueSession:
     """This node's, of one queue, in one life of the process."""
 
     __slots__ = (

@@ -10,7 +10,7 @@ OVERTAKEN_MAX = 4096
 NUMBER_MAX = 1 << 62
 
 
-class Session:
+class SessionProgress:
     """One session: how far it has come."""
 
     __slots__ = ("last_number", "next_sequence", "overtaken", "purged", "rejected", "suspected")
@@ -65,15 +65,15 @@ class Sessions:
     __slots__ = ("all", "gone")
 
     def __init__(self) -> None:
-        self.all: dict[SessionKey, Session] = {}
+        self.all: dict[SessionKey, SessionProgress] = {}
         self.gone: dict[int, int] = {}  # node -> the highest of its incarnations that are known to be over
 
-    def of(self, node: int, incarnation: int) -> Session | None:
+    def of(self, node: int, incarnation: int) -> SessionProgress | None:
         """None: that life is over."""
         # A plain tuple is equal to the key, and made in a third of the time; this is asked for every run.
-        session: Session | None = self.all.get((node, incarnation))  # type: ignore[call-overload]
+        session: SessionProgress | None = self.all.get((node, incarnation))  # type: ignore[call-overload]
         if session is None and incarnation > self.gone.get(node, -1):
-            session = self.all[SessionKey(node, incarnation)] = Session()
+            session = self.all[SessionKey(node, incarnation)] = SessionProgress()
         return session
 
     def end(self, key: SessionKey) -> list[SessionKey]:

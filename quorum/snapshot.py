@@ -45,13 +45,13 @@ from broker.queue_type import DeathReason
 from native.crc32c import crc32c
 from native.sequence_set import SequenceSet
 from quorum.commands import PRIORITY_MAX, ConsumerKey, SessionKey
-from quorum.consumers import Consumer, Status
+from quorum.consumers import Consumer, ConsumerStatus
 from quorum.holding import Holding
 from quorum.lane import ROW_BYTES, Lane
 from quorum.queue_state import QueueState
 from quorum.returning import Fate
 from quorum.rules import RULES_BYTES, decode_rules
-from quorum.sessions import Session
+from quorum.sessions import SessionProgress
 from quorum.stored import STORED, Stored
 from quorum.versions import BOUNDED, ORDER_KEPT, PURGED_ONCE, WINDOWS_CHANGE, must_know
 from storage.disk import Buffer
@@ -192,7 +192,7 @@ class _Decoder:
 
     def _session(self, state: QueueState) -> None:
         node, incarnation, next_sequence, last_number, suspected = self._fields(_SESSION)
-        session = state.sessions.all[SessionKey(node, incarnation)] = Session()
+        session = state.sessions.all[SessionKey(node, incarnation)] = SessionProgress()
         session.next_sequence, session.last_number, session.suspected = next_sequence, last_number, suspected
         session.rejected, session.overtaken = self._set(), self._set()
         if state.version >= PURGED_ONCE:
@@ -210,7 +210,7 @@ class _Decoder:
             bool(flags & _EXCLUSIVE),
             priority,
             None if timeout == _NOT_SET else timeout,
-            Status(status),
+            ConsumerStatus(status),
         )
         consumer.suspected_at = None if suspected_at == _NOT_SET else suspected_at
         consumer.next_id = next_id

@@ -19,7 +19,7 @@ from quorum.consumers import UNLIMITED_WINDOW
 FIRST_ID = 1  # of a consumer's deliveries
 
 
-class Portion(NamedTuple):
+class WaitingDelivery(NamedTuple):
     """Messages for the consumer. `source` is where they are: in the log here, or brought along."""
 
     first_id: int
@@ -43,7 +43,7 @@ class Subscription:
         self.stopped = False  # the group has heard that it is held back: what still comes goes back
         self.known = False  # to the group, and so to the client
         self.next_id = FIRST_ID  # of the first message that has not come
-        self.waiting: deque[Portion] = deque()  # until the client can be written to
+        self.waiting: deque[WaitingDelivery] = deque()  # until the client can be written to
 
     def wanted_window(self, now: int) -> int:
         """How many messages the group may have out to it."""
@@ -61,7 +61,7 @@ class Subscription:
             self.next_id = self.waiting[0].first_id
             self.waiting.clear()
 
-    def take(self, portion: Portion) -> bool:
+    def take(self, portion: WaitingDelivery) -> bool:
         """False: something before it is missing."""
         if portion.first_id > self.next_id:
             return False
@@ -88,7 +88,7 @@ class Departed:
         )
 
 
-def without_first(portion: Portion, count: int) -> Portion:
+def without_first(portion: WaitingDelivery, count: int) -> WaitingDelivery:
     source = portion.source
     if isinstance(source, Piece):
         source = source._replace(first=source.first + count, length=source.length - count)
@@ -97,7 +97,7 @@ def without_first(portion: Portion, count: int) -> Portion:
     return portion._replace(first_id=portion.first_id + count, length=portion.length - count, source=source)
 
 
-def slice_of(queue: Queue, number: int, delivery: Portion, body: Body) -> Slice:
+def slice_of(queue: Queue, number: int, delivery: WaitingDelivery, body: Body) -> Slice:
     """What a session is given of it; `number` is that of the consumer or get."""
     headers = count_headers(delivery.delivery_count, delivery.acquired_count)
     redelivered = bool(delivery.acquired_count) or body.delivered_elsewhere

@@ -13,7 +13,7 @@ from typing import Any
 from quorum import commands, letters
 from quorum.bodies import Bodies
 from quorum.commands import Got, Result
-from quorum.letters import BadLetter, Fetched, News, Status
+from quorum.letters import AnswerStatus, BadLetter, Fetched, News
 from quorum.ports import QUORUM_TOPIC, Calls, Driver, Groups
 from raft.errors import Damaged, RaftError, TooLarge
 from raft.messages import NodeId
@@ -90,9 +90,9 @@ class Way:
         if self._believed == node:
             self._believed = 0
 
-    def refused(self, status: Status, leader: NodeId) -> None:
+    def refused(self, status: AnswerStatus, leader: NodeId) -> None:
         """What the node that was asked says of who leads (0: nobody), unless it may lead and just has too much to do."""
-        if status not in (Status.AGAIN, Status.REFUSED):
+        if status not in (AnswerStatus.AGAIN, AnswerStatus.REFUSED):
             self._believed = leader
 
     def propose(self, ops: Sequence[bytes], on_answer: OnAnswer) -> None:
@@ -144,11 +144,11 @@ class Way:
             self.forget(node)  # of a version that says it otherwise: somebody else may lead some day
             on_answer(None)
             return
-        if answer.status is Status.DONE:
+        if answer.status is AnswerStatus.DONE:
             self._on_news(answer.news)
             on_answer(answer.results)
             return
-        if answer.status is Status.REFUSED:
+        if answer.status is AnswerStatus.REFUSED:
             self._on_refused(node, answer.refusal)
         self.refused(answer.status, answer.leader)
         on_answer(None)

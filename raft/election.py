@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from raft.follower import become_follower, forget_leader
 from raft.leader import become_leader
-from raft.majority import Outcome, outcome
+from raft.majority import VoteOutcome, outcome
 from raft.membership import members_of
 from raft.messages import (
     LeaderCheck,
@@ -45,7 +45,7 @@ class Campaign:
         if voter not in self.granted and voter not in self.refused:
             (self.granted if granted else self.refused).add(voter)
 
-    def outcome(self, voters: tuple[MemberId, ...]) -> Outcome:
+    def outcome(self, voters: tuple[MemberId, ...]) -> VoteOutcome:
         granted = sum([voter in self.granted for voter in voters])
         refused = sum([voter in self.refused for voter in voters])
         return outcome(len(voters), granted, refused)
@@ -114,18 +114,18 @@ def _count_late(s: State, campaign: Campaign, reply: VoteReply, now: float) -> N
     """A vote of this term, which was asked for before this member asked again whether it would win."""
     if reply.granted and reply.term == s.term:
         campaign.count(reply.sender, granted=True)
-        if campaign.outcome(s.membership.voters) is Outcome.WON:
+        if campaign.outcome(s.membership.voters) is VoteOutcome.WON:
             become_leader(s, now)
 
 
 def _decide(s: State, now: float) -> None:
     assert s.campaign is not None, f"member {s.me} is {s.role}, it does not stand for election"
     match s.campaign.outcome(s.membership.voters):
-        case Outcome.WON if s.role is Role.PRE_CANDIDATE:
+        case VoteOutcome.WON if s.role is Role.PRE_CANDIDATE:
             _stand_really(s, now, transfer=False)
-        case Outcome.WON:
+        case VoteOutcome.WON:
             become_leader(s, now)
-        case Outcome.LOST:
+        case VoteOutcome.LOST:
             become_follower(s, s.term, 0, now)
 
 

@@ -19,7 +19,7 @@ from struct import Struct
 from raft.byte_reader import ByteReader, encode_membership
 from raft.errors import BadBytes, Compacted
 from raft.group_records import (
-    Identity,
+    GroupIdentity,
     SegmentRow,
     StoredSnapshot,
     encode_identity,
@@ -100,7 +100,7 @@ class GroupLog:
         "snapshot",
     )
 
-    def __init__(self, identity: Identity) -> None:
+    def __init__(self, identity: GroupIdentity) -> None:
         self.identity = identity
         self.facts = Facts(0, 0)
         self.live: LiveEntries = NONE_LIVE

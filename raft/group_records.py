@@ -37,7 +37,7 @@ _COUNTS = Struct("<QI")
 _SEGMENT = Struct("<QQQQQ")
 
 
-class Identity(NamedTuple):
+class GroupIdentity(NamedTuple):
     """What a group's member on this node is, from the moment of its creation."""
 
     group: int
@@ -68,7 +68,7 @@ class StoredSnapshot(NamedTuple):
     segments: tuple[SegmentRow, ...] = ()  # that came with it
 
 
-def nothing_yet(identity: Identity) -> StoredSnapshot:
+def nothing_yet(identity: GroupIdentity) -> StoredSnapshot:
     return StoredSnapshot(SnapshotMeta(0, 0, identity.membership, 0), 1, 0, 0, 0)
 
 
@@ -83,13 +83,13 @@ def decode_member(payload: Buffer) -> MemberId:
     return member
 
 
-def encode_identity(identity: Identity) -> bytes:
+def encode_identity(identity: GroupIdentity) -> bytes:
     _, member, name, machine, membership = identity
     return b"".join([_MEMBER.pack(member), encode_text(name), encode_text(machine), encode_membership(membership)])
 
 
-def read_identity(group: int, reader: ByteReader) -> Identity:
-    return Identity(group, reader.u64(), reader.text(), reader.text(), reader.membership())
+def read_identity(group: int, reader: ByteReader) -> GroupIdentity:
+    return GroupIdentity(group, reader.u64(), reader.text(), reader.text(), reader.membership())
 
 
 def encode_snapshot(stored: StoredSnapshot) -> bytes:

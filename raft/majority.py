@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 
 
-class Outcome(Enum):
+class VoteOutcome(Enum):
     """Of an election, as far as it is known."""
 
     OPEN = "open"
@@ -33,12 +33,12 @@ def reached_by_majority(positions: Iterable[int]) -> int:
     return ascending[len(ascending) - majority_of(len(ascending))]
 
 
-def outcome(voters: int, granted: int, refused: int) -> Outcome:
+def outcome(voters: int, granted: int, refused: int) -> VoteOutcome:
     """Nobody wins an election without voters."""
     assert granted + refused <= voters, f"{granted} granted and {refused} refused, of {voters} voters"
     needed = majority_of(voters)
     if granted >= needed:
-        return Outcome.WON
+        return VoteOutcome.WON
     if voters - refused < needed:
-        return Outcome.LOST
-    return Outcome.OPEN
+        return VoteOutcome.LOST
+    return VoteOutcome.OPEN

@@ -27,7 +27,7 @@ from raft.errors import Damaged, RaftError, Superseded
 from raft.group_log import GroupLog
 from raft.group_records import (
     INSTALLED,
-    Identity,
+    GroupIdentity,
     SegmentRow,
     StoredSnapshot,
     encode_identity,
@@ -166,7 +166,7 @@ class RaftStore:
         """Raises KeyError when there is none here."""
         return self.stores[group]
 
-    def create_group(self, identity: Identity) -> int:
+    def create_group(self, identity: GroupIdentity) -> int:
         """Returns the ticket with which it is durable. Its member's number must never have been another's."""
         group = identity.group
         assert group not in self.stores, f"group {group} is here already"

@@ -197,7 +197,7 @@ def _next(file: Bytes, name: str, group: int, at: int, size: int, *kinds: Kind) 
     return record, data
 
 
-class Stream:
+class SnapshotStream:
     """One snapshot as it is sent, read at any offset. What it costs to begin does not depend on how long it is: the file is
     checked, and the live entries are cut into records, only as far as somebody has asked."""
 

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from raft.errors import BadBytes, Compacted, Damaged
 from raft.group_log import GroupLog
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.live_entries import NONE_LIVE, LiveEntries
 from raft.messages import Entry, MemberId, Membership, SnapshotChunk, SnapshotMeta
 from raft.ready import Facts
 from raft.segments import OpenSegments, read_segments, unreadable, wanted_of
-from raft.snapshots import Incoming, Stream, load_state
+from raft.snapshots import Incoming, SnapshotStream, load_state
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt
 from storage.wal import Location
@@ -54,10 +54,10 @@ class WalLogStore:
         self.incoming: Incoming | None = None  # a snapshot that is being received
         self._node = node
         self._tail: list[Entry] = []
-        self._stream: Stream | None = None  # of the newest snapshot, if a follower asked for it
+        self._stream: SnapshotStream | None = None  # of the newest snapshot, if a follower asked for it
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> GroupIdentity:
         return self.log.identity
 
     @property
@@ -177,9 +177,9 @@ class WalLogStore:
         except (Corrupt, BadBytes) as error:
             raise unreadable(self.identity.group, index, error) from error
 
-    def _sent(self) -> Stream:
+    def _sent(self) -> SnapshotStream:
         """The newest snapshot, as it is sent."""
         stored = self.log.snapshot
         if self._stream is None or self._stream.stored != stored:
-            self._stream = Stream(self._node.disk, self.identity.group, stored, self.log.live, self._run)
+            self._stream = SnapshotStream(self._node.disk, self.identity.group, stored, self.log.live, self._run)
         return self._stream

@@ -69,7 +69,7 @@ class Kind(IntEnum):
     RAFT_GROUP = 34
     RAFT_GROUP_REMOVED = 35
     RAFT_RENUMBERED = 36
-    RAFT_SNAPSHOT = 37  # also the head of a snapshot file; these three: the rest of it, see raft/snapshot_files.py
+    RAFT_SNAPSHOT = 37  # also the head of a snapshot file; these three: the rest of it, see raft/snapshots.py
     RAFT_LIVE = 38
     RAFT_STATE = 39
     RAFT_SNAPSHOT_END = 40

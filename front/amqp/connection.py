@@ -58,7 +58,7 @@ DEAF_TIMEOUT_S = 3.0
 STRANGER_TIMEOUT_S = 3.0
 
 
-class State(Enum):
+class ConnectionState(Enum):
     EXPECTING_HEADER = "expecting header"
     STARTING = "starting"
     AUTHENTICATING = "authenticating"
@@ -71,20 +71,20 @@ class State(Enum):
 
 
 # (state, what the client sends) -> the state it leads to when all is well. What is not here is an error.
-TRANSITIONS: dict[tuple[State, str], State] = {
-    (State.EXPECTING_HEADER, "protocol header"): State.STARTING,
-    (State.STARTING, "connection.start-ok"): State.AUTHENTICATING,
-    (State.AUTHENTICATING, "login accepted"): State.TUNING,
-    (State.AUTHENTICATING, "login refused"): State.REFUSED,
-    (State.TUNING, "connection.tune-ok"): State.OPENING,
-    (State.OPENING, "connection.open"): State.RUNNING,
-    (State.RUNNING, "connection.update-secret"): State.RUNNING,
-    (State.STARTING, "connection.close"): State.CLOSED,
-    (State.TUNING, "connection.close"): State.CLOSED,
-    (State.OPENING, "connection.close"): State.CLOSED,
-    (State.RUNNING, "connection.close"): State.CLOSING,
-    (State.CLOSING, "connection.close"): State.CLOSING,
-    (State.CLOSING, "connection.close-ok"): State.CLOSED,
+TRANSITIONS: dict[tuple[ConnectionState, str], ConnectionState] = {
+    (ConnectionState.EXPECTING_HEADER, "protocol header"): ConnectionState.STARTING,
+    (ConnectionState.STARTING, "connection.start-ok"): ConnectionState.AUTHENTICATING,
+    (ConnectionState.AUTHENTICATING, "login accepted"): ConnectionState.TUNING,
+    (ConnectionState.AUTHENTICATING, "login refused"): ConnectionState.REFUSED,
+    (ConnectionState.TUNING, "connection.tune-ok"): ConnectionState.OPENING,
+    (ConnectionState.OPENING, "connection.open"): ConnectionState.RUNNING,
+    (ConnectionState.RUNNING, "connection.update-secret"): ConnectionState.RUNNING,
+    (ConnectionState.STARTING, "connection.close"): ConnectionState.CLOSED,
+    (ConnectionState.TUNING, "connection.close"): ConnectionState.CLOSED,
+    (ConnectionState.OPENING, "connection.close"): ConnectionState.CLOSED,
+    (ConnectionState.RUNNING, "connection.close"): ConnectionState.CLOSING,
+    (ConnectionState.CLOSING, "connection.close"): ConnectionState.CLOSING,
+    (ConnectionState.CLOSING, "connection.close-ok"): ConnectionState.CLOSED,
 }
 
 
@@ -107,7 +107,7 @@ class Connection:
         self.peer = peer
         self.limits = limits
         self.now = now  # of the batch being worked on
-        self.state = State.EXPECTING_HEADER
+        self.state = ConnectionState.EXPECTING_HEADER
         self.close_reason: Reply | str | None = None  # why it ended, for the log; None after a clean end
 
         self.frame_max = limits.initial_frame_max
@@ -141,7 +141,7 @@ class Connection:
         """What arrived on the socket, in pieces of any size. Nothing keeps `data` itself: it may be overwritten afterwards."""
         self.now = now
         self.bytes_in += len(data)
-        if self._deaf or self.state in (State.CLOSED, State.REFUSED):
+        if self._deaf or self.state in (ConnectionState.CLOSED, ConnectionState.REFUSED):
             return  # nothing that is said now can change anything
         carry, self._carry = self._carry, None
         if carry is None:
@@ -215,18 +215,18 @@ class Connection:
 
     def _consume(self, data: Buffer, position: int) -> int:
         """Work on all that is whole from `position` on; returns where the first byte is that is not."""
-        if self.state is State.EXPECTING_HEADER:
+        if self.state is ConnectionState.EXPECTING_HEADER:
             position = self._take_protocol_header(data)
         while self._held is None and not self._deaf and self.state not in _NOT_LISTENING:
             frame_max = self.frame_max
-            assemble_max = ASSEMBLE_BYTES_MAX if self.state is State.RUNNING else 0
+            assemble_max = ASSEMBLE_BYTES_MAX if self.state is ConnectionState.RUNNING else 0
             items, position, error = split(data, position, frame_max, self.limits.message_bytes_max, assemble_max)
             self._take_all(items)
             if error is None:
                 break
             if self._held is None and frame_max == self.frame_max:  # else: held back, or tuned since
                 self._lose_framing(ProtocolError(*error))
-        return len(data) if self._deaf or self.state in (State.CLOSED, State.REFUSED) else position
+        return len(data) if self._deaf or self.state in (ConnectionState.CLOSED, ConnectionState.REFUSED) else position
 
     def _take_protocol_header(self, data: Buffer) -> int:
         """The eight bytes in which a client says which protocol it speaks."""
@@ -272,14 +272,14 @@ class Connection:
 
     def _take_connection_frame(self, kind: int, payload: bytes) -> None:
         if kind != frame.METHOD:
-            if self.state is not State.CLOSING:
+            if self.state is not ConnectionState.CLOSING:
                 raise ProtocolError(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
             return
         try:
             method = spec.method_of(payload)
             handler = _HANDLERS.get(method.name)
             if (self.state, method.name) not in TRANSITIONS or handler is None:
-                if self.state is not State.CLOSING:
+                if self.state is not ConnectionState.CLOSING:
                     self.fail(
                         reply_to(
                             ProtocolError(CHANNEL_ERROR, f"unexpected method in connection state {self.state.value}"),
@@ -311,7 +311,7 @@ class Connection:
 
     @property
     def awaits_login(self) -> bool:
-        return self.state is State.AUTHENTICATING
+        return self.state is ConnectionState.AUTHENTICATING
 
     def hold_input(self) -> None:
         """Nothing more is looked at until the login was answered."""
@@ -341,9 +341,9 @@ class Connection:
         channel = self.channels.get(number)
         if channel is not None:
             channel.take(item, self.now)
-        elif self.state is State.CLOSING:
+        elif self.state is ConnectionState.CLOSING:
             return
-        elif self.state is not State.RUNNING or number == 0:
+        elif self.state is not ConnectionState.RUNNING or number == 0:
             text = f"unexpected method in connection state {self.state.value}"
             self.fail(reply_to(ProtocolError(CHANNEL_ERROR, text), class_id, method_id))
         elif (class_id, method_id) != (_CHANNEL_OPEN.class_id, _CHANNEL_OPEN.method_id):
@@ -384,7 +384,7 @@ class Connection:
 
     def take_behind_closed(self, number: int, held: deque[Item]) -> None:
         """What was held back behind the end of a channel: its number may be opened again, then the rest is for that one."""
-        while held and self.state is State.RUNNING:
+        while held and self.state is ConnectionState.RUNNING:
             channel = self.channels.get(number)
             if channel is not None:
                 channel.wait_behind(held)
@@ -458,7 +458,7 @@ class Connection:
         """A publishing connection is held while the node is short of something; it is told if it can be."""
         changed = (reason is None) != (self._blocked is None)
         self._blocked = reason
-        if not changed or self.state is not State.RUNNING:
+        if not changed or self.state is not ConnectionState.RUNNING:
             return
         if self.client_can("connection.blocked"):
             if reason is None:
@@ -474,11 +474,11 @@ class Connection:
     def timer_elapsed(self, now: int) -> None:
         """The time that was armed last is over."""
         self.now = now
-        if self.state is State.RUNNING:
+        if self.state is ConnectionState.RUNNING:
             self._check_heartbeat()
-        elif self.state in (State.CLOSING, State.REFUSED):
+        elif self.state in (ConnectionState.CLOSING, ConnectionState.REFUSED):
             self._end(self.close_reason)
-        elif self.state is not State.CLOSED:
+        elif self.state is not ConnectionState.CLOSED:
             self._end(f"no handshake within {self.limits.handshake_timeout_s:g} s, state {self.state.value}")
 
     def _check_heartbeat(self) -> None:
@@ -499,9 +499,9 @@ class Connection:
         """
         self._leave_broker()
         self.send_method("connection.close-ok")
-        closing = self.state is State.CLOSING
+        closing = self.state is ConnectionState.CLOSING
         self.go("connection.close")
-        if self.state is State.CLOSED:
+        if self.state is ConnectionState.CLOSED:
             self.outside.arm(0)
         elif not closing:
             self._held = None
@@ -515,12 +515,12 @@ class Connection:
 
     def fail(self, reply: Reply) -> None:
         """End the connection with this reason: everything on it is given up, and the client is told."""
-        if self.state in (State.CLOSING, State.CLOSED, State.REFUSED):
+        if self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED, ConnectionState.REFUSED):
             return
         self.close_reason = reply
         self._leave_broker()
         self._held = None
-        self.state = State.CLOSING
+        self.state = ConnectionState.CLOSING
         self.send_method(
             "connection.close",
             reply_code=reply.code,
@@ -546,15 +546,15 @@ class Connection:
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
         self.now = now
-        if self.state is State.CLOSING:
+        if self.state is ConnectionState.CLOSING:
             self._end(self.close_reason)
-        elif self.state is not State.CLOSED:
+        elif self.state is not ConnectionState.CLOSED:
             self._end(self.close_reason or "client unexpectedly closed TCP connection")
 
     def _end(self, why: Reply | str | None) -> None:
         self._leave_broker()
         self.close_reason = why
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         self._carry = self._held = None
         self.outside.arm(0)
         self.outside.wake()
@@ -590,7 +590,7 @@ class Connection:
 
 
 _CHANNEL_OPEN = spec.METHODS["channel.open"]
-_NOT_LISTENING = (State.EXPECTING_HEADER, State.REFUSED, State.CLOSED)
+_NOT_LISTENING = (ConnectionState.EXPECTING_HEADER, ConnectionState.REFUSED, ConnectionState.CLOSED)
 
 _HANDLERS: dict[str, Callable[[Connection, spec.Arguments], None]] = {
     **handshake.HANDLERS,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.client_address import source_of
 from broker.errors import ConnectionForced
-from front.amqp.connection import Connection, State
+from front.amqp.connection import Connection, ConnectionState
 from front.amqp.input_share import InputShare
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.terms import Identity, Limits, Peer
@@ -347,11 +347,11 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         core, transport = self._core, self._transport
         if core is None or transport is None:
             return False
-        if core.out_bytes and (core.transport_writable or core.state is State.CLOSED):
+        if core.out_bytes and (core.transport_writable or core.state is ConnectionState.CLOSED):
             transport.writelines(core.data_to_send())
-        if core.state is State.RUNNING and not self._logged_in:
+        if core.state is ConnectionState.RUNNING and not self._logged_in:
             self._log_in(core)
-        if core.state is State.CLOSED:
+        if core.state is ConnectionState.CLOSED:
             if not transport.is_closing():
                 transport.close()
                 self.arm(self._server.limits.close_timeout_s)
@@ -376,7 +376,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
 
     def timer_elapsed(self) -> None:
         core = self._core
-        if core is None or core.state is State.CLOSED:
+        if core is None or core.state is ConnectionState.CLOSED:
             self.abort()
         else:
             core.timer_elapsed(self._server.wall_ms())
@@ -432,7 +432,9 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     def _log_in(self, core: Connection) -> None:
         self._logged_in = True
         self._server.gate.logged_in(self)
-        assert core.client is not None or core.state is not State.RUNNING, "running, but unknown to the broker"
+        assert core.client is not None or core.state is not ConnectionState.RUNNING, (
+            "running, but unknown to the broker"
+        )
         vhost = core.client.vhost if core.client is not None else ""
         self._server.logger.info(
             "connection %s: user '%s' logged in to vhost '%s'", self._name, printable(core.user), printable(vhost)

@@ -32,7 +32,7 @@ _RECORD = struct.Struct("<cI")
 _KIND_OF = {letter: kind for kind, letter in LETTERS.items()}
 
 
-class State(Sequence[bytes]):
+class CatalogState(Sequence[bytes]):
     """The catalog as it was when this was made. Records are encoded when a part is asked for, which may be in another thread:
     a large catalog takes a while to encode, and none to remember."""
 

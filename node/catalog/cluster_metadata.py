@@ -31,7 +31,7 @@ from broker.metadata import OnApplied
 from broker.pending import Pending
 from node.background import Background
 from node.catalog import catalog_store
-from node.catalog.catalog_state import State
+from node.catalog.catalog_state import CatalogState
 from node.catalog.catalog_store import encode_head
 from node.catalog.courier import FETCH, FOLLOWS, NOT_TAKEN, SUBMIT, TAKEN, Courier, decode_submit
 from node.catalog.difference import difference
@@ -41,8 +41,8 @@ from node.catalog.keeper import Keeper
 from node.catalog.metadata_machine import (
     ENTRY_HEAD_BYTES,
     CatalogMachine,
+    CommandOutcome,
     Origin,
-    Outcome,
     Verdict,
     Watcher,
     decode_entry,
@@ -203,20 +203,20 @@ class ClusterMetadata(Watcher):
 
     # what the machine tells
 
-    def applied(self, outcomes: Sequence[Outcome]) -> None:
+    def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         self._keeper.keep(outcomes, self._head())
 
     def replaced(self, before: Sequence[Record]) -> None:
         after = list(self.catalog.records())
-        outcomes = [Outcome(_SNAPSHOT, Verdict.DONE, *told) for told in difference(before, after)]
+        outcomes = [CommandOutcome(_SNAPSHOT, Verdict.DONE, *told) for told in difference(before, after)]
         for node, (incarnation, number) in self.machine.position.sessions.items():
-            outcomes.append(Outcome(Origin(node, incarnation, number, 0), Verdict.SKIPPED))
+            outcomes.append(CommandOutcome(Origin(node, incarnation, number, 0), Verdict.SKIPPED))
         self._keeper.keep_whole(after, outcomes, self._head())
 
     def _head(self) -> bytes:
         return encode_head(self.machine.position, self.catalog.head)
 
-    def _kept(self, outcomes: Sequence[Outcome]) -> None:
+    def _kept(self, outcomes: Sequence[CommandOutcome]) -> None:
         missed = False
         for outcome in outcomes:
             origin, verdict = outcome.origin, outcome.verdict
@@ -235,7 +235,7 @@ class ClusterMetadata(Watcher):
             if missed:
                 self._courier.send_again()
 
-    def _tell_who_submitted(self, outcomes: Sequence[Outcome]) -> None:
+    def _tell_who_submitted(self, outcomes: Sequence[CommandOutcome]) -> None:
         """The other nodes, how far theirs is followed here."""
         done = [one.origin for one in outcomes if one.verdict in (Verdict.DONE, Verdict.SKIPPED)]
         letters = {one.node: _FOLLOWS.pack(FOLLOWS, one.incarnation, one.number) for one in done}
@@ -251,7 +251,7 @@ class ClusterMetadata(Watcher):
         elif node in self._told:
             self._calls.tell(node, METADATA, self._told[node])
 
-    def _tell(self, outcome: Outcome, mine: bool) -> None:
+    def _tell(self, outcome: CommandOutcome, mine: bool) -> None:
         if outcome.error is None and outcome.command is not None:
             for on_applied in self._subscribers:
                 on_applied(outcome.command, outcome.result)
@@ -260,7 +260,7 @@ class ClusterMetadata(Watcher):
             number = outcome.origin.number if outcome.error is None else 0
             self._followers.when_followed(number, partial(self._answer, pending, outcome))
 
-    def _answer(self, pending: Pending[Any], outcome: Outcome) -> None:
+    def _answer(self, pending: Pending[Any], outcome: CommandOutcome) -> None:
         if outcome.error is not None:
             pending.fail(outcome.error)
         else:
@@ -316,7 +316,9 @@ class ClusterMetadata(Watcher):
     def _serve_fetch(self, node: NodeId, number: int, offset: int, answer: Answer) -> None:
         def begin(error: RaftError | None) -> None:
             answer(
-                NOT_TAKEN if error is not None else self._copies.begin(node, State(self.catalog, self.machine.position))
+                NOT_TAKEN
+                if error is not None
+                else self._copies.begin(node, CatalogState(self.catalog, self.machine.position))
             )
 
         if number:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from broker.catalog_commands import Record, encode_record
 from node.background import Background
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
-from node.catalog.metadata_machine import Outcome
+from node.catalog.metadata_machine import CommandOutcome
 from storage.errors import Exhausted
 from storage.lmdb_store import Change, Store
 
@@ -22,7 +22,7 @@ from storage.lmdb_store import Change, Store
 class _Batch:
     """What goes with one transaction."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CommandOutcome] = field(default_factory=list)
     changes: dict[bytes, bytes | None] = field(default_factory=dict)
     whole: Sequence[Record] | None = None  # before the changes: these are all records that there are
     head: bytes = b""
@@ -43,7 +43,7 @@ class Keeper:
         self,
         store: Store,
         background: Background,
-        on_kept: Callable[[Sequence[Outcome]], None],
+        on_kept: Callable[[Sequence[CommandOutcome]], None],
         on_failed: Callable[[str], None],
     ) -> None:
         self.commits = 0
@@ -65,13 +65,13 @@ class Keeper:
         """The catalog's observer: the change goes with the entries that are told next."""
         self._gathered.changes[key_of(record)] = encode_record(record) if present else None
 
-    def keep(self, outcomes: Sequence[Outcome], head: bytes) -> None:
+    def keep(self, outcomes: Sequence[CommandOutcome], head: bytes) -> None:
         """These entries, with the changes noted before."""
         self._gathered.outcomes += outcomes
         self._gathered.head = head
         self._commit()
 
-    def keep_whole(self, records: Sequence[Record], outcomes: Sequence[Outcome], head: bytes) -> None:
+    def keep_whole(self, records: Sequence[Record], outcomes: Sequence[CommandOutcome], head: bytes) -> None:
         """The catalog is another one."""
         self._gathered.whole, self._gathered.changes = records, {}
         self.keep(outcomes, head)

@@ -28,7 +28,7 @@ from broker.catalog import Catalog
 from broker.catalog_commands import Command, Record, UnknownVersion, decode_command
 from broker.errors import BrokerError, InternalError
 from broker.records import CatalogHead
-from node.catalog.catalog_state import State, decode_state, replace_catalog
+from node.catalog.catalog_state import CatalogState, decode_state, replace_catalog
 from node.catalog.catalog_store import Position
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -60,7 +60,7 @@ class Verdict(Enum):
 
 
 @dataclass(slots=True, frozen=True)
-class Outcome:
+class CommandOutcome:
     """One entry and what became of it."""
 
     origin: Origin
@@ -73,7 +73,7 @@ class Outcome:
 class Watcher:
     """Who is told what the machine does. Does nothing itself."""
 
-    def applied(self, outcomes: Sequence[Outcome]) -> None:
+    def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         """These entries were applied."""
 
     def replaced(self, before: Sequence[Record]) -> None:
@@ -108,7 +108,7 @@ class CatalogMachine:
         """None for what the catalog stood on already. Raises UnknownVersion at an entry of a later version: without it, the
         catalog would not be that of the others any more. What stands before it has been done."""
         verdicts: list[Verdict | None] = []
-        outcomes: list[Outcome] = []
+        outcomes: list[CommandOutcome] = []
         try:
             for entry in entries:
                 if entry.index <= self.position.applied:
@@ -123,17 +123,17 @@ class CatalogMachine:
                 self.watcher.applied(outcomes)
         return verdicts
 
-    def _outcome(self, origin: Origin, command: Command) -> Outcome:
+    def _outcome(self, origin: Origin, command: Command) -> CommandOutcome:
         verdict = self._verdict(origin)
         if verdict is not Verdict.DONE:
-            return Outcome(origin, verdict)
+            return CommandOutcome(origin, verdict)
         self.position.sessions[origin.node] = origin.incarnation, origin.number
         try:
-            return Outcome(origin, verdict, command, self.catalog.apply(command))
+            return CommandOutcome(origin, verdict, command, self.catalog.apply(command))
         except BrokerError as error:
-            return Outcome(origin, verdict, command, error=error)
+            return CommandOutcome(origin, verdict, command, error=error)
         except Exception as error:  # a mistake of ours, the same on every node: one command must not end them all
-            return Outcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
+            return CommandOutcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
 
     def _verdict(self, origin: Origin) -> Verdict:
         incarnation, last = self.position.sessions.get(origin.node, (0, 0))
@@ -146,7 +146,7 @@ class CatalogMachine:
         return Verdict.DONE if origin.previous == last else Verdict.MISSED
 
     def snapshot(self) -> Sequence[Buffer]:
-        return State(self.catalog, self.position)
+        return CatalogState(self.catalog, self.position)
 
     def restore(self, state: bytes, version: int) -> None:
         if version != MACHINE_VERSION:

@@ -17,14 +17,14 @@ import logging
 from collections.abc import Callable
 
 from broker.catalog import Catalog
-from node.catalog.catalog_state import State
+from node.catalog.catalog_state import CatalogState
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
 from node.identity import DISK, Place
 from raft import snapshots
 from raft.driver import Driver
 from raft.errors import Damaged, Superseded
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.groups import Groups
 from raft.live_entries import NONE_LIVE
 from raft.memory_log_store import MemoryLogStore
@@ -137,7 +137,7 @@ class MetadataMember:
         self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
 
     def _create(self, me: MemberId, membership: Membership) -> None:
-        self._raft.create_group(Identity(METADATA_GROUP, me, "metadata", "catalog", membership))
+        self._raft.create_group(GroupIdentity(METADATA_GROUP, me, "metadata", "catalog", membership))
 
     def _found_on_catalog(self, me: MemberId, term: int) -> None:
         """A group whose log begins behind what the catalog stands on."""
@@ -146,7 +146,7 @@ class MetadataMember:
             raft.remove_group(METADATA_GROUP)
         position.applied = max(1, position.applied)
         meta = SnapshotMeta(position.applied, term, Membership((me,)), MACHINE_VERSION)
-        state = State(self._machine.catalog, position)
+        state = CatalogState(self._machine.catalog, position)
         stored = snapshots.write(raft.disk, METADATA_GROUP, raft.next_number(), meta, NONE_LIVE, state)
         self._create(me, meta.membership)
         store = raft.group(METADATA_GROUP)

@@ -19,13 +19,13 @@ from quorum.commands import (
     Consume,
     ConsumerKey,
     Get,
-    Held,
     Op,
     Policy,
     Purge,
     SessionGone,
     Tick,
     Upgrade,
+    UponCancel,
     encode,
     encode_settle,
     entry_head,
@@ -87,7 +87,7 @@ class Bench:
         for at in range(0, messages, PREFETCH):
             self.one(Consume(ConsumerKey(1, 1, 10 + at), "tag", PREFETCH))
         for at in range(0, messages, PREFETCH):
-            self.one(Cancel(ConsumerKey(1, 1, 10 + at), Held.REQUEUED))
+            self.one(Cancel(ConsumerKey(1, 1, 10 + at), UponCancel.REQUEUED))
         return self
 
     def snapshot(self) -> tuple[float, int]:
@@ -107,7 +107,7 @@ def main() -> None:
     show("... acknowledges all of them", bench.longest([encode_settle(CONSUMER, Outcome.ACKNOWLEDGED, again)]))
     bench = Bench()
     bench.given_out()
-    show("it is cancelled, and all come back", bench.one(Cancel(CONSUMER, Held.REQUEUED)))
+    show("it is cancelled, and all come back", bench.one(Cancel(CONSUMER, UponCancel.REQUEUED)))
     bench = Bench()
     bench.given_out()
     show("its node is gone, and all come back", bench.one(SessionGone(SESSION)))

@@ -25,7 +25,7 @@ import tracemalloc
 from typing import Any
 
 from front.amqp import terms
-from front.amqp.connection import HELD_BYTES_MAX, Connection, State
+from front.amqp.connection import HELD_BYTES_MAX, Connection, ConnectionState
 from front.amqp.replies import NAMES
 from front.amqp.terms import Identity, Limits, Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
@@ -237,7 +237,7 @@ def conversation(seed: int) -> int:
             start += size
             if broker.pending and rng.random() < 0.3:
                 broker.answer_all()
-        if core.state in (State.CLOSING, State.CLOSED, State.REFUSED):
+        if core.state in (ConnectionState.CLOSING, ConnectionState.CLOSED, ConnectionState.REFUSED):
             break
     core.connection_lost(NOW)
     broker.answer_all()  # too late for everybody

@@ -18,7 +18,7 @@ from node.peers.link import LinkLimits, PeerLinks
 from node.peers.server import PeerServer
 from raft.driver import Driver, SnapshotRules
 from raft.errors import Damaged
-from raft.group_records import Identity as GroupIdentity
+from raft.group_records import GroupIdentity
 from raft.groups import Groups
 from raft.messages import Membership, NodeId, member_id, shown
 from raft.node_log import RaftStore, StoreLimits

@@ -10,7 +10,7 @@ from broker.records import QueueRecord
 from node.foundation import Foundation
 from raft.driver import Driver, SnapshotRules
 from raft.errors import CannotApply, Damaged, NumbersUsedUp
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.messages import Entry, Membership, member_id
 from raft.wal_log_store import WalLogStore
 from storage import names
@@ -89,7 +89,7 @@ class EngineProcess(Process):
 
     def create(self, group: int, replica: int, membership: Membership) -> None:
         me = member_id(self.site.number, replica)
-        self.store.create_group(Identity(group, me, f"g{group}", "register", membership))
+        self.store.create_group(GroupIdentity(group, me, f"g{group}", "register", membership))
         self.site.world.watch.created(self, group, me, membership)
         self.take_part(group)
 

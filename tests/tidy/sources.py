@@ -27,6 +27,11 @@ def sources() -> dict[str, ast.Module]:
     return found
 
 
+def folder(name: str) -> str:
+    """The root folder of a file."""
+    return name.partition("/")[0]
+
+
 def imported(tree: ast.Module) -> Iterator[str]:
     """Names of modules that are imported anywhere in the file."""
     for node in ast.walk(tree):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.sources import ROOT
+from tests.tidy.sources import ROOT, SERVER, sources
 
 READING_ORDER = ROOT / "docs" / "README.md"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -17,6 +17,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "native" 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 QUOTED = re.compile(r"`([^`\s]+)`")
 IS_PATH = re.compile(r"[\w./-]*/[\w./-]*|[\w-]+\.(?:py|md|toml|txt)")
+IN_PROSE = re.compile(
+    rf"(?<![\w/.])(?:{'|'.join((*SERVER, 'tests', 'docs', 'deploy'))})/[\w./-]+\.(?:py|pyx|md|txt|toml)\b"
+)
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")
 LEFT_OUT = {"var/"}  # made by running
 
@@ -31,6 +34,15 @@ def test_files_and_folders_of_the_reading_order_exist(page: Path) -> None:
     named = [name for name in QUOTED.findall(page.read_text()) if IS_PATH.fullmatch(name) and name not in LEFT_OUT]
     assert named, "the names were not found"
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_files_that_the_code_speaks_of_exist() -> None:
+    """In docstrings and comments: a file that was moved is easily forgotten there."""
+    gone = []
+    for file in sources():
+        named = set(IN_PROSE.findall((ROOT / file).read_text()))
+        gone += [f"{file}: {name}" for name in named if not (ROOT / name).exists()]
+    assert gone == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

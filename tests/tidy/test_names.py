@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from tests.tidy.sources import ROOT, called, defined, imported, sources, words
+from tests.tidy.sources import ROOT, called, defined, folder, imported, sources, words
 
 FILE_LINES_MAX = 700  # above it a file has two nouns
 
@@ -28,7 +28,7 @@ PORTS = {
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
 
-# Word -> the folders in which it may name something. docs/README.md and broker/__init__.py have the glossary.
+# Word -> the folders in which it may name something. docs/glossary.md says what each means.
 ONLY_IN = {
     "quorum": ("broker", "node", "quorum"),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
@@ -125,10 +125,6 @@ def test_a_node_without_assertions_does_not_start() -> None:
 def test_nothing_is_left_to_do_in_the_code() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
     assert [name for name in sources() if marks.search((ROOT / name).read_text())] == []
-
-
-def folder(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def stem(name: str) -> str:

@@ -40,7 +40,6 @@ from quorum.commands import (
     Gap,
     Get,
     Got,
-    Held,
     NodeDown,
     NodeUp,
     Policy,
@@ -54,6 +53,7 @@ from quorum.commands import (
     Settle,
     Tick,
     Upgrade,
+    UponCancel,
     Window,
     encode_enqueue,
 )
@@ -157,7 +157,7 @@ class Player:
         self.tell(Settle(self.keys[name], OUTCOMES[outcome], ranges))
 
     def do_cancel(self, name: str, held: str = "stays") -> None:
-        self.tell(Cancel(self.keys[name], Held[held.upper()]))
+        self.tell(Cancel(self.keys[name], UponCancel[held.upper()]))
 
     def do_window(self, name: str, messages: str) -> None:
         self.tell(Window(self.keys[name], int(messages)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from broker import catalog_commands as commands
 from broker.records import QueueRecord
-from node.catalog.metadata_machine import Outcome
+from node.catalog.metadata_machine import CommandOutcome
 from tests.histories.records import Message
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
@@ -44,7 +44,7 @@ class Lives:
     records: dict[int, QueueRecord] = field(default_factory=dict)  # of all queues that ever were, by id
     deleted: dict[int, bool] = field(default_factory=dict)
 
-    def follow(self, about: About, outcome: Outcome) -> bool:
+    def follow(self, about: About, outcome: CommandOutcome) -> bool:
         """Whether a queue is declared again, in a life of its own."""
         if outcome.error is not None or not isinstance(outcome.result, QueueRecord):
             return False

@@ -11,7 +11,7 @@ from broker.catalog_commands import encode_record
 from broker.records import BindingRecord
 from node.catalog.catalog_state import decode_state
 from node.catalog.catalog_store import Position, encode_head, key_of
-from node.catalog.metadata_machine import CatalogMachine, Outcome, Verdict, Watcher
+from node.catalog.metadata_machine import CatalogMachine, CommandOutcome, Verdict, Watcher
 from node.foundation import Parts
 from quorum.commands import Result
 from quorum.effects import Effect
@@ -150,11 +150,11 @@ class CatalogReference(Watcher):
         self._newest: dict[tuple[int, int], int] = {}  # by process: the number of its last command that was carried out
         self.machine = CatalogMachine(Parts().catalog(), Position(), self)
         self.outcomes: dict[
-            tuple[int, int, int], tuple[int, Outcome]
+            tuple[int, int, int], tuple[int, CommandOutcome]
         ] = {}  # by who submitted it: entry, and what became of it
         self._followers = followers
 
-    def applied(self, outcomes: Sequence[Outcome]) -> None:
+    def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         for outcome in outcomes:
             origin = outcome.origin
             if outcome.verdict is Verdict.DONE:
@@ -163,7 +163,7 @@ class CatalogReference(Watcher):
                 for follow in self._followers:
                     follow(outcome)
 
-    def _look(self, outcome: Outcome) -> None:
+    def _look(self, outcome: CommandOutcome) -> None:
         node, incarnation, number, _ = outcome.origin
         what = f"{type(outcome.command).__name__} of node {node}"
         is_known = (node, incarnation, number) in self.outcomes

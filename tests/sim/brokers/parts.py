@@ -14,12 +14,12 @@ from broker.pending import Pending
 from broker.queue_type import Arrival, DeathReason, Queue
 from classic.shelf import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.catalog.metadata_machine import Outcome
+from node.catalog.metadata_machine import CommandOutcome
 from node.foundation import Parts
 from node.kernel import KernelSettings
 from raft.driver import Driver, GroupStore, SnapshotRules
 from raft.errors import Damaged, Superseded
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.machine import Machine
 from raft.membership import members_of
 from raft.memory_log_store import MemoryLogStore
@@ -65,7 +65,7 @@ class BrokerStore(TellingStore):
 
     process: BrokerProcess
 
-    def create_group(self, identity: Identity) -> int:
+    def create_group(self, identity: GroupIdentity) -> int:
         ticket = super().create_group(identity)
         self.process.site.world.watch.created(self.process, identity.group, identity.member, identity.membership)
         return ticket
@@ -92,7 +92,7 @@ class SimMetadata(ClusterMetadata):
 
     telling: tuple[int, int, int] | None = None  # node, incarnation, number
 
-    def _answer(self, pending: Pending[Any], outcome: Outcome) -> None:
+    def _answer(self, pending: Pending[Any], outcome: CommandOutcome) -> None:
         origin = outcome.origin
         self.telling = (origin.node, origin.incarnation, origin.number)
         try:

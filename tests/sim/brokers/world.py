@@ -21,7 +21,7 @@ from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.route import route_many
 from node.catalog.courier import NOT_TAKEN
 from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_machine import Outcome
+from node.catalog.metadata_machine import CommandOutcome
 from node.catalog.pieces import Incoming, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2
@@ -495,7 +495,7 @@ class BrokerWorld(World):
 
     # What the log and the nodes tell
 
-    def _declared(self, outcome: Outcome) -> None:
+    def _declared(self, outcome: CommandOutcome) -> None:
         """The catalog's log says so."""
         if self.lives.follow(self.about_catalog, outcome):
             self.watch.count("queue declared again")

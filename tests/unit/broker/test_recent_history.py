@@ -10,7 +10,7 @@ from broker import recent_history
 from broker.errors import PreconditionFailed
 from broker.exchange import HISTORY_LENGTH_MAX
 from broker.message import LOOK_HEADERS, Run
-from broker.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, History
+from broker.recent_history import HISTORY_BYTES_MAX, RUN_BYTES, RecentHistory
 from native.content import encode, messages
 from tests.unit.broker.broker_world import Client, World
 from wire.amqp.tables import encode_properties
@@ -114,12 +114,12 @@ def run_of(*bodies: bytes) -> Run:
     return Run("x", "k", b"".join(encode(b"\0\0", body) for body in bodies), len(bodies), sum(map(len, bodies)))
 
 
-def bodies_of(history: History) -> list[bytes]:
+def bodies_of(history: RecentHistory) -> list[bytes]:
     return [body for run in history.runs for _, body in messages(run.content, 0, run.count)]
 
 
 def test_runs_are_cut_to_the_length() -> None:
-    history = History()
+    history = RecentHistory()
     for first in range(0, 50, 5):
         history.add(run_of(*numbered(5, first)), 7)
         assert bodies_of(history) == numbered(min(first + 5, 7), max(0, first - 2))
@@ -128,7 +128,7 @@ def test_runs_are_cut_to_the_length() -> None:
 
 
 def test_bytes_are_bounded_whatever_the_length() -> None:
-    history = History()
+    history = RecentHistory()
     quarter = bytes(HISTORY_BYTES_MAX // 4)
     for _ in range(6):
         history.add(run_of(quarter), 1_000_000)
@@ -141,7 +141,7 @@ def test_empty_messages_are_bounded_by_the_memory_that_their_runs_take(monkeypat
     each = RUN_BYTES + len(run.routing_key) + len(run.content)
     assert sys.getsizeof(run) + sys.getsizeof(run.content) + sys.getsizeof(run.routing_key) <= each
     monkeypatch.setattr(recent_history, "HISTORY_BYTES_MAX", 10 * each + each // 2)
-    history = History()
+    history = RecentHistory()
     for _ in range(25):
         history.add(run, 1_000_000)
     assert len(history.runs) == 10

@@ -28,7 +28,7 @@ from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
 from node.catalog import metadata_machine
 from node.catalog import pieces as catalog_pieces
-from node.catalog.catalog_state import State, decode_state
+from node.catalog.catalog_state import CatalogState, decode_state
 from node.catalog.catalog_store import Position
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.courier import NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
@@ -341,7 +341,7 @@ def test_a_catalog_larger_than_an_answer_comes_in_pieces_of_one_moment(
     incoming = Incoming()
     answers: list[bytes | None] = []
     state = None
-    expected = b"".join(State(leader.metadata.catalog, leader.metadata.machine.position))
+    expected = b"".join(CatalogState(leader.metadata.catalog, leader.metadata.machine.position))
     asked = 0
     while state is None:
         node.calls.ask(leader.number, METADATA, incoming.request(), answers.append)

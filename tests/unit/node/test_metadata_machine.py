@@ -18,9 +18,9 @@ from broker.catalog_commands import (
 )
 from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
-from node.catalog.catalog_state import RECORDS_PER_PART, State, decode_state
+from node.catalog.catalog_state import RECORDS_PER_PART, CatalogState, decode_state
 from node.catalog.catalog_store import Position
-from node.catalog.metadata_machine import CatalogMachine, Origin, Outcome, Verdict, Watcher, encode_entry
+from node.catalog.metadata_machine import CatalogMachine, CommandOutcome, Origin, Verdict, Watcher, encode_entry
 from raft.messages import Entry
 from tests.unit.node.metadata_world import described
 
@@ -34,7 +34,7 @@ class Log(Watcher):
         self.machine = machine or CatalogMachine(Catalog(), Position())
         self.machine.watcher = self
         self.index = self.machine.position.applied
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[CommandOutcome] = []
 
     def applied(self, outcomes: object) -> None:
         assert isinstance(outcomes, list)
@@ -153,7 +153,7 @@ def test_a_large_state_comes_in_parts() -> None:
     log = Log().fill()
     for number in range(RECORDS_PER_PART):
         log.machine.catalog.apply(DeclareQueue("/", f"q{number}"))
-    state = State(log.machine.catalog, log.machine.position)
+    state = CatalogState(log.machine.catalog, log.machine.position)
     assert len(state) == 3 and b"".join(state[0:3]) == b"".join(state)
     assert len(decode_state(b"".join(state))[2]) == len(list(log.machine.catalog.records()))
 

@@ -20,7 +20,6 @@ from quorum.commands import (
     Gap,
     Get,
     Got,
-    Held,
     NodeDown,
     NodeUp,
     Op,
@@ -34,6 +33,7 @@ from quorum.commands import (
     SessionKey,
     Settle,
     Upgrade,
+    UponCancel,
     Window,
     decode_entry,
 )  # fmt: skip
@@ -141,8 +141,8 @@ class DumbQueue:
                 return self.consume(op)
             case Cancel(key, held):
                 if key in self.clients and self.clients[key].status != "get":
-                    if held is not Held.STAYS:
-                        self.give_back(self.take_all(key), held is Held.REQUEUED, held is Held.REQUEUED)
+                    if held is not UponCancel.STAYS:
+                        self.give_back(self.take_all(key), held is UponCancel.REQUEUED, held is UponCancel.REQUEUED)
                     self.remove(key)
             case Get(key, no_ack):
                 return self.get(key, no_ack)

@@ -11,13 +11,13 @@ from quorum.commands import (
     Consume,
     ConsumerKey,
     Get,
-    Held,
     Op,
     Policy,
     Result,
     SessionKey,
     Settle,
     Tick,
+    UponCancel,
     encode,
     encode_enqueue,
     entry_head,
@@ -90,7 +90,7 @@ class QueueWorld:
     def consume(self, number: int = 1, prefetch: int = 0, *, session: SessionKey = SESSION, **more: object) -> Result:
         return self.say(Consume(consumer(number, session), f"c{number}", prefetch, **more))[0]  # type: ignore[arg-type]
 
-    def cancel(self, number: int = 1, held: Held = Held.STAYS) -> Result:
+    def cancel(self, number: int = 1, held: UponCancel = UponCancel.STAYS) -> Result:
         return self.say(Cancel(consumer(number), held))[0]
 
     def get(self, number: int, no_ack: bool = False) -> Result:

@@ -13,7 +13,7 @@ from native.content import messages
 from quorum.commands import ConsumerKey, Piece
 from quorum.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
-from quorum.letters import Status
+from quorum.letters import AnswerStatus
 from quorum.roll_call import WITHIN_S
 from raft.errors import Damaged
 from raft.membership import RemoveMember
@@ -61,7 +61,7 @@ def test_a_node_without_a_member_that_asks_the_wrong_one_asks_the_leader_next() 
     """It asked the wrong one again and again: nobody told it who leads, and its clients, who would have, were not there."""
     clients, record = led_by_node_1(3, nodes=4)
     kind, queue = clients.of(4, record)
-    queue.way.refused(Status.NOT_LEADER, 2)
+    queue.way.refused(AnswerStatus.NOT_LEADER, 2)
     error = failure_of(clients, kind.administration.transfer(queue, 3))
     assert isinstance(error, ResourceExhausted)
     assert error.text == "queue 'q' in vhost '/' is led by another node now: try again"

@@ -10,7 +10,7 @@ import pytest
 
 from quorum import letters
 from quorum.attention import Attention
-from quorum.letters import Status
+from quorum.letters import AnswerStatus
 from quorum.ports import Payload
 from quorum.way import Way
 from raft.messages import NodeId
@@ -33,7 +33,7 @@ class Others:
 
     def ask(self, node: NodeId, topic: int, letter: Payload, on_answer: Callable[[bytes | None], None]) -> None:
         self.asked.append(node)
-        refusal = letters.refusal(Status.NOT_LEADER, self.names.get(node, 0))
+        refusal = letters.refusal(AnswerStatus.NOT_LEADER, self.names.get(node, 0))
         answer = letters.attending(node) if node == self.leads else refusal
         self._waiting.append(lambda: on_answer(answer))
 

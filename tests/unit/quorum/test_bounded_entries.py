@@ -14,7 +14,6 @@ from quorum.commands import (
     Answer,
     Cancel,
     Got,
-    Held,
     NodeDown,
     Policy,
     Purge,
@@ -24,6 +23,7 @@ from quorum.commands import (
     SessionKey,
     Tick,
     Upgrade,
+    UponCancel,
 )
 from quorum.rules import DeadLetters, Retry, Rules
 from quorum.versions import BOUNDED, GETS_BOUNDED, VERSION_NEWEST
@@ -90,7 +90,7 @@ def test_nothing_overtakes_what_is_still_to_come_back(in_place: bool) -> None:
     assert one.delivered() == [10]
     one.publish()
     assert one.delivered() == [11]
-    one.say(Cancel(consumer(1), Held.REQUEUED))
+    one.say(Cancel(consumer(1), UponCancel.REQUEUED))
     one.publish()
     assert sum(finish(one)) > 0
     assert one.delivered() == [*range(10), 12]
@@ -191,8 +191,8 @@ def test_a_get_is_not_told_that_the_queue_is_empty_while_messages_come_back() ->
     finish(one)
     one.settle(1, 5, Outcome.REJECTED)
     one.settle(1, 5, Outcome.RELEASED, by=2, session=OTHER)
-    one.say(Cancel(consumer(1), Held.RETURNED))
-    one.say(Cancel(consumer(2, OTHER), Held.RETURNED))
+    one.say(Cancel(consumer(1), UponCancel.RETURNED))
+    one.say(Cancel(consumer(2, OTHER), UponCancel.RETURNED))
     assert isinstance(one.get(3), Got)
 
 
@@ -201,7 +201,7 @@ def test_a_get_takes_what_comes_back_before_what_is_fresh() -> None:
     one.consume(prefetch=8)
     finish(one)
     one.say(
-        Cancel(consumer(1), Held.REQUEUED),
+        Cancel(consumer(1), UponCancel.REQUEUED),
     )
     one.publish()
     assert [name for number in range(2, 11) for _ in [one.get(number)] for name in one.held(number).values()] == list(
@@ -213,7 +213,7 @@ def test_a_get_finds_what_is_still_to_come_back() -> None:
     one = world(5)
     one.consume(prefetch=100)
     finish(one)
-    one.say(Cancel(consumer(), Held.REQUEUED))
+    one.say(Cancel(consumer(), UponCancel.REQUEUED))
     found = [one.get(number) for number in range(2, 7)]
     assert all(isinstance(got, Got) for got in found)
     assert [name for number in range(2, 7) for name in one.held(number).values()] == list(range(5))
@@ -224,7 +224,7 @@ def test_what_is_still_to_come_back_has_its_place_in_a_full_queue() -> None:
     one = world(10, Rules(max_length=10, reject_publish=True))
     one.consume(prefetch=100)
     finish(one)
-    one.say(Cancel(consumer(), Held.REQUEUED))
+    one.say(Cancel(consumer(), UponCancel.REQUEUED))
     assert one.publish() is Answer.REJECTED
     finish(one)
     assert one.ready() == list(range(10))
@@ -252,7 +252,7 @@ def test_a_get_waits_for_what_is_still_to_come_back() -> None:
     one = world(10, Rules(retry=Retry.ALL, retry_min_ms=50), version=GETS_BOUNDED)
     one.consume(prefetch=100)
     finish(one)
-    one.say(Cancel(consumer(), Held.REQUEUED))
+    one.say(Cancel(consumer(), UponCancel.REQUEUED))
     assert one.get(2) is Answer.LATER, "all of them are for later, but this entry cannot know it"
     finish(one)
     assert one.get(2) is None or is_due(one)
@@ -262,7 +262,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("publish"), st.integers(1, 3), st.sampled_from([None, 40, 200])),
         st.tuples(st.just("settle"), st.integers(1, 25), st.integers(1, 25), st.sampled_from(Outcome)),
-        st.tuples(st.just("cancel"), st.sampled_from([Held.REQUEUED, Held.RETURNED])),
+        st.tuples(st.just("cancel"), st.sampled_from([UponCancel.REQUEUED, UponCancel.RETURNED])),
         st.tuples(st.just("consume"), st.integers(0, 30)),
         st.tuples(st.just("purge")),
         st.tuples(st.just("tick"), st.integers(0, 50)),

@@ -11,7 +11,7 @@ from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
-from quorum.letters import BadLetter, Compared, Status, Verdict, compared, decode_compared, give_up, refusal
+from quorum.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from raft.messages import node_of
@@ -349,8 +349,8 @@ def test_a_limit_that_was_raised_before_the_group_could_follow_holds_when_it_can
 
 
 def test_answers_of_members_are_read_as_they_were_written() -> None:
-    assert decode_compared(compared(2, 7, [(5, 1 << 63)])) == Compared(Status.DONE, 7, [(5, 1 << 63)])
-    assert decode_compared(refusal(Status.NO_GROUP, 0)) == Compared(Status.NO_GROUP)
+    assert decode_compared(compared(2, 7, [(5, 1 << 63)])) == Compared(AnswerStatus.DONE, 7, [(5, 1 << 63)])
+    assert decode_compared(refusal(AnswerStatus.NO_GROUP, 0)) == Compared(AnswerStatus.NO_GROUP)
     for broken in (b"", b"\x00", compared(2, 7, [])[:-1], compared(2, 7, [(1, 2)])[:-1], b"\xff" * 20):
         with pytest.raises(BadLetter):
             decode_compared(broken)

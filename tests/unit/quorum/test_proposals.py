@@ -193,7 +193,7 @@ def test_a_node_that_is_refused_is_told_why_and_keeps_its_link() -> None:
     cluster.run(1)
     assert answers[0] is not None
     answer = letters.decode_answer(answers[0])
-    assert (answer.status, answer.refusal) == (letters.Status.REFUSED, "UPGRADE is not for other nodes to say")
+    assert (answer.status, answer.refusal) == (letters.AnswerStatus.REFUSED, "UPGRADE is not for other nodes to say")
     assert cluster.refused == [
         (leader.number, f"what node {other.number} has to say is not proposed: UPGRADE is not for other nodes to say")
     ]

@@ -14,7 +14,6 @@ from quorum.commands import (
     ConsumerKey,
     DeadSettled,
     Get,
-    Held,
     NodeDown,
     NodeUp,
     Op,
@@ -27,6 +26,7 @@ from quorum.commands import (
     Settle,
     Tick,
     Upgrade,
+    UponCancel,
     Window,
     encode,
     encode_enqueue,
@@ -72,7 +72,7 @@ CONSUMES = st.tuples(
 RANGES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 6)), min_size=1, max_size=3)
 SETTLES = st.tuples(st.just("settle"), SESSIONS, SMALL, st.sampled_from(Outcome), RANGES)
 OTHERS = st.one_of(
-    st.tuples(st.just("cancel"), SESSIONS, SMALL, st.sampled_from(Held)),
+    st.tuples(st.just("cancel"), SESSIONS, SMALL, st.sampled_from(UponCancel)),
     st.tuples(st.just("get"), SESSIONS, st.booleans(), st.integers(0, 2)),
     st.tuples(st.just("window"), SESSIONS, SMALL, st.integers(0, 6)),
     st.tuples(st.just("node down"), SESSIONS),

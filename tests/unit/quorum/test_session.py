@@ -25,7 +25,7 @@ from quorum.commands import (
     decode_entry,
     entry_head,
 )
-from quorum.session import AMPLE_BYTES, IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, Session
+from quorum.session import AMPLE_BYTES, IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, QueueSession
 
 KEY = SessionKey(3, 7)
 NO_PROPERTIES = b"\0\0"
@@ -59,7 +59,7 @@ class Line(Owner):
         self.sent: list[tuple[Portion, int]] = []
         self.lost = 0
         self.publisher = Publisher()
-        self.session = Session(KEY, self)
+        self.session = QueueSession(KEY, self)
 
     def send(self, portion: Portion, attempt: int) -> None:
         self.sent.append((portion, attempt))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from quorum.commands import Answer, Gap, SessionKey
 from quorum.producers import PRODUCERS_MAX, Producers
-from quorum.sessions import OVERTAKEN_MAX, Session, Sessions
+from quorum.sessions import OVERTAKEN_MAX, SessionProgress, Sessions
 
 
 def test_what_was_rejected_is_known_until_the_session_has_its_answer() -> None:
-    session = Session()
+    session = SessionProgress()
     for accepted in (True, False, True, False):
         assert session.hear(session.next_sequence, 3, 1) is None
         session.enqueued(3, accepted)
@@ -23,13 +23,13 @@ def test_what_was_rejected_is_known_until_the_session_has_its_answer() -> None:
 
 
 def test_a_run_that_is_cut_in_another_way_is_not_taken_for_a_new_one() -> None:
-    session = Session()
+    session = SessionProgress()
     session.enqueued(5, True)
     assert session.hear(4, 5, 1) == Gap(6)
 
 
 def test_each_number_begins_once_in_whatever_order() -> None:
-    session = Session()
+    session = SessionProgress()
     order = [3, 1, 5, 4, 2, 9, 6]
     assert [session.begin(number) for number in order] == [True] * len(order)
     assert [session.begin(number) for number in order] == [False] * len(order)
@@ -38,7 +38,7 @@ def test_each_number_begins_once_in_whatever_order() -> None:
 
 
 def test_numbers_that_never_come_are_forgotten_in_the_end() -> None:
-    session = Session()
+    session = SessionProgress()
     session.begin(OVERTAKEN_MAX * 10)
     assert session.overtaken.count == OVERTAKEN_MAX
     assert not session.begin(1)

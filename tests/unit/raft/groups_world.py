@@ -9,7 +9,7 @@ from typing import Any
 
 from raft.driver import Driver, SnapshotRules
 from raft.errors import CannotApply, Damaged, RaftError
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.groups import Groups
 from raft.messages import MemberId, Membership, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
@@ -90,7 +90,7 @@ class Node:
     def create(self, group: int, replica: int, membership: Membership) -> None:
         """Begin a group here: with its first membership, or with none to be taken in by the others."""
         me = member_id(self.number, replica)
-        self.store.create_group(Identity(group, me, f"g{group}", "register", membership))
+        self.store.create_group(GroupIdentity(group, me, f"g{group}", "register", membership))
         self._take_part(group)
 
     def driver(self, group: int = 1) -> Driver:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from raft.errors import Compacted, Damaged
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.live_entries import LiveEntries
 from raft.membership import encode as encode_entry
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
@@ -145,7 +145,7 @@ class World:
 
     def create(self, group: int) -> None:
         member = member_id(self.node, self.replicas(0))
-        self.store.create_group(Identity(group, member, f"g{group}", "map", FIRST))
+        self.store.create_group(GroupIdentity(group, member, f"g{group}", "map", FIRST))
         none = SnapshotMeta(0, 0, FIRST, 0)
         self.note(group, Digest(member, Facts(0, 0), none, 1, [], [(0, FIRST)], {}, None))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.majority import Outcome, is_needed, majority_of, outcome, reached_by_majority
+from raft.majority import VoteOutcome, is_needed, majority_of, outcome, reached_by_majority
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9))
@@ -38,11 +38,11 @@ def test_a_voter_is_needed_where_the_others_that_can_be_reached_are_half_at_most
 def test_an_election_is_open_while_the_silent_can_still_decide_it(votes: list[str]) -> None:
     granted, refused, silent = (votes.count(what) for what in ("granted", "refused", "silent"))
     if 2 * granted > len(votes):
-        expected = Outcome.WON
+        expected = VoteOutcome.WON
     elif 2 * (granted + silent) > len(votes):
-        expected = Outcome.OPEN
+        expected = VoteOutcome.OPEN
     else:
-        expected = Outcome.LOST
+        expected = VoteOutcome.LOST
     assert outcome(len(votes), granted, refused) is expected
 
 

@@ -13,7 +13,7 @@ from raft.membership import AddLearner
 from raft.memory_log_store import MemoryLogStore
 from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.ready import Facts
-from raft.snapshots import Stream, write
+from raft.snapshots import SnapshotStream, write
 from tests.raft_node.register import Register, put
 from tests.sim.disk import SimDisk
 from tests.unit.raft.groups_world import Node, World
@@ -33,7 +33,9 @@ def stream_of(meta: SnapshotMeta, state: bytes, group: int = 7) -> bytes:
     """As a leader sends it."""
     disk = SimDisk()
     disk.make_dir("raft")
-    stream = Stream(disk, group, write(disk, group, 1, meta, NONE_LIVE, [state]), NONE_LIVE, lambda low, high: [])
+    stream = SnapshotStream(
+        disk, group, write(disk, group, 1, meta, NONE_LIVE, [state]), NONE_LIVE, lambda low, high: []
+    )
     return stream.read(0, stream.measured())[0]
 
 

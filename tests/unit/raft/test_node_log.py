@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from node.background import Threads
-from raft.group_records import Identity
+from raft.group_records import GroupIdentity
 from raft.live_entries import LiveEntries
 from raft.messages import Entry, SnapshotMeta, member_id
 from raft.node_log import RaftStore, StoreLimits
@@ -42,7 +42,7 @@ async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
 async def busy_life(path: Path) -> dict[int, Digest]:
     store, log, threads = await opened(path)
     for group in GROUPS:
-        store.create_group(Identity(group, member_id(1, group), f"g{group}", "map", FIRST))
+        store.create_group(GroupIdentity(group, member_id(1, group), f"g{group}", "map", FIRST))
     for turn in range(60):
         for group in GROUPS:
             first = turn * 10 + 1

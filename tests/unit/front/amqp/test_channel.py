@@ -11,7 +11,7 @@ from pamqp import commands, frame
 from broker.errors import NotFound, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Slice
-from front.amqp.connection import State
+from front.amqp.connection import ConnectionState
 from native.content import encode
 from tests.unit.front.amqp.client import NOW, Client, names, publish, shown
 from tests.unit.front.amqp.fakes import FakeQueue
@@ -115,7 +115,7 @@ def test_an_answer_that_comes_after_the_connection_failed_changes_nothing() -> N
     client.broker.answer_all()
     assert client.take() == []
     client.say(0, commands.Connection.CloseOk())
-    assert client.core.state is State.CLOSED
+    assert client.core.state is ConnectionState.CLOSED
 
 
 def test_runs_waiting_behind_an_answer_keep_their_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ConnectionForced, NotAllowed
-from front.amqp.connection import TRANSITIONS, State
+from front.amqp.connection import TRANSITIONS, ConnectionState
 from front.amqp.terms import Limits
 from tests.unit.front.amqp.client import (
     NOW,
@@ -120,7 +120,7 @@ class TestCuts:
         for piece in pieces:
             client.core.receive_data(piece, NOW)
             client.core.proceed(NOW)
-        assert client.core.state is State.CLOSING
+        assert client.core.state is ConnectionState.CLOSING
         assert (client.broker.connections, client.broker.sessions) == ([], [])
         return b"".join(client.core.data_to_send())
 
@@ -250,9 +250,9 @@ class TestPatience:
             else:
                 client.say(0, commands.Connection.Close(200, "", 0, 0))
             assert client.outside.armed == patience_s
-            assert client.core.state is State.CLOSING
+            assert client.core.state is ConnectionState.CLOSING
             client.core.timer_elapsed(NOW)
-            assert client.core.state is State.CLOSED
+            assert client.core.state is ConnectionState.CLOSED
 
     def test_a_client_that_closed_and_then_goes_went_as_it_should(self) -> None:
         client = Client().connect()
@@ -263,9 +263,13 @@ class TestPatience:
 
 class TestTable:
     def test_every_transition_leads_somewhere_and_every_state_is_reached(self) -> None:
-        reached = {State.EXPECTING_HEADER, State.CLOSING, *TRANSITIONS.values()}  # CLOSING: from any state, by an error
-        assert reached == set(State)
-        assert {state for state, _ in TRANSITIONS} == set(State) - {State.REFUSED, State.CLOSED}
+        by_an_error = ConnectionState.CLOSING  # from any state
+        reached = {ConnectionState.EXPECTING_HEADER, by_an_error, *TRANSITIONS.values()}
+        assert reached == set(ConnectionState)
+        assert {state for state, _ in TRANSITIONS} == set(ConnectionState) - {
+            ConnectionState.REFUSED,
+            ConnectionState.CLOSED,
+        }
 
     def test_broker_ends_a_connection(self) -> None:
         client = Client().connect()
@@ -273,4 +277,4 @@ class TestTable:
         assert close_of(client.take()) == (320, "CONNECTION_FORCED - vhost '/' is deleted", 0, 0)
         assert client.broker.connections == []
         assert names(client.say(0, commands.Connection.CloseOk())) == []
-        assert client.core.state is State.CLOSED
+        assert client.core.state is ConnectionState.CLOSED

@@ -9,7 +9,7 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ResourceExhausted
-from front.amqp.connection import State
+from front.amqp.connection import ConnectionState
 from front.amqp.terms import Credentials, Peer
 from tests.unit.front.amqp.client import (
     CAPABILITIES,
@@ -60,7 +60,7 @@ class TestHandshake:
     def test_another_protocol_is_answered_with_ours_and_closed(self, greeting: bytes, chunk: int) -> None:
         client = Client(chunk=chunk)
         assert client.give(greeting) == [(0, PROTOCOL_HEADER)]
-        assert client.core.state is State.CLOSED
+        assert client.core.state is ConnectionState.CLOSED
 
     def test_tune_offers_the_limits_and_open_is_answered(self) -> None:
         client = Client()
@@ -69,7 +69,7 @@ class TestHandshake:
         assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
         assert client.say(0, commands.Connection.TuneOk(100, 8192, 0)) == []
         assert names(client.say(0, commands.Connection.Open("/"))) == ["Connection.OpenOk"]
-        assert client.core.state is State.RUNNING
+        assert client.core.state is ConnectionState.RUNNING
         assert (client.core.channel_max, client.core.frame_max, client.core.heartbeat.interval_s) == (100, 8192, 0)
         assert client.outside.armed == 0, "without heartbeats nothing is to be watched"
 
@@ -135,7 +135,7 @@ class TestHandshake:
             if steps > 1:
                 client.say(0, start_ok())
             client.core.timer_elapsed(NOW)
-            assert client.core.state is State.CLOSED
+            assert client.core.state is ConnectionState.CLOSED
             assert "handshake" in str(client.core.close_reason)
 
 
@@ -171,11 +171,11 @@ class TestLogin:
     def test_refusal_of_another_client_is_silence_and_then_the_end(self, response: bytes) -> None:
         client, said = self.login(response, capabilities={})
         assert said == []
-        assert client.core.state is State.REFUSED
+        assert client.core.state is ConnectionState.REFUSED
         assert client.outside.armed == 3.0
         assert client.give(b"anything") == []
         client.core.timer_elapsed(NOW)
-        assert client.core.state is State.CLOSED
+        assert client.core.state is ConnectionState.CLOSED
 
     @pytest.mark.parametrize("capabilities", [CAPABILITIES, {}])
     def test_a_password_that_cannot_be_checked_now_is_not_called_wrong(self, capabilities: dict[str, Any]) -> None:
@@ -218,4 +218,4 @@ class TestLogin:
             "Connection.UpdateSecretOk"
         ]
         assert client.broker.calls == [("permissions_changed",)]
-        assert client.core.state is State.RUNNING
+        assert client.core.state is ConnectionState.RUNNING

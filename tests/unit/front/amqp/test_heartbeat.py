@@ -6,7 +6,7 @@ import pytest
 from pamqp import commands
 from pamqp.heartbeat import Heartbeat as HeartbeatFrame
 
-from front.amqp.connection import State
+from front.amqp.connection import ConnectionState
 from front.amqp.heartbeat import Heartbeat
 from front.amqp.wheel import LATENESS_S, SLOT_S, TimerWheel
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, start_ok
@@ -51,7 +51,7 @@ def test_heartbeats_come_from_half_an_interval_on_and_never_further_apart(interv
     gaps = [after - before for before, after in zip([tuned_at, *beats], beats, strict=False)]
     assert max(gaps) <= interval_s / 2 + 1e-6, gaps
     assert min(gaps[1:]) >= interval_s / 2 - LATENESS_S - 1e-6, gaps
-    assert client.core.state is State.RUNNING
+    assert client.core.state is ConnectionState.RUNNING
 
 
 def test_a_client_that_has_said_nothing_for_two_looks_is_considered_dead() -> None:
