@@ -6,8 +6,8 @@ small work is done when `do` returns, as if there were no slices, and a large on
 
     in_turn     whether this turn may go on with something that can also be done later
     do          begin a work
-    turn_ended  the next turn has a budget of its own
     begin       the same, but its first step is taken even in a turn that has no budget left
+    turn_ended  the next turn has a budget of its own
     finish      do all that waits, when there are no later turns
 
 A core: time comes in through `clock`, later turns through `soon`. Where the clock does not move within a turn, as in

@@ -31,7 +31,7 @@ from broker.names import check_length, check_name, labelled, not_found
 from broker.namespace import Exchange, Namespace
 from broker.permissions import check_permission, check_topic_permission
 from broker.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
-from broker.proposed_queue import kind_of
+from broker.proposed_queue import kind_of, proposed_queue
 from broker.records import (
     BindingRecord,
     CatalogHead,
@@ -480,15 +480,10 @@ class Catalog(CatalogNodes):
         found = self.declared_queue(command)
         if found is not None:
             return found
-        kind = kind_of(command, self.vhosts)
-        record = QueueRecord(
-            vhost=command.vhost,
-            name=command.name,
-            kind=kind,
-            durable=command.durable,
-            exclusive=command.exclusive,
-            auto_delete=command.auto_delete,
-            arguments={**command.arguments, "x-queue-type": kind},
+        proposed = proposed_queue(command, self.vhosts)
+        record = replace(
+            proposed,
+            arguments={**command.arguments, "x-queue-type": proposed.kind},
             id=self.next_queue_id,
             home=command.home,
             owner=command.owner if command.exclusive else None,
