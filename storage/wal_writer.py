@@ -6,9 +6,10 @@ commit bigger.
 
 A small commit is written by the event loop itself: handing it to the thread and back costs more than the fsync of a fast
 disk. A large one, or one that needs a new file, goes to the thread, which also prepares the next file ahead of its use and
-deletes those that were released. `commit_inline_bytes_max` draws the line. Small ones go there too while the disk is slow:
-when even the fastest of the last few took longer than INLINE_S_MAX, or one of them took longer than STALL_S. With None for
-the line there is no thread at all, and everything happens in the order of the calls, as simulations need it.
+deletes those that were released. `commit_inline_bytes_max` draws the line. Small ones go there too when nobody waits for them,
+when even the fastest of the last few took longer than INLINE_S_MAX, and for STALL_AVOIDED_S after one took longer than STALL_S:
+a disk that stalls does it again, and in the thread only who waits for the disk is held up. With None for the line there is no
+thread at all, and everything happens in the order of the calls, as simulations need it.
 
 After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
 `on_failed` is called once. What was in flight is never reported durable.
@@ -21,6 +22,7 @@ If there still is none when it is needed it is begun without a reserve, and grow
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -45,6 +47,7 @@ Job = Callable[[], None]
 # core meanwhile, which says nothing of the disk: so the fastest counts.
 INLINE_S_MAX = 0.001
 STALL_S = 0.02
+STALL_AVOIDED_S = 5.0
 COMMITS_LOOKED_AT = 8
 # Who waits for a commit by blocking, as at a stop, waits so often for a file descriptor: five seconds.
 POSTPONED_ATTEMPTS_MAX = 100
@@ -97,6 +100,7 @@ class LogWriter:
         self._monotonic = monotonic
         self._written_in_s = 0.0  # the commit in flight
         self._small_took_s: deque[float] = deque(maxlen=COMMITS_LOOKED_AT)
+        self._stalled_at = -math.inf  # when a commit was last seen to take longer than STALL_S
         self._rolled_subscribers: list[Callable[[int], None]] = []
         self._commit_count = 0
         self._written_bytes = 0
@@ -224,7 +228,7 @@ class LogWriter:
 
     def commit_at_once(self) -> None:
         """As `schedule_commit` has asked for, but now, if the loop is to write it itself."""
-        if self._scheduled and self._core.commits.in_flight is None and self._writes_inline(self._core.gathering_bytes):
+        if self._scheduled and self._core.commits.in_flight is None and self._writes_inline():
             self._start_commit()
 
     def commit_now(self) -> None:
@@ -271,14 +275,17 @@ class LogWriter:
         commits = self._core.commits
         if not self._scheduled or commits.in_flight is not None or commits.failed is not None:
             return
-        commit = self._seal()
-        self._dispatch(commit, inline=self._writes_inline(commit.size))
+        inline = self._writes_inline()
+        self._dispatch(self._seal(), inline)
 
-    def _writes_inline(self, size: int) -> bool:
+    def _writes_inline(self) -> bool:
+        """Whether the loop is to write what gathers."""
         if self._inline_bytes_max is None:
             return True
+        if not self._wanted or self._core.gathering_bytes > self._inline_bytes_max:
+            return False
         took = self._small_took_s
-        return size <= self._inline_bytes_max and (not took or (min(took) < INLINE_S_MAX and max(took) < STALL_S))
+        return (not took or min(took) < INLINE_S_MAX) and self._monotonic() - self._stalled_at > STALL_AVOIDED_S
 
     def _dispatch(self, commit: Commit, inline: bool) -> None:
         """Write the commit here, or in the thread: always there while it may be busy making the very file."""
@@ -302,7 +309,7 @@ class LogWriter:
         self._commit_count += 1
         self._written_bytes += commit.size
         if self._inline_bytes_max is not None and commit.size <= self._inline_bytes_max:
-            self._small_took_s.append(self._written_in_s)
+            self._note_small_commit(self._written_in_s)
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
         waiting = self._scheduled
@@ -314,6 +321,11 @@ class LogWriter:
         if rolled is not None:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
+
+    def _note_small_commit(self, took_s: float) -> None:
+        self._small_took_s.append(took_s)
+        if took_s > STALL_S:
+            self._stalled_at = self._monotonic()
 
     def _write_postponed(self) -> None:
         commit, self._postponed = self._postponed, None

@@ -17,7 +17,7 @@ from storage.wal import MARK_EVERY_BYTES, LogCore, LogEnd
 from storage.wal_facts import load_or_create
 from storage.wal_new_file import SLICE_BYTES
 from storage.wal_replay import Replay
-from storage.wal_writer import COMMITS_LOOKED_AT, LogWriter
+from storage.wal_writer import COMMITS_LOOKED_AT, STALL_AVOIDED_S, LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 
@@ -293,55 +293,108 @@ def test_a_small_commit_may_be_had_at_once_and_is_not_repeated_at_the_end_of_the
     assert told == [ticket]
 
 
-class Stopwatch:
-    """Says of each commit that it took `takes_s`."""
+class SlowDisk(SimDisk):
+    """Each fsync takes `takes_s` of a clock that stands still otherwise."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.takes_s = 0.0001
-        self._now = 0.0
-        self._began = False
+        self.now = 0.0
+        self.faults = self._takes
 
-    def __call__(self) -> float:
-        self._began = not self._began
-        if not self._began:
-            self._now += self.takes_s
-        return self._now
+    def _takes(self, call: Call) -> None:
+        if call.operation == "sync":
+            self.now += self.takes_s
 
 
-def test_while_the_disk_is_slow_or_has_stalled_the_loop_leaves_small_commits_to_the_thread() -> None:
-    async def run() -> None:
-        disk, watch, durable = SimDisk(), Stopwatch(), asyncio.Event()
-        writer = LogWriter(
+class SmallCommits:
+    """A log with a thread, which writes one small record after the other."""
+
+    def __init__(self) -> None:
+        self.disk = SlowDisk()
+        self._durable = asyncio.Event()
+        self.writer = LogWriter(
             LogCore(LOG_ID, LogEnd(0, 0, 0), 100_000),
-            disk,
+            self.disk,
             asyncio.get_running_loop(),
-            load_or_create(disk, LOG_ID),
-            on_failed=lambda reason: None,
+            load_or_create(self.disk, LOG_ID),
+            on_failed=pytest.fail,
             commit_inline_bytes_max=1_000,
-            monotonic=watch,
+            monotonic=lambda: self.disk.now,
         )
-        writer.when_durable(lambda _: durable.set())
+        self.writer.when_durable(lambda _: self._durable.set())
 
-        async def by_loop(takes_s: float) -> bool:
-            watch.takes_s = takes_s
-            ticket = writer.gathering
-            writer.append(KIND, 1, 1, [b"small"])
-            writer.commit_at_once()
-            at_once = writer.durable == ticket
-            while writer.durable < ticket:
-                durable.clear()
-                await asyncio.wait_for(durable.wait(), 10)
-            return at_once
+    async def by_loop(self, takes_s: float) -> bool:
+        """Commit a record on a disk that takes so long; say whether the loop wrote it."""
+        self.disk.takes_s = takes_s
+        ticket = self.writer.gathering
+        self.writer.append(KIND, 1, 1, [b"small"])
+        self.writer.commit_at_once()
+        at_once = self.writer.durable == ticket
+        await self.until_durable(ticket)
+        return at_once
 
-        fast, slow, stalled = 0.0001, 0.004, 0.05
-        await by_loop(fast)  # the thread makes the first file
-        assert [await by_loop(fast) for _ in range(3)] == [True] * 3
-        assert [await by_loop(slow) for _ in range(COMMITS_LOOKED_AT)] == [True] * COMMITS_LOOKED_AT  # it may be chance
-        assert [await by_loop(slow) for _ in range(3)] == [False] * 3
-        assert [await by_loop(fast) for _ in range(3)] == [False, True, True]
-        assert [await by_loop(stalled), await by_loop(fast)] == [True, False]
-        assert [await by_loop(fast) for _ in range(COMMITS_LOOKED_AT)][-2:] == [False, True]
-        writer.close()
+    async def until_durable(self, ticket: int) -> None:
+        while self.writer.durable < ticket:
+            self._durable.clear()
+            await asyncio.wait_for(self._durable.wait(), 10)
+
+
+FAST_S, SLOW_S, STALLED_S = 0.0001, 0.004, 0.05
+
+
+def test_while_the_disk_is_slow_the_loop_leaves_small_commits_to_the_thread() -> None:
+    async def run() -> None:
+        log = SmallCommits()
+        await log.by_loop(FAST_S)  # the thread makes the first file
+        assert [await log.by_loop(FAST_S) for _ in range(3)] == [True] * 3
+        assert [await log.by_loop(SLOW_S) for _ in range(COMMITS_LOOKED_AT)] == [
+            True
+        ] * COMMITS_LOOKED_AT  # it may be chance
+        assert [await log.by_loop(SLOW_S) for _ in range(3)] == [False] * 3
+        assert [await log.by_loop(FAST_S) for _ in range(3)] == [False, True, True]
+        log.writer.close()
+
+    asyncio.run(run())
+
+
+def test_after_a_stall_of_the_disk_the_loop_leaves_small_commits_to_the_thread_for_a_while() -> None:
+    async def run() -> None:
+        log = SmallCommits()
+        await log.by_loop(FAST_S)  # the thread makes the first file
+        assert [await log.by_loop(STALLED_S), await log.by_loop(FAST_S)] == [True, False]
+        assert [await log.by_loop(FAST_S) for _ in range(COMMITS_LOOKED_AT)] == [False] * COMMITS_LOOKED_AT
+        log.disk.now += STALL_AVOIDED_S - 0.5
+        assert [await log.by_loop(STALLED_S)] == [False]  # which counts anew
+        log.disk.now += STALL_AVOIDED_S - 0.5
+        assert [await log.by_loop(FAST_S)] == [False]
+        log.disk.now += 0.6
+        assert [await log.by_loop(FAST_S)] == [True]
+        log.writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_small_commit_that_nobody_waits_for_is_never_written_by_the_loop() -> None:
+    async def run() -> None:
+        log = SmallCommits()
+        await log.by_loop(FAST_S)  # the thread makes the first file
+        ticket = log.writer.gathering
+        log.writer.append_lazy(KIND, 1, 2, [b"acknowledged"])
+        log.writer.flush_lazy()
+        log.writer.commit_at_once()
+        assert log.writer.durable < ticket
+        log.writer.append(KIND, 1, 3, [b"confirmed"])  # shares the commit, which somebody waits for now
+        log.writer.commit_at_once()
+        assert log.writer.durable == ticket
+        log.writer.append_lazy(KIND, 1, 4, [b"acknowledged"])
+        log.writer.flush_lazy()
+        ticket = log.writer.gathering
+        threads: set[int] = set()
+        log.disk.faults = lambda call: threads.add(threading.get_ident())
+        await log.until_durable(ticket)
+        assert threads and threading.get_ident() not in threads
+        log.writer.close()
 
     asyncio.run(run())
 
