@@ -70,7 +70,7 @@ class ClassicQueues:
         self._shelf.log = log
         self._shelf.log_files = log_files or LogUsers(log).join(self.name)
         manifest = self._recovery.manifest if self._recovery is not None else Manifest()
-        self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background)
+        self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background, lambda: host.work)
         log.when_durable(self._durable)
 
     def opened(self, now: int) -> None:

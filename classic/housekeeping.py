@@ -11,9 +11,9 @@ wanted missing:
 succeeded; so one step that touches the disk is on its way at a time. While a log file is being moved out no segment is deleted,
 and no manifest notes the half that is written: it may lack what was settled since.
 
-Files are read, copied and synced in the background; what is done on the loop is done in slices: a log file is walked in pieces,
-queues are noted a few at a time. When the disk is full the step is tried again later. When it fails nothing is released or
-deleted any more.
+Files are read, copied and synced in the background. What is done on the loop is done in slices: a log file is walked in pieces,
+as broker/background_work.py has turns for them, and nothing else is begun meanwhile; queues are noted a few at a time. When the
+disk is full the step is tried again later. When it fails nothing is released or deleted any more.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from broker.background_work import Steps, Work, begin
 from classic.compaction import Compaction, plan
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
@@ -42,15 +43,22 @@ RETRY_MS = 5_000  # after the disk was full
 
 
 class Housekeeping:
-    """See the module. `queues` are all that are open, by id."""
+    """See the module. `queues` are all that are open, by id; `work` does on the loop what is done in slices."""
 
     def __init__(
-        self, shelf: Shelf, queues: Mapping[int, ClassicQueue], manifest: Manifest, background: Background
+        self,
+        shelf: Shelf,
+        queues: Mapping[int, ClassicQueue],
+        manifest: Manifest,
+        background: Background,
+        work: Callable[[], Work],
     ) -> None:
         self.manifest = manifest  # what the disk has, without the queues that were deleted since
         self._shelf = shelf
         self._queues = queues
         self._background = background
+        self._work = work
+        self._walking = False  # a log file, since the last tick or the ones before
         self._moving: MoveOut | None = None  # until its file is released
         self._noting: Noting | None = None  # what is to be saved next, or is being saved
         self._first_file = 0  # of the log, once that is saved
@@ -78,7 +86,7 @@ class Housekeeping:
         self._shelf.release_durable()
         if self._full:
             self._full, self._retry_at = False, now + RETRY_MS
-        if self.failed or now < self._retry_at:
+        if self.failed or self._walking or now < self._retry_at:
             return
         try:
             self._look_for_dead(settled_ticket)
@@ -118,24 +126,39 @@ class Housekeeping:
                 return  # the commit that fills it may not be in it yet
             self._moving = MoveOut(self._shelf, self._queues, first)
         if self._moving is not None:
-            self._move()
+            self._walking = True
+            begin(self._work(), self._walk(self._moving))
             return
         while first < files.stop - 1 and not live.get(first):
             first += 1
         if first > files.start:
             self._release(first)
 
-    def _move(self) -> None:
-        moving, walked, begun = self._moving, 0, 0
-        assert moving is not None, "nothing is being moved out"
+    def _walk(self, moving: MoveOut) -> Steps:
+        """What is moved out between two ticks, a piece at a time."""
+        try:
+            yield from self._move(moving)
+            if moving.damaged:
+                self._stuck = True
+            elif moving.done and not (self._stopped or self.failed):
+                self._release(moving.file_number + 1)
+        except Exhausted:
+            self._full = True
+        except DiskFailed as error:
+            self._shelf.fail(error)
+        finally:
+            self._walking = False
+
+    def _move(self, moving: MoveOut) -> Steps:
+        walked = begun = 0
         behind = len(self._shelf.log_files.files()) - self._shelf.limits.log_files_kept
-        while not moving.done and walked < STEP_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
+        while walked < STEP_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
+            if walked:
+                yield
+            if moving.done or self._stopped or self.failed:
+                return
             walked += moving.step()
             begun += moving.begun
-        if moving.damaged:
-            self._stuck = True
-        elif moving.done:
-            self._release(moving.file_number + 1)
 
     def _release(self, first_file: int) -> None:
         self._noting = Noting(self._shelf, self._queues, self.manifest)

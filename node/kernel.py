@@ -174,6 +174,7 @@ class Kernel:
         ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
         self.places = QueuePlaces(place.number, metadata.catalog, metadata, self.groups.trusts)
         work = BackgroundWork(ports.loop.call_soon, ports.clock.monotonic, steps_max=self._settings.steps_per_turn)
+        metadata.work = work
         self.turns = turns = Turns(ports.loop.call_soon, wall_ms, work)
         self.broker = broker = self._parts.broker(
             node=place.name,

@@ -9,12 +9,14 @@ voter.
     submit -> courier -> leader's log, majority -> machine -> store -> subscribers -> the other nodes' word -> answer
 
 An answer waits until the other nodes that can be reached have come as far (node/catalog/followers.py). The catalog itself is
-ahead of what subscribers were told, by what is on its way to the store.
+ahead of what subscribers were told, by what is on its way to the store, and by what is still to be told: one commit may carry
+thousands of deletions, and these are told in slices (broker/background_work.py), in order.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +24,7 @@ from struct import Struct
 from typing import Any
 
 from broker.audit import Audit
+from broker.background_work import Steps, Unsliced, Work, begin
 from broker.catalog import Catalog
 from broker.catalog_commands import Command, Record, UnknownVersion, encode_command
 from broker.command_types import IllTyped, check_types
@@ -98,7 +101,10 @@ class ClusterMetadata(Watcher):
         self._copies = Copies()  # of the catalog, on their way to nodes that have none
         self.refusals = 0  # of what other nodes submitted
         self._refusals = LogThrottle(REFUSALS_TOLD_S)
+        self.work: Work = Unsliced()  # by which subscribers are told
         self._subscribers: list[OnApplied] = []
+        self._untold: deque[Sequence[CommandOutcome]] = deque()  # is kept, commit by commit
+        self._flushing: list[Pending[None]] = []
         self._node = 0
         self._incarnation = 0
         self._group: MetadataGroup
@@ -185,13 +191,21 @@ class ClusterMetadata(Watcher):
         )
 
     def flushed(self) -> Pending[None]:
-        """Answered when everything that was applied is kept."""
+        """Answered when everything that was applied is kept, and told."""
         pending: Pending[None] = Pending()
-        if self._keeper.idle:
-            pending.resolve(None)
-        else:
-            self._keeper.on_idle.append(lambda: pending.resolve(None))
+        self._flushing.append(pending)
+        self._say_flushed()
         return pending
+
+    def _say_flushed(self) -> None:
+        if not self._flushing:
+            return
+        if not self._keeper.idle:
+            self._keeper.on_idle.append(self._say_flushed)
+        elif not self._untold:
+            flushing, self._flushing = self._flushing, []
+            for pending in flushing:
+                pending.resolve(None)
 
     def close(self) -> None:
         """Keeps nothing more; wait for `flushed` first."""
@@ -217,23 +231,39 @@ class ClusterMetadata(Watcher):
         return encode_head(self.machine.position, self.catalog.head)
 
     def _kept(self, outcomes: Sequence[CommandOutcome]) -> None:
-        missed = False
-        for outcome in outcomes:
-            origin, verdict = outcome.origin, outcome.verdict
-            mine = origin.node == self._node and origin.incarnation == self._incarnation
-            if verdict is Verdict.DONE:
-                try:
-                    self._tell(outcome, mine)
-                except Exception as error:  # what this node serves would not be what is declared any more
-                    self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
-                    raise
-            elif verdict is Verdict.SKIPPED and mine and self._courier is not None:
-                self._courier.overtaken(origin.number)
-            missed |= mine and verdict is Verdict.MISSED
-        if self._courier is not None:
-            self._tell_who_submitted(outcomes)
-            if missed:
-                self._courier.send_again()
+        self._untold.append(outcomes)
+        if len(self._untold) == 1:
+            begin(self.work, self._tell_kept())
+
+    def _tell_kept(self) -> Steps:
+        """Everything that is untold, in order: one commit may carry as much as 10,000 deletions."""
+        while self._untold:
+            outcomes = self._untold[0]
+            for place, outcome in enumerate(outcomes):
+                if place:
+                    yield
+                self._tell_of(outcome)
+            if self._courier is not None:
+                self._tell_who_submitted(outcomes)
+                if any(self._is_mine(one.origin) and one.verdict is Verdict.MISSED for one in outcomes):
+                    self._courier.send_again()
+            self._untold.popleft()
+        self._say_flushed()
+
+    def _tell_of(self, outcome: CommandOutcome) -> None:
+        mine = self._is_mine(outcome.origin)
+        if outcome.verdict is Verdict.DONE:
+            try:
+                self._tell(outcome, mine)
+            except Exception as error:  # what this node serves would not be what is declared any more
+                self._untold.clear()
+                self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
+                raise
+        elif outcome.verdict is Verdict.SKIPPED and mine and self._courier is not None:
+            self._courier.overtaken(outcome.origin.number)
+
+    def _is_mine(self, origin: Origin) -> bool:
+        return origin.node == self._node and origin.incarnation == self._incarnation
 
     def _tell_who_submitted(self, outcomes: Sequence[CommandOutcome]) -> None:
         """The other nodes, how far theirs is followed here."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+
 import pytest
 
+from broker.background_work import BackgroundWork
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.policy import EffectiveArguments
@@ -610,3 +615,39 @@ def test_the_log_is_told_at_a_start_what_only_a_segment_knows_to_be_settled() ->
     world.disk.kill()
     world.start()
     assert world.waiting("a") == []
+
+
+def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanwhile() -> None:
+    turns: deque[Callable[[], None]] = deque()
+    world = World(
+        [record_of("q", 1), record_of("passing", 2)],
+        limits=ClassicLimits(log_files_kept=1),
+        log_file_bytes_max=500_000,
+        work=lambda: BackgroundWork(turns.append, lambda: 0.0, steps_max=1),
+    )
+    world.publish(["q"], [b"kept"], confirm=1)
+    for number in range(1_500):
+        world.publish(["passing"], [b"%d" % number + bytes(700)], confirm=1)
+        assert world.get("passing", no_ack=True) is not None
+        world.loop.run_soon()
+    keeper = world.kind._housekeeping
+    world.tick()
+    moving = keeper._moving
+    assert moving is not None and keeper._walking and len(turns) == 1
+    positions = [moving._position]
+    world.tick()
+    assert moving._position == positions[0], "the tick after began a second walk"
+    while turns:
+        turns.popleft()()
+        positions.append(moving._position)
+    assert len(positions) > 5 and positions == sorted(positions)
+    assert max(after - before for before, after in pairwise(positions)) <= move_out.PIECE_BYTES
+    assert not keeper._walking
+    for _ in range(20):
+        world.tick()
+        while turns:
+            turns.popleft()()
+    assert keeper._moving is not moving and world.log.files().start > moving.file_number
+    world.disk.kill()
+    world.start()
+    assert [body for body, _ in world.waiting("q")] == [b"kept"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -10,6 +11,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
+from broker.background_work import BackgroundWork
 from broker.catalog import Catalog
 from broker.catalog_commands import (
     Bind,
@@ -554,3 +556,25 @@ def test_whatever_is_killed_when_all_nodes_end_with_the_same_catalog_and_store(s
     world.run(2.0)
     agreed(world)
     assert described(world.node(1).metadata.catalog) == before
+
+
+def test_what_one_commit_carries_is_told_over_many_turns_in_order_and_before_it_counts_as_flushed() -> None:
+    node, turns, heard = Alone(), deque[Callable[[], None]](), list[str]()
+    node.metadata.work = BackgroundWork(turns.append, lambda: 0.0, steps_max=2)
+    node.metadata.subscribe(lambda command, _: heard.append(command.record.name))
+    names = [str(number) for number in range(7)]
+    told = [Told(node.metadata.submit(PutVhost(VhostRecord(name)))) for name in names]
+    node.metadata.machine.apply(node.entries)  # the first is kept alone, and the others meanwhile gather
+    node.kept()
+    flushed = Told(node.metadata.flushed())
+    assert len(heard) <= 3 and not flushed.answered
+    later = Told(node.metadata.submit(PutVhost(VhostRecord("later"))))
+    node.metadata.machine.apply(node.entries[-1:])
+    node.kept()
+    lengths = []
+    while turns:
+        lengths.append(-len(heard))
+        turns.popleft()()
+        lengths[-1] += len(heard)
+    assert heard == [*names, "later"] and max(lengths) <= 2
+    assert all(one.answered for one in told) and later.answered and flushed.answered
