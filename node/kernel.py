@@ -114,12 +114,17 @@ class Kernel:
         self._settings = settings
         self._parts = parts
         self._calls = calls
+        calls.work = self._turns_of_work()
         self._wall_ms = ports.clock.wall_ms
         self._new_replica = partial(new_replica_or_stop, identity, ports.process.stop)
         self._foundation: Foundation | None = None
         self._close: list[Callable[[], None]] = []
         self._broker_timer: Timer | None = None
         self._held = (False, False)
+
+    def _turns_of_work(self) -> BackgroundWork:
+        ports = self._ports
+        return BackgroundWork(ports.loop.call_soon, ports.clock.monotonic, steps_max=self._settings.steps_per_turn)
 
     # ------------------------------------------------------------------------- the stages
 
@@ -173,7 +178,7 @@ class Kernel:
     def begin(self, authenticator: Authenticator) -> None:
         ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
         self.places = QueuePlaces(place.number, metadata.catalog, metadata, self.groups.trusts)
-        work = BackgroundWork(ports.loop.call_soon, ports.clock.monotonic, steps_max=self._settings.steps_per_turn)
+        work = self._turns_of_work()
         metadata.work = work
         self.turns = turns = Turns(ports.loop.call_soon, wall_ms, work)
         self.broker = broker = self._parts.broker(

@@ -237,11 +237,13 @@ class ClusterMetadata(Watcher):
 
     def _tell_kept(self) -> Steps:
         """Everything that is untold, in order: one commit may carry as much as 10,000 deletions."""
+        begun = False
         while self._untold:
             outcomes = self._untold[0]
-            for place, outcome in enumerate(outcomes):
-                if place:
+            for outcome in outcomes:
+                if begun:
                     yield
+                begun = True
                 self._tell_of(outcome)
             if self._courier is not None:
                 self._tell_who_submitted(outcomes)

@@ -25,17 +25,23 @@ that a handler raises is a fault of this node, and is logged as that with its tr
 topic were not served, and the link goes on; behind something that was told, or an answer, nobody here knows any more what was
 heard of this link, so it ends.
 
+What is heard is heard in turns (broker/background_work.py), an entry at a time: each may be work for thousands of queues. What
+has come and was not heard yet waits, up to INBOX_BYTES_MAX of each node; beyond that it is heard at once, and so the other node
+is held up as by any connection that is not read.
+
 More than HIGH_BYTES waiting for a node make it unwritable, until they are LOW_BYTES or less. That stops nothing by itself:
 whoever can wait, waits. A node for which more than LinkLimits.calls_bytes_max wait loses its link.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from logging import Logger
 from struct import Struct
 from typing import Any, Protocol
 
+from broker.background_work import Steps, Unsliced, Work, begin
 from node.peers.link import CALLS, HandlerFailed
 from raft.errors import BadBytes
 from raft.messages import NodeId
@@ -52,6 +58,7 @@ PART_BYTES = 1 << 20
 PAYLOAD_BYTES_MAX = 128 << 20
 HIGH_BYTES = 8 << 20
 LOW_BYTES = 2 << 20
+INBOX_BYTES_MAX = 4 << 20
 
 _ASK, _TELL, _ANSWER, _PART, _NOT_SERVED = 1, 2, 3, 4, 5
 _ENTRY = Struct("<BHQI")
@@ -73,7 +80,7 @@ class CallEars(Protocol):
     """Who is told what links hear on this lane."""
 
     def receive(self, node: NodeId, letter: bytes) -> None:
-        """Raises BadBytes and HandlerFailed, which end the link."""
+        """Never raises for what it says; where it says nothing of sense the link is ended."""
 
     def link_came(self, node: NodeId) -> None: ...
 
@@ -93,11 +100,15 @@ class Wire(Protocol):
     def calls_waiting(self, node: NodeId) -> int:
         """Bytes that have not left."""
 
+    def end_link(self, node: NodeId, fault: Exception) -> None:
+        """BadBytes, or HandlerFailed."""
+
 
 class PeerCalls:
     """All of this node's. Belongs to the loop's thread."""
 
     def __init__(self, wire: Wire, loop: Loop, logger: Logger) -> None:
+        self.work: Work = Unsliced()  # by which the others are heard
         self._wire = wire
         self._loop = loop
         self._logger = logger
@@ -189,18 +200,42 @@ class PeerCalls:
 
     def receive(self, node: NodeId, letter: bytes) -> None:
         peer = self._peers[node]
+        peer.inbox.append(letter)
+        peer.inbox_bytes += len(letter)
+        if peer.hearing is None:
+            peer.hearing = self._hear_inbox(peer)
+            begin(self.work, peer.hearing)
+            self._end_turn_soon()
+        elif peer.inbox_bytes > INBOX_BYTES_MAX:
+            for _ in peer.hearing:
+                if peer.inbox_bytes <= INBOX_BYTES_MAX:
+                    break
+
+    # steps
+
+    def _hear_inbox(self, peer: _Peer) -> Steps:
+        try:
+            while peer.inbox:
+                letter = peer.inbox.popleft()
+                yield from self._hear_letter(peer, letter)
+                peer.inbox_bytes -= len(letter)
+        except (BadBytes, HandlerFailed) as fault:
+            peer.inbox.clear()
+            self._wire.end_link(peer.node, fault)
+        finally:
+            peer.hearing = None
+
+    def _hear_letter(self, peer: _Peer, letter: bytes) -> Steps:
         for kind, topic, number, start, end in entries(letter):
-            if self._peers.get(node) is not peer:
+            if self._peers.get(peer.node) is not peer:
                 return  # what came before has ended the link
             peer.parts.append(letter[start:end])
             peer.parts_bytes += end - start
             if peer.parts_bytes > PAYLOAD_BYTES_MAX:
                 raise BadBytes(f"a payload of more than {PAYLOAD_BYTES_MAX} bytes on topic {topic}")
-            if kind == _PART:
-                continue
-            self._hear(peer, kind, topic, number, peer.take_payload())
-
-    # steps
+            if kind != _PART:
+                self._hear(peer, kind, topic, number, peer.take_payload())
+                yield
 
     def _hear(self, peer: _Peer, kind: int, topic: int, number: int, payload: bytes) -> None:
         if kind == _ASK:
@@ -293,6 +328,7 @@ class PeerCalls:
                 call()
         finally:
             self._turn_ends_soon = False
+            self.work.turn_ended()
             self._speak()
 
     def _speak(self) -> None:
@@ -306,7 +342,19 @@ class PeerCalls:
 class _Peer:
     """Another node while there is a link to it."""
 
-    __slots__ = ("asked", "full", "gathered", "gathered_bytes", "letter_bytes", "node", "parts", "parts_bytes")
+    __slots__ = (
+        "asked",
+        "full",
+        "gathered",
+        "gathered_bytes",
+        "hearing",
+        "inbox",
+        "inbox_bytes",
+        "letter_bytes",
+        "node",
+        "parts",
+        "parts_bytes",
+    )
 
     def __init__(self, node: NodeId) -> None:
         self.node = node
@@ -315,6 +363,9 @@ class _Peer:
         self.gathered_bytes = 0
         self.letter_bytes = 0  # of the last one
         self.full = False  # more than HIGH_BYTES waited, and not yet so few as LOW_BYTES
+        self.inbox: deque[bytes] = deque()  # letters that came, and were not begun to be heard
+        self.inbox_bytes = 0  # of these and of the one that is being heard
+        self.hearing: Steps | None = None
         self.parts: list[bytes] = []  # what has come of the payload that comes at the moment
         self.parts_bytes = 0
 

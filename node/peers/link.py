@@ -123,9 +123,9 @@ class PeerLink:
         if self.call_ears is not None:
             self.call_ears.link_came(self.node)
 
-    def end(self) -> None:
+    def end(self, fault: Exception | None = None) -> None:
         if self._line is not None:
-            self._line.end()
+            self._line.end(fault)
 
     def _receive(self, line: _Line, letter: bytes) -> None:
         if self._line is not line:
@@ -281,6 +281,12 @@ class PeerLinks:
         link = self._links.get(node)
         if link is not None:
             link.send_call(letter)
+
+    def end_link(self, node: NodeId, fault: Exception) -> None:
+        """For what it says."""
+        link = self._links.get(node)
+        if link is not None:
+            link.end(fault)
 
     @property
     def wrong_checksums(self) -> int:

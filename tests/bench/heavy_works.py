@@ -378,6 +378,31 @@ class FanOut(OverQueues):
         self.wait(f"q{self.queues - 1}", 1)
 
 
+class SettleOverQueues(FanOut):
+    """What a client holds of all of them is acknowledged at once."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        super().do()
+        self.holder = Client(*self.place.address)
+        for one in range(self.queues):
+            consume = commands.Basic.Consume(queue=f"q{one}", consumer_tag=f"c{one}", nowait=True)
+            self.holder.send_method(1, consume)
+        await_deliveries(self.holder, self.queues)
+
+    def do(self) -> None:
+        self.holder.send_method(1, commands.Basic.Ack(0, True))
+        self.holder.call(1, commands.Basic.Qos(0, 10, False), "Basic.QosOk")
+
+
+class ReturnOverQueues(SettleOverQueues):
+    """The same goes back to all of them, and is delivered again."""
+
+    def do(self) -> None:
+        self.holder.send_method(1, commands.Basic.Nack(0, True, True))
+        await_deliveries(self.holder, self.queues)
+
+
 class Publish(Work):
     """Messages that differ, as fast as the socket takes them."""
 
@@ -496,6 +521,8 @@ WORKS: dict[str, type[Work]] = {
     "publish": Publish,
     "publishers": Publishers,
     "fan-out": FanOut,
+    "ack over queues": SettleOverQueues,
+    "nack over queues": ReturnOverQueues,
     "queues declared": Declare,
     "policy over queues": PolicyOverQueues,
     "queues deleted": DeleteQueues,

@@ -37,6 +37,9 @@ class Wire:
         site = self._process.site
         return site.world.network.calls_waiting(site.number, node)
 
+    def end_link(self, node: int, fault: Exception) -> None:
+        raise fault
+
 
 class SimDialer:
     """The network connects what is called where it is (tests/sim/brokers/network.py)."""

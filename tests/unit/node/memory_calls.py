@@ -10,8 +10,6 @@ import logging
 from collections import deque
 
 from node.peers.calls import CallEars, PeerCalls
-from node.peers.link import HandlerFailed
-from raft.errors import BadBytes
 from raft.messages import NodeId
 from tests.sim.clock import SimLoop
 
@@ -22,8 +20,9 @@ ROUNDS_MAX = 100_000  # more than any test needs: two nodes answer each other fo
 class MemoryWire:
     """The links of one node. Fulfils node.peer_calls.Wire."""
 
-    def __init__(self, node: NodeId) -> None:
+    def __init__(self, node: NodeId, network: MemoryNetwork) -> None:
         self.node = node
+        self._network = network
         self.ears: CallEars
         self.ways: dict[NodeId, deque[bytes]] = {}  # to whom there is a link, and what waits for them
         self.letters_sent = 0
@@ -41,6 +40,10 @@ class MemoryWire:
     def calls_waiting(self, node: NodeId) -> int:
         return sum(map(len, self.ways.get(node, ())))
 
+    def end_link(self, node: NodeId, fault: Exception) -> None:
+        self._network.bad.append(str(fault))
+        self._network.disconnect(node, self.node)
+
 
 class MemoryNetwork:
     """All nodes of a test. `stop_way` keeps what one node says to another from arriving, as a slow network would."""
@@ -53,7 +56,7 @@ class MemoryNetwork:
 
     def join(self, node: NodeId) -> PeerCalls:
         """A node without links."""
-        wire = self.wires[node] = MemoryWire(node)
+        wire = self.wires[node] = MemoryWire(node, self)
         return PeerCalls(wire, self.loop, LOGGER)
 
     def connect(self, one: NodeId, other: NodeId) -> None:
@@ -106,11 +109,6 @@ class MemoryNetwork:
         if not way or (sender, receiver) in self._stopped:
             return False
         letter = way.popleft()
-        try:
-            self.wires[receiver].ears.receive(sender, letter)
-        except (BadBytes, HandlerFailed) as error:
-            self.bad.append(str(error))
-            self.disconnect(sender, receiver)
-        else:
-            self.wires[sender].ears.drained(receiver)
+        self.wires[receiver].ears.receive(sender, letter)
+        self.wires[sender].ears.drained(receiver)
         return True

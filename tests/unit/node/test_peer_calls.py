@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from broker.background_work import BackgroundWork
 from node.peers import calls as peer_calls
 from node.peers.calls import (
     CALLS,
@@ -263,19 +266,17 @@ def test_a_payload_that_its_handler_calls_bad_ends_the_link_and_is_no_fault_of_t
 )
 def test_a_letter_that_is_none_ends_the_link(letter: bytes, why: str) -> None:
     nodes = Pair()
-    with pytest.raises(BadBytes, match=why):
-        nodes.two.receive(1, letter)
+    nodes.two.receive(1, letter)
+    assert len(nodes.network.bad) == 1 and why in nodes.network.bad[0]
+    assert not nodes.two.connected(1)
 
 
 @settings(deadline=None)
 @given(letter=st.binary(max_size=200), kind=st.sampled_from([CALLS, 0, 1, 7]))
 def test_whatever_the_bytes_are_they_are_heard_or_refused(letter: bytes, kind: int) -> None:
     nodes = Pair()
-    try:
-        nodes.two.receive(1, bytes([kind]) + letter)
-    except BadBytes:
-        return
-    assert kind == CALLS
+    nodes.two.receive(1, bytes([kind]) + letter)
+    assert kind == CALLS or nodes.network.bad
 
 
 SMALL_BYTES = 200  # of parts and letters
@@ -348,8 +349,75 @@ def test_a_payload_beyond_the_limit_is_refused_here_and_would_end_the_link_there
     assert len(list(entries(part))) == 1
     for _ in range(PAYLOAD_BYTES_MAX // PART_BYTES):
         nodes.two.receive(1, part)
-    with pytest.raises(BadBytes, match="a payload of more than"):
-        nodes.two.receive(1, part)
+    assert nodes.network.bad == []
+    nodes.two.receive(1, part)
+    assert len(nodes.network.bad) == 1 and "a payload of more than" in nodes.network.bad[0]
+
+
+def told(*payloads: bytes) -> bytes:
+    """A letter that tells these on topic CLASSIC."""
+    heads = [b"\2" + CLASSIC.to_bytes(2, "little") + bytes(8) + len(one).to_bytes(4, "little") for one in payloads]
+    return b"\4" + b"".join(map(b"".join, zip(heads, payloads, strict=True)))
+
+
+class Slowly(Pair):
+    """The second node hears one entry a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: deque[Callable[[], None]] = deque()
+        self.two.work = BackgroundWork(self.turns.append, lambda: 0.0, steps_max=1)
+
+    def turn(self) -> None:
+        self.turns.popleft()()
+
+
+def test_what_comes_at_once_is_heard_an_entry_at_a_time_in_order() -> None:
+    nodes = Slowly()
+    nodes.two.receive(1, told(b"a", b"b", b"c"))
+    nodes.two.receive(1, told(b"d"))
+    assert nodes.heard == [b"a", b"b"]  # the first turn's, and the one that any turn may begin with
+    heard = [len(nodes.heard)]
+    while nodes.turns:
+        nodes.turn()
+        heard.append(len(nodes.heard))
+    assert nodes.heard == [b"a", b"b", b"c", b"d"]
+    assert max(after - before for before, after in pairwise(heard)) == 1
+    nodes.two.receive(1, told(b"e"))
+    assert nodes.heard[-1] == b"e"
+
+
+def test_what_was_not_heard_yet_goes_with_its_link() -> None:
+    nodes = Slowly()
+    nodes.two.receive(1, told(b"a", b"b", b"c"))
+    nodes.network.connect(1, 2)
+    nodes.two.receive(1, told(b"new"))
+    while nodes.turns:
+        nodes.turn()
+    assert nodes.heard == [b"a", b"b", b"new"]
+
+
+def test_behind_what_cannot_be_read_nothing_is_heard_any_more_and_the_link_ends_in_a_later_turn() -> None:
+    nodes = Slowly()
+    nodes.two.receive(1, told(b"a", b"b", b"c") + b"\7" + bytes(14))
+    nodes.two.receive(1, told(b"behind"))
+    assert nodes.network.bad == [] and nodes.two.connected(1)
+    while nodes.turns:
+        nodes.turn()
+    assert nodes.heard == [b"a", b"b", b"c"] and len(nodes.network.bad) == 1
+    assert not nodes.two.connected(1)
+
+
+def test_more_than_may_wait_of_a_node_is_heard_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_calls, "INBOX_BYTES_MAX", 1_000)
+    nodes = Slowly()
+    letters = [told(b"%d" % number + bytes(300)) for number in range(10)]
+    for letter in letters:
+        nodes.two.receive(1, letter)
+    assert 6 <= len(nodes.heard) < 10
+    while nodes.turns:
+        nodes.turn()
+    assert [one.rstrip(b"\0") for one in nodes.heard] == [b"%d" % number for number in range(10)]
 
 
 def test_a_node_for_which_much_waits_is_unwritable_until_it_has_drained() -> None:

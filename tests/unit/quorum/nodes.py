@@ -62,6 +62,9 @@ class Wire:
     def calls_waiting(self, node: NodeId) -> int:
         return sum(map(len, self.ways.get(node, ())))
 
+    def end_link(self, node: NodeId, fault: Exception) -> None:
+        raise fault
+
     def _arrive(self, node: NodeId, way: deque[bytes]) -> None:
         cluster = self.node.cluster
         if self.ways.get(node) is not way or not way:
