@@ -12,12 +12,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from mmap import PAGESIZE  # of LMDB's files, too
 from typing import Protocol
 
 import lmdb
 
 from native.crc32c import crc32c
 from storage.errors import Corrupt, DiskFailed, DiskFull
+from storage.lmdb_pages import first_missing_page
 from storage.os_disk import OsDisk
 
 Change = tuple[bytes, bytes | None]  # None: the key goes
@@ -77,6 +79,7 @@ class LmdbStore:
         `read_only` is for looking at a store that nobody uses: nothing is made or changed. Raises Corrupt."""
         self._path = path
         self._failed: str | None = None
+        self._refuse_missing_heads()
         if read_only:
             with self._as_disk_errors("open"):
                 self._environment = lmdb.open(path, map_size=map_bytes, max_dbs=0, readonly=True, lock=False)
@@ -88,13 +91,26 @@ class LmdbStore:
             directory.sync_dir(os.path.basename(path))  # LMDB syncs its files, and never that they exist
         self._refuse_missing_pages()
 
+    def _refuse_missing_heads(self) -> None:
+        """LMDB looks at both when it opens the file, and would end the process in the same way."""
+        path = os.path.join(self._path, DATA_FILE)
+        size = os.path.getsize(path) if os.path.exists(path) else 0
+        if 0 < size < 2 * PAGESIZE:
+            raise Corrupt(path, size, 2 * PAGESIZE - size, "the end of the file is missing")
+
     def _refuse_missing_pages(self) -> None:
-        """LMDB reads through a memory map, and a page that the file does not have would end the process."""
-        size = os.path.getsize(os.path.join(self._path, DATA_FILE))
-        wanted = (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
-        if size < wanted:
+        """LMDB reads through a memory map, and a page that the file does not have would end the process. Only where the file is
+        shorter than LMDB says pages may be missing, and often none is that counts (storage/lmdb_pages.py)."""
+        path = os.path.join(self._path, DATA_FILE)
+        size, page_bytes = os.path.getsize(path), self._environment.stat()["psize"]
+        wanted = (self._environment.info()["last_pgno"] + 1) * page_bytes
+        if size >= wanted:
+            return
+        with open(path, "rb") as file:
+            missing = first_missing_page(file, page_bytes)
+        if missing is not None:
             self._environment.close()
-            raise Corrupt(f"{self._path}/{DATA_FILE}", size, wanted - size, "the end of the file is missing")
+            raise Corrupt(path, missing * page_bytes, wanted - size, "the end of the file is missing")
 
     def get(self, key: bytes) -> bytes | None:
         with self._as_disk_errors("read"), self._environment.begin() as transaction:

@@ -60,6 +60,7 @@ KILLERS = (
             f"tests/unit/storage/test_{name}.py"
             for name in (
                 "wal_writer",
+                "lmdb_store",
                 "wal_shortages",
                 "snapshot_file",
                 "segment",
