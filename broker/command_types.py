@@ -9,6 +9,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from broker.catalog_commands import NUMBERS, Command, Record
 
+NUMBER_MIN, NUMBER_MAX = -(1 << 63), (1 << 63) - 1
+
 
 class IllTyped(ValueError):
     """A field holds something else than its class declares; the text names both."""
@@ -39,6 +41,8 @@ def _fits(hint: Any, value: Any) -> bool:
         return type(value) is tuple and all(_fits(inner[0], one) for one in value)
     if origin is dict:
         return type(value) is dict and all(_fits(inner[0], key) and _fits(inner[1], one) for key, one in value.items())
+    if hint is int:  # as gRPC can show it
+        return type(value) is int and NUMBER_MIN <= value <= NUMBER_MAX
     return type(value) is hint  # exactly: a bool is no number
 
 

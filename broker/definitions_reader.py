@@ -13,6 +13,7 @@ from broker import catalog_commands as commands
 from broker.arguments import encoded_arguments
 from broker.catalog import Catalog
 from broker.catalog_commands import Command
+from broker.command_types import NUMBER_MAX, NUMBER_MIN
 from broker.definitions import OPERATOR_POLICIES, PARTS_OF_VHOST, RIGHTS, VHOST_LIMITS, Json, PasswordHashes
 from broker.errors import PreconditionFailed
 from broker.json_values import table_from_json
@@ -208,6 +209,8 @@ class _Item:
         value = self._typed(name, int, "a number", default)
         if isinstance(value, bool):
             raise PreconditionFailed(f"{self.where}: '{name}' is {value!r}, a number is needed")
+        if not NUMBER_MIN <= value <= NUMBER_MAX:
+            raise PreconditionFailed(f"{self.where}: '{name}' is {value}, a number from -2^63 to 2^63 - 1 is needed")
         return value
 
     def table(self, name: str) -> Json:

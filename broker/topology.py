@@ -215,8 +215,13 @@ class Topology(Publishing):
         """Answers how many messages were ready; a queue that does not exist is fine."""
         name = self._named(name)
         self._check("configure", "queue", name)
-        if self._catalog.queue(self.vhost, name) is None:
+        record = self._catalog.queue(self.vhost, name)
+        if record is None:
             return Pending.of(0)
+        if not (if_unused or if_empty) and self._broker.find_queue(self.vhost, name) is None:
+            # It is declared, and this node is just about to open it: nobody here has put anything into it.
+            check_exclusive_access(record, self._owner)
+            return self._broker.submit(commands.DeleteQueue(self.vhost, name, record.id), now).map(lambda _: 0)
         queue = self._existing(name).queue
         return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now)
 

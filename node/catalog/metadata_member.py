@@ -38,6 +38,7 @@ EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagernes
 # Somebody waits for each command, also on a node that does not lead: 100 declares there, one after the other, take 2.1 s with
 # the usual wait for news of commits, and 0.6 s without.
 COMMIT_NEWS_S = 0.0
+APPLY_BYTES_MAX = 64 << 10  # in one turn, for a node that was away: some 300 declarations, each 25 us
 
 logger = logging.getLogger("leveret")
 
@@ -123,7 +124,7 @@ class MetadataMember:
             self._add_in_memory(member_id(self._place.number, self._place.disk_id))
             return
         store = self._raft.group(METADATA_GROUP)
-        settings = Settings(eagerness=EAGER if self.alone else 1.0, commit_news_s=COMMIT_NEWS_S)
+        settings = self._settings(eagerness=EAGER if self.alone else 1.0)
         try:
             driver = self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
         except Damaged as damage:  # its snapshot
@@ -134,7 +135,11 @@ class MetadataMember:
 
     def _add_in_memory(self, me: MemberId) -> None:
         memory = MemoryLogStore(METADATA_GROUP, logger.error)
-        self._groups.add(METADATA_GROUP, me, memory, self._machine, Settings(commit_news_s=COMMIT_NEWS_S))
+        self._groups.add(METADATA_GROUP, me, memory, self._machine, self._settings(eagerness=1.0))
+
+    @staticmethod
+    def _settings(eagerness: float) -> Settings:
+        return Settings(eagerness=eagerness, commit_news_s=COMMIT_NEWS_S, apply_bytes_max=APPLY_BYTES_MAX)
 
     def _create(self, me: MemberId, membership: Membership) -> None:
         self._raft.create_group(GroupIdentity(METADATA_GROUP, me, "metadata", "catalog", membership))

@@ -44,6 +44,7 @@ CHAPTERS = {
     "Messages": ["native/content.py", "wire/amqp/tables.py"],
     "The catalog": [
         "storage/lmdb_store.py",
+        "storage/lmdb_pages.py",
         "node/catalog/catalog_store.py",
         "node/catalog/catalog_state.py",
         "node/catalog/metadata_machine.py",

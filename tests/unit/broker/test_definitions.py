@@ -269,6 +269,14 @@ def test_a_user_without_a_word_of_a_password_keeps_the_one_it_has() -> None:
             "vhosts[0].limits: 'max-queues' is 'many', a number is needed",
         ),
         (
+            {"vhosts": [{"name": "v", "limits": {"max-queues": 1 << 63}}]},
+            "vhosts[0].limits: 'max-queues' is 9223372036854775808, a number from -2^63 to 2^63 - 1 is needed",
+        ),
+        (
+            {"policies": [{"vhost": "/", "name": "p", "pattern": ".", "priority": -(1 << 64)}]},
+            "policies[0]: 'priority' is -18446744073709551616, a number from -2^63 to 2^63 - 1 is needed",
+        ),
+        (
             {"bindings": [{"vhost": "/", "source": "x", "destination_type": "topic"}]},
             "bindings[0]: 'destination_type' is 'topic', queue or exchange is needed",
         ),

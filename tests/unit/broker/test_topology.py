@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import PutVhost, SetVhostLimits
+from broker.catalog_commands import DeclareQueue, PutVhost, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceLocked
 from broker.records import VhostRecord
 from tests.unit.broker.broker_world import Client, World, refused
@@ -175,6 +175,21 @@ def test_purge_of_a_missing_queue_is_an_error_and_delete_is_none(client: Client)
     refused(NotFound, "no queue 'nope' in vhost '/'", lambda: client.purge("nope"))
     assert client.delete("nope") == 0
     assert client.delete("nope", if_unused=True, if_empty=True) == 0
+
+
+def test_a_queue_that_was_just_declared_and_is_not_open_here_yet_is_deleted_all_the_same(
+    world: World, client: Client
+) -> None:
+    """While others declared and deleted one queue, a deletion was answered 404, and the channel closed."""
+    world.catalog.apply(DeclareQueue("/", "q", kind="classic", home="leveret@test"))
+    world.catalog.apply(
+        DeclareQueue("/", "theirs", kind="classic", exclusive=True, home="leveret@test", owner="somebody")
+    )
+    with pytest.raises(ResourceLocked):
+        client.delete("theirs")
+    refused(NotFound, "no queue 'q' in vhost '/'", lambda: client.delete("q", if_empty=True))
+    assert client.delete("q") == 0
+    assert world.catalog.queue("/", "q") is None
 
 
 def test_delete_only_when_unused_or_empty(client: Client) -> None:

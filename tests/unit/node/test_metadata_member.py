@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -14,10 +14,10 @@ from broker.catalog_commands import AddNode, DeclareQueue, NodeStarted, PutNode,
 from broker.records import NodeRecord, QueueRecord
 from node.catalog.catalog_store import HEAD_KEY, key_of
 from node.catalog.group import METADATA_GROUP
-from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
+from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone
 from node.identity import DISK, RAM, KnownNode, Place
 from raft.errors import Damaged
-from raft.messages import Membership, NodeId, VoteRequest, member_id
+from raft.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.transport import encode_batches
 from storage.lmdb_store import MemoryStore
 from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY
@@ -241,3 +241,20 @@ def test_who_keeps_the_catalog_alone() -> None:
     assert not keeps_catalog_alone(replace(PLACE, kind=RAM), catalog)
     catalog.apply(PutNode(NodeRecord("n2", 0, 10, "n2:1", DISK)))
     assert not keeps_catalog_alone(PLACE, catalog)
+
+
+def test_what_was_decided_while_a_node_was_away_is_applied_a_little_at_a_time() -> None:
+    """16,000 declarations in one turn took 370 ms."""
+    world = founded()
+    machine, counts = world.begun.metadata.machine, list[int]()
+    apply = machine.apply
+
+    def counted(entries: Sequence[Entry]) -> Sequence[Any]:
+        counts.append(sum(len(entry.data) for entry in entries))
+        return apply(entries)
+
+    machine.apply = counted  # type: ignore[method-assign]
+    told = [world.begun.submit(DeclareQueue("/", f"{number:0>200}", home="n1")) for number in range(2_000)]
+    world.run(5.0)
+    assert all(one.answered and one.error is None for one in told)
+    assert sum(counts) > 5 * APPLY_BYTES_MAX and max(counts) <= APPLY_BYTES_MAX
