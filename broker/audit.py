@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from broker import catalog_commands as commands
 from broker.catalog_commands import Command
 from broker.client_address import ClientAddress
 from broker.errors import BrokerError, bounded
 from broker.pending import Pending
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(slots=True, frozen=True)
@@ -43,6 +46,20 @@ _actor: ContextVar[Actor | None] = ContextVar("actor", default=None)
 def acting_for(actor: Actor) -> None:
     """From here on, in this task, changes are this client's."""
     _actor.set(actor)
+
+
+def as_actor_of_now(ask: Callable[[T], U]) -> Callable[[T], U]:
+    """The same function, for an answer that comes later: its changes are those of the client that is being served now."""
+    actor = _actor.get()
+
+    def asking(value: T) -> U:
+        before = _actor.set(actor)
+        try:
+            return ask(value)
+        finally:
+            _actor.reset(before)
+
+    return asking
 
 
 class Audit:

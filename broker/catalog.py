@@ -341,21 +341,22 @@ class Catalog(CatalogNodes):
         return record
 
     def _delete_user(self, command: commands.DeleteUser) -> UserRecord:
-        record = self._existing_user(command.name)
+        record = self.existing_user(command.name)
         self._delete_permissions(lambda user, vhost: user == command.name)
         del self.users[command.name]
         self._changed(record, False)
         return record
 
     def _set_user_limits(self, command: commands.SetUserLimits) -> UserRecord:
-        record = self._existing_user(command.user)
+        record = self.existing_user(command.user)
         check_limits(command.limits, USER_LIMITS)
         record = replace(record, limits=given_limits(command.limits))
         self.users[record.name] = record
         self._changed(record, True)
         return record
 
-    def _existing_user(self, name: str) -> UserRecord:
+    def existing_user(self, name: str) -> UserRecord:
+        """Raises NotFound."""
         record = self.users.get(name)
         if record is None:
             raise NotFound(f"no user '{name}'")
@@ -370,7 +371,7 @@ class Catalog(CatalogNodes):
 
     def _put_permission(self, command: commands.PutPermission) -> PermissionRecord:
         record = command.record
-        self._existing_user(record.user)
+        self.existing_user(record.user)
         self.namespace(record.vhost)
         check_permission(record, self.limits.regex_length)
         self._permissions[record.user, record.vhost] = record
@@ -385,7 +386,7 @@ class Catalog(CatalogNodes):
 
     def _put_topic_permission(self, command: commands.PutTopicPermission) -> TopicPermissionRecord:
         record = command.record
-        self._existing_user(record.user)
+        self.existing_user(record.user)
         self.namespace(record.vhost)
         check_topic_permission(record, self.limits.regex_length)
         check_length("exchange", record.exchange)

@@ -8,6 +8,7 @@ into a status, each in one table. The text is for a person: what was wrong, with
      ├─ NotFound             there is no such vhost, exchange, queue or consumer
      ├─ ResourceLocked       it is somebody else's alone (exclusive queues)
      ├─ PreconditionFailed   it exists, but not as asked; or the request contradicts what was agreed
+     │   ├─ InvalidRequest   a field is missing or has a value that means nothing
      │   └─ MalformedTable   arguments, headers or properties that AMQP cannot carry, or that nobody can read
      ├─ NotAllowed           never possible for this connection (limits, consumer tag in use, unknown vhost at open)
      ├─ NotSupported         a feature that Leveret, or this kind of queue, does not have
@@ -64,6 +65,10 @@ class ResourceLocked(BrokerError):
 
 class PreconditionFailed(BrokerError):
     """Returned when something exists with other properties, or a tag or argument is not acceptable."""
+
+
+class InvalidRequest(PreconditionFailed):
+    """Returned when a field is missing or means nothing, or a request contradicts the protocol of its stream."""
 
 
 class MalformedTable(PreconditionFailed):

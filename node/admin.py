@@ -6,18 +6,12 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import native
 from broker.alarms import Alarms
-from broker.catalog_commands import Command
 from broker.errors import BrokerError, ResourceExhausted
-from broker.metadata import Metadata
+from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.pending import Pending
-from front.grpc.admin_service import NodeFacts
-from front.grpc.cluster_service import ClusterPort
-from front.grpc.facts import AlarmFacts, ListenerFacts
-from front.grpc.members_service import QueueMembersPort
 from node.alarms import Watcher
 from node.auth import Hashes, Verifier
 from node.background import Background
@@ -26,26 +20,20 @@ from node.version import VERSION as VERSION
 
 
 class NodeAdmin:
-    """Fulfils front.grpc.admin_service.AdminPort."""
+    """Fulfils broker.operations.node_facts.NodePort."""
 
     def __init__(
         self,
         config: Config,
         *,
-        metadata: Metadata,
         verifier: Verifier,
         background: Background,
         alarms: Alarms,
         watcher: Watcher,
         listeners: Callable[[], Sequence[ListenerFacts]],
         started_at_ms: int,
-        cluster: ClusterPort | None = None,
-        members: QueueMembersPort | None = None,
     ) -> None:
-        self.cluster = cluster
-        self.members = members
         self._config = config
-        self._metadata = metadata
         self._verifier = verifier
         self._background = background
         self._alarms = alarms
@@ -56,6 +44,15 @@ class NodeAdmin:
     @property
     def node_name(self) -> str:
         return self._config.node_name
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return {
+            "product_name": "Leveret",
+            "product_version": VERSION,
+            "node": self._config.node_name,
+            "cluster_name": self._config.cluster_name,
+        }
 
     def facts(self) -> NodeFacts:
         measured = self._watcher.statistics()
@@ -98,6 +95,3 @@ class NodeAdmin:
     @property
     def password_hashes(self) -> Hashes:
         return Hashes()
-
-    def submit(self, command: Command) -> Pending[Any]:
-        return self._metadata.submit(command)

@@ -18,10 +18,12 @@ from typing import Any
 from broker.broker import Broker
 from broker.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
+from broker.operations.node_facts import ListenerFacts
+from broker.operations.operations import Operations
 from front.amqp.server import AmqpServer
 from front.amqp.terms import Credentials, Identity
 from front.answers import answered
-from front.grpc.admin_service import ListenerFacts
+from front.grpc.admin_service import AdminPorts
 from front.grpc.server import Server, Tls, serve
 from front.web.api import Api
 from front.web.server import WebLimits, WebServer
@@ -127,16 +129,14 @@ class Node:
         self.watcher.check_disk(disk.free_bytes())  # before the first publisher can come
         admin = NodeAdmin(
             config,
-            metadata=metadata,
             verifier=verifier,
             background=password_threads,
             alarms=broker.alarms,
             watcher=self.watcher,
             listeners=lambda: self.listeners,
             started_at_ms=started_at,
-            cluster=cluster,
-            members=members,
         )
+        operations = Operations(broker, admin)
         metrics = Metrics(
             broker,
             kernel.log,
@@ -152,8 +152,8 @@ class Node:
 
         await self._listen_amqp(amqp)
         self._undo.push_async_callback(amqp.stop)
-        grpc = await self._listen_grpc(broker, admin)
-        await self._listen_http(broker, admin, metrics)
+        grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members))
+        await self._listen_http(broker, operations, metrics)
         cluster.maintenance = ClientDoors(broker, amqp, grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)
@@ -292,7 +292,7 @@ class Node:
             port = await server.listen(host, port, self._tls_context(), proxy_protocol=listen.proxy_protocol)
             self.listeners.append(ListenerFacts("amqps", endpoint(host, port), tls=True))
 
-    async def _listen_grpc(self, broker: Broker, admin: NodeAdmin) -> list[Server]:
+    async def _listen_grpc(self, broker: Broker, admin: AdminPorts) -> list[Server]:
         servers: list[Server] = []
         tls = self._config.tls
         certificate = grpc_certificate(tls) if tls.grpc else None
@@ -307,16 +307,14 @@ class Node:
             servers.append(server)
         return servers
 
-    async def _listen_http(self, broker: Broker, admin: NodeAdmin, metrics: Metrics) -> None:
+    async def _listen_http(self, broker: Broker, operations: Operations, metrics: Metrics) -> None:
         amqp = self._config.amqp
         api = Api(
             broker,
-            hash_password=lambda password: answered(admin.hash_password(password.encode())),
-            password_hashes=admin.password_hashes,
+            operations,
             metrics=metrics.text,
             metrics_login=self._config.metrics.login,
             health=lambda: broker.alarms.blocked_reason,
-            identity=self._identity(),
             announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},
         )
         limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)
@@ -325,14 +323,6 @@ class Node:
         for host, port in addresses("http", self._config.listen.http, logger):
             port = await server.listen(host, port)
             self.listeners.append(ListenerFacts("http", endpoint(host, port)))
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "product_name": "Leveret",
-            "product_version": VERSION,
-            "node": self._config.node_name,
-            "cluster_name": self._config.cluster_name,
-        }
 
     def _tls_context(self) -> ssl.SSLContext:
         """What AMQPS listeners offer. Raises ConfigError when the files cannot be used."""

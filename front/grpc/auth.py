@@ -20,13 +20,13 @@ import grpc.aio
 
 from broker.audit import Actor, acting_for
 from broker.client_address import ClientAddress
-from broker.errors import AccessRefused, BrokerError, ConnectionForced, ResourceExhausted
+from broker.errors import AccessRefused, BrokerError, ConnectionForced, InvalidRequest, ResourceExhausted
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered
 from front.grpc import call
 from front.grpc.caller import Caller, set_caller
-from front.grpc.convert import InvalidRequest, Unauthenticated
+from front.grpc.convert import Unauthenticated
 from front.grpc.relay import Relay
 from front.loopback import is_loopback
 

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from broker.broker import Connection
 from broker.consumer import Consumer
-from broker.errors import BrokerError, InternalError
+from broker.errors import BrokerError, InternalError, InvalidRequest
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
@@ -137,12 +137,17 @@ class SilentSink:
         self.cancelled(consumer_tag)
 
 
+def vhost_asked_for(request: Any) -> str | None:
+    """Of a listing; None: all that the caller may see."""
+    return None if request.all_vhosts else request.vhost or DEFAULT_VHOST
+
+
 async def next_request(context: Context) -> Any:
     """The next message of the client, or grpc.aio.EOF after its last one. Raises InvalidRequest."""
     try:
         return await context.read()
     except DecodeError as error:
-        raise convert.InvalidRequest(f"a request that is no protobuf message of its kind: {error}") from error
+        raise InvalidRequest(f"a request that is no protobuf message of its kind: {error}") from error
 
 
 def answers_errors(handler: Handler) -> Handler:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.errors import NotSupported
+from broker.errors import InvalidRequest, NotSupported
+from broker.operations.node_facts import AlarmFacts, ListenerFacts
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, check_named
+from front.grpc import describe
 from front.grpc.call import Context, Front, answers_errors
-from front.grpc.caller import caller
-from front.grpc.convert import InvalidRequest
-from front.grpc.facts import AlarmFacts, ListenerFacts
+from front.grpc.caller import operator
 from leveret.v1 import admin_pb2 as pb
 
 NODE_KINDS = ("disk", "ram")
@@ -86,19 +87,19 @@ class ClusterMethods:
     cluster: ClusterPort | None
 
     def _cluster(self, tag: str) -> ClusterPort:
-        caller().require_tag(tag)
+        operator().require_tag(tag)
         if self.cluster is None:
             raise NotSupported("this node belongs to no cluster")
         return self.cluster
 
     def _log(self, what: str) -> None:
-        self.front.logger.info("user %r: %s", caller().user, what)
+        self.front.logger.info("user %r: %s", operator().name, what)
 
     @answers_errors
     async def GetClusterStatus(
         self, request: pb.GetClusterStatusRequest, context: Context
     ) -> pb.GetClusterStatusResponse:
-        view = self._cluster("management").status()
+        view = self._cluster(MANAGEMENT).status()
         return pb.GetClusterStatusResponse(
             cluster_id=view.cluster_id,
             cluster_name=view.cluster_name,
@@ -113,35 +114,34 @@ class ClusterMethods:
 
     @answers_errors
     async def CheckNode(self, request: pb.CheckNodeRequest, context: Context) -> pb.CheckNodeResponse:
-        name, critical = self._cluster("management").critical(request.name)
+        name, critical = self._cluster(MANAGEMENT).critical(request.name)
         return pb.CheckNodeResponse(name=name, critical=critical)
 
     @answers_errors
     async def JoinCluster(self, request: pb.JoinClusterRequest, context: Context) -> pb.JoinClusterResponse:
-        cluster = self._cluster("administrator")
+        cluster = self._cluster(ADMINISTRATOR)
         self._log(f"JoinCluster {request.address}")
         await cluster.join_cluster(request.address)
         return pb.JoinClusterResponse()
 
     @answers_errors
     async def LeaveCluster(self, request: pb.LeaveClusterRequest, context: Context) -> pb.LeaveClusterResponse:
-        cluster = self._cluster("administrator")
+        cluster = self._cluster(ADMINISTRATOR)
         self._log("LeaveCluster")
         await cluster.leave()
         return pb.LeaveClusterResponse()
 
     @answers_errors
     async def ForgetNode(self, request: pb.ForgetNodeRequest, context: Context) -> pb.ForgetNodeResponse:
-        cluster = self._cluster("administrator")
-        if not request.name:
-            raise InvalidRequest("the name of the node is missing")
+        cluster = self._cluster(ADMINISTRATOR)
+        check_named("node", request.name)
         self._log(f"ForgetNode {request.name}")
         await cluster.forget(request.name, anyway=request.anyway)
         return pb.ForgetNodeResponse()
 
     @answers_errors
     async def ChangeNodeKind(self, request: pb.ChangeNodeKindRequest, context: Context) -> pb.ChangeNodeKindResponse:
-        cluster = self._cluster("administrator")
+        cluster = self._cluster(ADMINISTRATOR)
         if request.kind not in NODE_KINDS:
             raise InvalidRequest(f"a node of kind '{request.kind}': there are {' and '.join(NODE_KINDS)}")
         self._log(f"ChangeNodeKind {request.kind}")
@@ -150,14 +150,14 @@ class ClusterMethods:
 
     @answers_errors
     async def DrainNode(self, request: pb.DrainNodeRequest, context: Context) -> pb.DrainNodeResponse:
-        cluster = self._cluster("administrator")
+        cluster = self._cluster(ADMINISTRATOR)
         self._log("DrainNode")
         await cluster.drain()
         return pb.DrainNodeResponse()
 
     @answers_errors
     async def ReviveNode(self, request: pb.ReviveNodeRequest, context: Context) -> pb.ReviveNodeResponse:
-        cluster = self._cluster("administrator")
+        cluster = self._cluster(ADMINISTRATOR)
         self._log("ReviveNode")
         await cluster.revive()
         return pb.ReviveNodeResponse()
@@ -174,6 +174,6 @@ def _node(view: NodeView) -> pb.ClusterNode:
         up=view.up,
         since_ms=view.since_ms,
         version=view.version,
-        listeners=[pb.Listener(protocol=one.protocol, address=one.address, tls=one.tls) for one in view.listeners],
-        alarms=[pb.Alarm(kind=one.kind, reason=one.reason, since_ms=one.since_ms) for one in view.alarms],
+        listeners=map(describe.listener, view.listeners),
+        alarms=map(describe.alarm, view.alarms),
     )

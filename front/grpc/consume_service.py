@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import grpc.aio
 
 from broker.consumer import Consumer
-from broker.errors import NotFound
+from broker.errors import InvalidRequest, NotFound
 from broker.queue_type import Slice
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
-from front.grpc.convert import InvalidRequest
 from front.grpc.stream import Stream
 from leveret.v1 import consume_pb2, consume_pb2_grpc
 

@@ -33,10 +33,6 @@ from wire.amqp.tables import (
 # ----------------------------------------------------------------------------- errors
 
 
-class InvalidRequest(errors.BrokerError):
-    """Returned when a request contradicts the protocol of its stream, or a field has a value that means nothing."""
-
-
 class Unauthenticated(errors.BrokerError):
     """Returned when nobody, or nobody we know, asks."""
 
@@ -55,7 +51,7 @@ _STATUS: dict[type[errors.BrokerError], grpc.StatusCode] = {
     errors.ConnectionForced: grpc.StatusCode.UNAVAILABLE,
     errors.InternalError: grpc.StatusCode.INTERNAL,
     errors.MalformedTable: grpc.StatusCode.INVALID_ARGUMENT,
-    InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
 }
 
@@ -134,7 +130,7 @@ def plain_value(item: pb.Value) -> Any:
             return Timestamp(item.timestamp_s)
         case "decimal":
             if item.decimal.scale > DECIMAL_SCALE_MAX:
-                raise InvalidRequest(f"a decimal has up to {DECIMAL_SCALE_MAX} places, not {item.decimal.scale}")
+                raise errors.InvalidRequest(f"a decimal has up to {DECIMAL_SCALE_MAX} places, not {item.decimal.scale}")
             return Decimal(item.decimal.unscaled).scaleb(-item.decimal.scale)
         case kind:
             return getattr(item, kind)
@@ -201,7 +197,7 @@ def shape_of(properties: pb.Properties) -> Shape:
     expiration_ms = properties.expiration_ms if properties.HasField("expiration_ms") else None
     if expiration_ms is not None:
         if expiration_ms > TEN_YEARS_MS:
-            raise InvalidRequest(f"expiration_ms is at most {TEN_YEARS_MS} (ten years), not {expiration_ms}")
+            raise errors.InvalidRequest(f"expiration_ms is at most {TEN_YEARS_MS} (ten years), not {expiration_ms}")
         values["expiration"] = str(expiration_ms)
     if properties.HasField("timestamp_s"):
         values["timestamp"] = properties.timestamp_s
@@ -210,7 +206,7 @@ def shape_of(properties: pb.Properties) -> Shape:
     priority, user_id = values.get("priority", 0), values.get("user_id")
     encoded = encode_properties(values)
     if len(encoded) > PROPERTIES_BYTES_MAX:
-        raise InvalidRequest(
+        raise errors.InvalidRequest(
             f"properties of {len(encoded)} bytes, and at most {PROPERTIES_BYTES_MAX} can be delivered to AMQP clients"
         )
     return Shape(encoded, not transient, priority, expiration_ms, user_id, look)

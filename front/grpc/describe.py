@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.errors import NotFound
-from broker.queue_type import QueueStatistics
+from broker.operations.clients import ConsumerView
+from broker.operations.node_facts import AlarmFacts, ListenerFacts
+from broker.operations.resources import QueueView
+from broker.operations.users import UserView
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
     PermissionRecord,
     PolicyRecord,
-    QueueRecord,
     TopicPermissionRecord,
-    UserRecord,
     VhostRecord,
 )
 from front.grpc import convert
-from front.grpc.call import Front
 from leveret.v1 import admin_pb2, topology_pb2
 
 if TYPE_CHECKING:
     from broker.broker import Connection
+    from broker.session import Session
 
 
 def exchange(record: ExchangeRecord) -> topology_pb2.Exchange:
@@ -48,10 +48,8 @@ def binding(record: BindingRecord) -> topology_pb2.Binding:
     )
 
 
-def queue(front: Front, record: QueueRecord, statistics: QueueStatistics | None = None) -> topology_pb2.Queue:
-    """A queue as it is declared and how it is; `statistics` spares asking the queue."""
-    effective = front.broker.catalog.effective(record)
-    figures = statistics or _statistics(front, record)
+def queue(view: QueueView) -> topology_pb2.Queue:
+    record, figures = view.record, view.figures
     counted: dict[str, Any] = {}
     if figures is not None:
         counted = {
@@ -72,20 +70,10 @@ def queue(front: Front, record: QueueRecord, statistics: QueueStatistics | None 
         auto_delete=record.auto_delete,
         arguments=convert.table(record.arguments),
         home=record.home,
-        policy=effective.policy or "",
-        operator_policy=effective.operator_policy or "",
+        policy=view.policy or "",
+        operator_policy=view.operator_policy or "",
         **counted,
     )
-
-
-def _statistics(front: Front, record: QueueRecord) -> QueueStatistics | None:
-    """None while the queue is being opened or deleted."""
-    try:
-        queue = front.broker.queue(record.vhost, record.name)
-    except NotFound:
-        return None
-    figures: QueueStatistics = queue.statistics()
-    return figures
 
 
 def connection(item: Connection) -> admin_pb2.Connection:
@@ -101,21 +89,30 @@ def connection(item: Connection) -> admin_pb2.Connection:
     )
 
 
-def consumer(item: Any) -> admin_pb2.ConsumerInfo:
-    connection = getattr(item.sink, "connection", None)
+def channel(session: Session) -> admin_pb2.Channel:
+    return admin_pb2.Channel(
+        connection=convert.text(session.connection.name),
+        number=session.number,
+        user=convert.text(session.user),
+        vhost=convert.text(session.vhost),
+        statistics=convert.table(session.statistics()),
+    )
+
+
+def consumer(view: ConsumerView) -> admin_pb2.ConsumerInfo:
     return admin_pb2.ConsumerInfo(
-        vhost=convert.text(item.queue.record.vhost),
-        queue=convert.text(item.queue.record.name),
-        consumer_tag=convert.text(item.tag),
-        connection=convert.text(connection.name) if connection else "",
-        channel=getattr(item.sink, "number", 0),
-        no_ack=item.no_ack,
-        exclusive=item.exclusive,
-        prefetch=item.prefetch,
-        outstanding=item.outstanding,
-        priority=item.priority,
-        active=item.active,
-        arguments=convert.table(item.arguments),
+        vhost=convert.text(view.vhost),
+        queue=convert.text(view.queue),
+        consumer_tag=convert.text(view.consumer_tag),
+        connection=convert.text(view.connection),
+        channel=view.channel,
+        no_ack=view.no_ack,
+        exclusive=view.exclusive,
+        prefetch=view.prefetch,
+        outstanding=view.outstanding,
+        priority=view.priority,
+        active=view.active,
+        arguments=convert.table(view.arguments),
     )
 
 
@@ -130,11 +127,9 @@ def vhost(record: VhostRecord) -> admin_pb2.Vhost:
     )
 
 
-def user(record: UserRecord) -> admin_pb2.User:
-    """Never the hash."""
-    has_password = record.password_hash is not None
+def user(view: UserView) -> admin_pb2.User:
     return admin_pb2.User(
-        name=convert.text(record.name), tags=record.tags, has_password=has_password, limits=record.limits
+        name=convert.text(view.name), tags=view.tags, has_password=view.has_password, limits=view.limits
     )
 
 
@@ -168,3 +163,11 @@ def policy(record: PolicyRecord) -> admin_pb2.Policy:
         definition=convert.table(record.definition),
         operator=record.operator,
     )
+
+
+def alarm(facts: AlarmFacts) -> admin_pb2.Alarm:
+    return admin_pb2.Alarm(kind=facts.kind, reason=facts.reason, since_ms=facts.since_ms)
+
+
+def listener(facts: ListenerFacts) -> admin_pb2.Listener:
+    return admin_pb2.Listener(protocol=facts.protocol, address=facts.address, tls=facts.tls)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.errors import NotSupported
+from broker.errors import InvalidRequest, NotSupported
+from broker.operations.operator import ADMINISTRATOR
 from front.grpc import convert
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
-from front.grpc.caller import caller
+from front.grpc.caller import operator
 from leveret.v1 import admin_pb2 as pb
 
 
@@ -101,11 +102,11 @@ class MembersMethods:
     members: QueueMembersPort | None
 
     def _members(self, what: str) -> QueueMembersPort:
-        who = caller()
-        who.require_tag("administrator")
+        who = operator()
+        who.require_tag(ADMINISTRATOR)
         if self.members is None:
             raise NotSupported("this node has no quorum queues")
-        self.front.logger.info("user %r: %s", who.user, what)
+        self.front.logger.info("user %r: %s", who.name, what)
         return self.members
 
     @answers_errors
@@ -135,7 +136,7 @@ class MembersMethods:
         members = self._members(f"GrowQueues {request.node or request.count}")
         chosen = _chosen(request)
         if bool(request.node) == bool(request.count):
-            raise convert.InvalidRequest("give either a node or a count of members, to which queues are to grow")
+            raise InvalidRequest("give either a node or a count of members, to which queues are to grow")
         if request.count:
             return _changes(await members.grow_to(request.count, chosen))
         return _changes(await members.grow(request.node, chosen, even_only=request.even_only))

@@ -15,12 +15,11 @@ from typing import Any
 import grpc.aio
 
 from broker.confirms import Answer, merged
-from broker.errors import BrokerError
+from broker.errors import BrokerError, InvalidRequest
 from broker.message import Run
 from broker.pending import Pending
 from front.grpc import convert
 from front.grpc.call import Context, Front, answers_errors
-from front.grpc.convert import InvalidRequest
 from front.grpc.numbers import Numbers
 from front.grpc.runs import pieces_of
 from front.grpc.stream import Stream

@@ -16,7 +16,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from broker.errors import ConnectionForced
-from front.grpc.admin_service import AdminPort, AdminService
+from front.grpc.admin_service import AdminPorts, AdminService
 from front.grpc.auth import Authenticate
 from front.grpc.call import PROTOCOL, Clock, Front
 from front.grpc.consume_service import ConsumeService
@@ -105,7 +105,7 @@ class Server:
 
 async def serve(
     broker: Broker,
-    admin: AdminPort,
+    admin: AdminPorts,
     bind: str,
     tls: Tls | None,
     logger: Logger,
@@ -114,13 +114,13 @@ async def serve(
 ) -> Server:
     """Listen on `bind`, as host:port. Raises CannotListen."""
     limits = limits or GrpcLimits()
-    front = Front(broker, clock, logger, admin.node_name, bind, limits.message_bytes_max)
+    front = Front(broker, clock, logger, broker.node, bind, limits.message_bytes_max)
     relay = Relay(_relay_limits(limits), logger)
     authenticate = Authenticate(broker, relay)
     server = grpc.aio.server(interceptors=[authenticate], options=_options(limits), compression=None)
     publish_pb2_grpc.add_PublisherServicer_to_server(PublishService(front), server)  # type: ignore[no-untyped-call]
     consume_pb2_grpc.add_ConsumerServicer_to_server(ConsumeService(front), server)  # type: ignore[no-untyped-call]
-    topology_pb2_grpc.add_TopologyServicer_to_server(TopologyService(front), server)  # type: ignore[no-untyped-call]
+    topology_pb2_grpc.add_TopologyServicer_to_server(TopologyService(front, admin.operations.resources), server)  # type: ignore[no-untyped-call]
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(front, admin), server)  # type: ignore[no-untyped-call]
     checks = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
+from broker.errors import InvalidRequest
 from front.grpc import convert
 from front.grpc.call import Context, Front, SilentSink, next_request
 from front.grpc.caller import caller
-from front.grpc.convert import InvalidRequest
 from leveret.v1 import message_pb2 as pb
 
 if TYPE_CHECKING:

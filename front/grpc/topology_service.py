@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from broker import permissions
-from broker.errors import AccessRefused, NotFound
-from broker.records import BindingRecord
+from broker.errors import InvalidRequest
+from broker.operations.resources import Resources
 from front.grpc import convert, describe
-from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
-from front.grpc.caller import caller
-from front.grpc.convert import InvalidRequest
-from front.slices import in_slices
+from front.grpc.call import Context, Front, answers_errors, vhost_asked_for
+from front.grpc.caller import operator
+from front.slices import made_in_slices
 from leveret.v1 import topology_pb2 as pb
 from leveret.v1 import topology_pb2_grpc
 
@@ -21,8 +17,9 @@ _KIND_OF = {pb.DESTINATION_KIND_QUEUE: "queue", pb.DESTINATION_KIND_EXCHANGE: "e
 class TopologyService(topology_pb2_grpc.TopologyServicer):
     """leveret.v1.Topology."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: Front, resources: Resources) -> None:
         self.front = front
+        self._resources = resources
 
     # ------------------------------------------------------------------ exchanges
 
@@ -53,9 +50,8 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListExchanges(self, request: pb.ListExchangesRequest, context: Context) -> pb.ListExchangesResponse:
-        catalog, vhosts = self.front.broker.catalog, vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-        records = [record for vhost in vhosts for record in catalog.exchanges(vhost)]
-        return pb.ListExchangesResponse(exchanges=[describe.exchange(record) async for record in in_slices(records)])
+        found = self._resources.exchanges(operator(), vhost_asked_for(request))
+        return pb.ListExchangesResponse(exchanges=[describe.exchange(one) async for one in made_in_slices(found)])
 
     # ------------------------------------------------------------------ queues
 
@@ -96,15 +92,8 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Context) -> pb.ListQueuesResponse:
-        catalog, vhosts = self.front.broker.catalog, vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-        records = [record for vhost in vhosts for record in catalog.queues(vhost)]
-        return pb.ListQueuesResponse(
-            queues=[
-                describe.queue(self.front, record)
-                async for record in in_slices(records)
-                if catalog.queue_of_id(record.id) is not None  # deleted while others were listed
-            ]
-        )
+        found = self._resources.queues(operator(), vhost_asked_for(request))
+        return pb.ListQueuesResponse(queues=[describe.queue(one) async for one in made_in_slices(found)])
 
     # ------------------------------------------------------------------ bindings
 
@@ -137,19 +126,9 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
 
     @answers_errors
     async def ListBindings(self, request: pb.ListBindingsRequest, context: Context) -> pb.ListBindingsResponse:
-        vhosts = vhosts_to_list(self.front, request.vhost, request.all_vhosts)
-        records = [record for vhost in vhosts for record in self._bindings(vhost, request)]
-        return pb.ListBindingsResponse(bindings=[describe.binding(record) async for record in in_slices(records)])
-
-    def _bindings(self, vhost: str, wanted: pb.ListBindingsRequest) -> Iterable[BindingRecord]:
-        catalog = self.front.broker.catalog
-        if wanted.queue:
-            found = catalog.bindings_of_destination(vhost, "queue", wanted.queue)
-        elif wanted.source:
-            found = catalog.bindings_of_source(vhost, wanted.source)
-        else:
-            found = catalog.bindings(vhost)
-        return [record for record in found if not wanted.source or record.source == wanted.source]
+        source, queue = request.source or None, request.queue or None
+        found = self._resources.bindings(operator(), vhost_asked_for(request), source=source, queue=queue)
+        return pb.ListBindingsResponse(bindings=[describe.binding(one) async for one in made_in_slices(found)])
 
 
 def _named(name: str, what: str = "queue") -> str:
@@ -157,30 +136,3 @@ def _named(name: str, what: str = "queue") -> str:
     if not name:
         raise InvalidRequest(f"the name of the {what} is missing")
     return name
-
-
-# ----------------------------------------------------------------------------- listing
-
-
-def vhosts_to_list(front: Front, vhost: str, all_vhosts: bool) -> list[str]:
-    """The vhosts that this listing covers. Raises AccessRefused or NotFound."""
-    who = caller()
-    who.require_tag("management")
-    if all_vhosts:
-        return [name for name in front.broker.catalog.vhosts if may_see(front, name)]
-    check_may_see(front, vhost or DEFAULT_VHOST)
-    return [vhost or DEFAULT_VHOST]
-
-
-def check_may_see(front: Front, vhost: str) -> None:
-    """Whether it exists is told to those only who may know. Raises AccessRefused or NotFound."""
-    if not may_see(front, vhost):
-        raise AccessRefused(f"user '{caller().user}' has no access to vhost '{vhost}'")
-    if vhost not in front.broker.catalog.vhosts:
-        raise NotFound(f"no vhost '{vhost}'")
-
-
-def may_see(front: Front, vhost: str) -> bool:
-    """Monitoring sees every vhost, others those that they may enter."""
-    who = caller()
-    return who.has_tag("monitoring") or permissions.may_enter(front.broker.catalog, who.user, vhost)

@@ -1,4 +1,4 @@
-"""The management API's paths that set a node up and look at it; who may call each is said where it is added.
+"""The management API's paths: requests into operations of the broker, and their views into JSON.
 
 A refusal of the broker becomes the status that RabbitMQ's management plugin gives it. Everything that changes something
 answers when it is durable.
@@ -6,28 +6,23 @@ answers when it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from broker import catalog_commands as commands
-from broker import names, permissions
 from broker.audit import Actor, acting_for
-from broker.catalog import check_exclusive_access
 from broker.client_address import ClientAddress
-from broker.definitions import PasswordHashes
 from broker.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
-from broker.metadata import Metadata
+from broker.operations.operations import Operations
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, TagMissing
+from broker.operations.users import UserChange, UserView
 from broker.pending import Pending
-from broker.queue_deletion import DeletingBroker, delete_queue
-from broker.queue_type import Queue
-from broker.records import PermissionRecord, QueueRecord, TopicPermissionRecord, UserRecord, VhostRecord
+from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord, VhostRecord
 from front.answers import answered
-from front.definitions import DefinitionsBroker, export_definitions, import_definitions, parsed
-from front.slices import in_slices
-from front.tags import includes
+from front.definitions import export_definitions, import_definitions
+from front.slices import made_in_slices
 from front.web.origin import check_origin
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import Router
@@ -47,11 +42,9 @@ T = TypeVar("T")
 BODY_BYTES_MAX = 65_536
 DEFINITIONS_BYTES_MAX = 10_485_760
 
-ADMINISTRATOR = "administrator"
-MONITORING = "monitoring"
-MANAGEMENT = "management"
 RETRY_SOON = (("Retry-After", "2"),)  # seconds; logins are being checked as fast as may be
 STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
+    TagMissing: (401, "not_authorised"),
     AccessRefused: (403, "access_refused"),
     NotFound: (404, "not_found"),
     ResourceLocked: (409, "resource_locked"),
@@ -60,14 +53,12 @@ STATUS_OF_ERROR: dict[type[BrokerError], tuple[int, str]] = {
 }
 
 
-class WebBroker(DefinitionsBroker, DeletingBroker, Protocol):
-    """What the API needs of the broker."""
-
-    metadata: Metadata
+class WebBroker(Protocol):
+    """What the API needs of the broker, beside its operations."""
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
 
-    def queue(self, vhost: str, name: str) -> Queue: ...
+    def end_turn(self) -> None: ...
 
 
 class Api:
@@ -76,23 +67,18 @@ class Api:
     def __init__(
         self,
         broker: WebBroker,
+        operations: Operations,
         *,
-        hash_password: Callable[[str], Awaitable[str]],
-        password_hashes: PasswordHashes,
         metrics: Callable[[], Awaitable[bytes]],
         metrics_login: bool,
         health: Callable[[], str | None],
-        identity: dict[str, Any],
         announces: dict[str, Any] | None = None,
     ) -> None:
         self._broker = broker
-        self._catalog = broker.catalog
-        self._hash_password = hash_password
-        self._hashes = password_hashes
+        self._operations = operations
         self._metrics = metrics
-        self._metrics_tag = MONITORING if metrics_login else None
+        self._metrics_login = metrics_login
         self._health = health  # why this node cannot serve, or None
-        self._identity = identity  # product, version, node and cluster name
         self._announces = announces or {}  # what tools choose by what they do
         self._router = Router()
         self._add_routes()
@@ -101,14 +87,12 @@ class Api:
         """The response to any request. Raises HttpError."""
         route, named = self._router.find(request)
         check_origin(request)
-        if route.tag is not None:
+        if route.login:
             request.user = await self._log_in(request)
-            require_tag(request.user, route.tag)
         try:
             return await route.handler(request, **named)
         except BrokerError as error:
-            status, word = STATUS_OF_ERROR.get(type(error), (400, "bad_request"))
-            raise HttpError(status, word, error.text) from error
+            raise http_error(error) from error
 
     async def body_bytes_max(self, request: Request) -> int:
         """How large the body of this request, of which only the head is known, may be. Raises HttpError.
@@ -117,43 +101,47 @@ class Api:
         """
         if request.method != "POST" or request.parts[:2] != ("api", "definitions"):
             return BODY_BYTES_MAX
-        require_tag(await self._log_in(request), ADMINISTRATOR)
+        user = await self._log_in(request)
+        try:
+            Operator.of(user).require_tag(ADMINISTRATOR)
+        except TagMissing as error:
+            raise http_error(error) from error
         return DEFINITIONS_BYTES_MAX
 
     def _add_routes(self) -> None:
         add = self._router.add
-        add("GET", "/metrics", self._get_metrics, self._metrics_tag)
-        add("GET", "/api/health/checks/alarms", self._get_health, MANAGEMENT)
-        add("GET", "/api/overview", self._get_overview, MANAGEMENT)
-        add("GET", "/api/whoami", self._get_whoami, MANAGEMENT)
-        add("GET", "/api/definitions", self._get_definitions, ADMINISTRATOR)
-        add("POST", "/api/definitions", self._post_definitions, ADMINISTRATOR)
-        add("GET", "/api/definitions/{vhost}", self._get_definitions, ADMINISTRATOR)
-        add("POST", "/api/definitions/{vhost}", self._post_definitions, ADMINISTRATOR)
-        add("GET", "/api/vhosts", self._get_vhosts, MANAGEMENT)
-        add("GET", "/api/vhosts/{vhost}", self._get_vhost, MANAGEMENT)
-        add("PUT", "/api/vhosts/{vhost}", self._put_vhost, ADMINISTRATOR)
-        add("DELETE", "/api/vhosts/{vhost}", self._delete_vhost, ADMINISTRATOR)
-        add("GET", "/api/vhosts/{vhost}/permissions", self._get_vhost_permissions, ADMINISTRATOR)
-        add("GET", "/api/users", self._get_users, ADMINISTRATOR)
-        add("GET", "/api/users/{user}", self._get_user, ADMINISTRATOR)
-        add("PUT", "/api/users/{user}", self._put_user, ADMINISTRATOR)
-        add("DELETE", "/api/users/{user}", self._delete_user, ADMINISTRATOR)
-        add("GET", "/api/users/{user}/permissions", self._get_user_permissions, ADMINISTRATOR)
-        add("GET", "/api/permissions", self._get_permissions, ADMINISTRATOR)
-        add("GET", "/api/permissions/{vhost}/{user}", self._get_permission, ADMINISTRATOR)
-        add("PUT", "/api/permissions/{vhost}/{user}", self._put_permission, ADMINISTRATOR)
-        add("DELETE", "/api/permissions/{vhost}/{user}", self._delete_permission, ADMINISTRATOR)
-        add("GET", "/api/topic-permissions/{vhost}/{user}", self._get_topic_permissions, ADMINISTRATOR)
-        add("PUT", "/api/topic-permissions/{vhost}/{user}", self._put_topic_permission, ADMINISTRATOR)
-        add("DELETE", "/api/topic-permissions/{vhost}/{user}", self._delete_topic_permissions, ADMINISTRATOR)
-        add("GET", "/api/exchanges/{vhost}", self._get_exchanges, MANAGEMENT)
-        add("DELETE", "/api/exchanges/{vhost}/{exchange}", self._delete_exchange, MANAGEMENT)
-        add("GET", "/api/bindings/{vhost}", self._get_bindings, MANAGEMENT)
-        add("GET", "/api/queues", self._get_all_queues, MANAGEMENT)
-        add("GET", "/api/queues/{vhost}", self._get_queues, MANAGEMENT)
-        add("GET", "/api/queues/{vhost}/{queue}", self._get_queue, MANAGEMENT)
-        add("DELETE", "/api/queues/{vhost}/{queue}", self._delete_queue, MANAGEMENT)
+        add("GET", "/metrics", self._get_metrics, login=self._metrics_login)
+        add("GET", "/api/health/checks/alarms", self._get_health)
+        add("GET", "/api/overview", self._get_overview)
+        add("GET", "/api/whoami", self._get_whoami)
+        add("GET", "/api/definitions", self._get_definitions)
+        add("POST", "/api/definitions", self._post_definitions)
+        add("GET", "/api/definitions/{vhost}", self._get_definitions)
+        add("POST", "/api/definitions/{vhost}", self._post_definitions)
+        add("GET", "/api/vhosts", self._get_vhosts)
+        add("GET", "/api/vhosts/{vhost}", self._get_vhost)
+        add("PUT", "/api/vhosts/{vhost}", self._put_vhost)
+        add("DELETE", "/api/vhosts/{vhost}", self._delete_vhost)
+        add("GET", "/api/vhosts/{vhost}/permissions", self._get_vhost_permissions)
+        add("GET", "/api/users", self._get_users)
+        add("GET", "/api/users/{user}", self._get_user)
+        add("PUT", "/api/users/{user}", self._put_user)
+        add("DELETE", "/api/users/{user}", self._delete_user)
+        add("GET", "/api/users/{user}/permissions", self._get_user_permissions)
+        add("GET", "/api/permissions", self._get_permissions)
+        add("GET", "/api/permissions/{vhost}/{user}", self._get_permission)
+        add("PUT", "/api/permissions/{vhost}/{user}", self._put_permission)
+        add("DELETE", "/api/permissions/{vhost}/{user}", self._delete_permission)
+        add("GET", "/api/topic-permissions/{vhost}/{user}", self._get_topic_permissions)
+        add("PUT", "/api/topic-permissions/{vhost}/{user}", self._put_topic_permission)
+        add("DELETE", "/api/topic-permissions/{vhost}/{user}", self._delete_topic_permissions)
+        add("GET", "/api/exchanges/{vhost}", self._get_exchanges)
+        add("DELETE", "/api/exchanges/{vhost}/{exchange}", self._delete_exchange)
+        add("GET", "/api/bindings/{vhost}", self._get_bindings)
+        add("GET", "/api/queues", self._get_queues)
+        add("GET", "/api/queues/{vhost}", self._get_queues)
+        add("GET", "/api/queues/{vhost}/{queue}", self._get_queue)
+        add("DELETE", "/api/queues/{vhost}/{queue}", self._delete_queue)
 
     async def _log_in(self, request: Request) -> UserRecord:
         name, password = request.credentials()
@@ -168,65 +156,55 @@ class Api:
                 401, "not_authorised", "user or password is wrong, or not accepted from this address"
             ) from error
 
-    async def _submit(self, command: commands.Command) -> Any:
-        pending = self._broker.metadata.submit(command)
+    async def _done(self, change: Pending[T]) -> T:
+        """The answer to a change, when it is there. Raises the error that is the answer."""
         self._broker.end_turn()
-        return await answered(pending)
+        return await answered(change)
 
     # Looking at the node.
 
     async def _get_metrics(self, request: Request) -> Response:
+        if self._metrics_login:
+            operator(request).require_tag(MONITORING)
         return Response(200, await self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
 
     async def _get_health(self, request: Request) -> Response:
+        operator(request).require_tag(MANAGEMENT)
         reason = self._health()
         if reason is None:
             return json_response({"status": "ok"})
         return json_response({"status": "failed", "reason": reason}, 503)
 
     async def _get_overview(self, request: Request) -> Response:
-        queues = [record for vhost in self._visible_vhosts(request) for record in self._catalog.queues(vhost.name)]
-        return json_response({**self._identity, **self._announces, "object_totals": {"queues": len(queues)}})
+        identity = self._operations.this_node.identity(operator(request))
+        queues = self._operations.resources.count_queues(operator(request))
+        return json_response({**identity, **self._announces, "object_totals": {"queues": queues}})
 
     async def _get_whoami(self, request: Request) -> Response:
-        return json_response({**user_view(caller(request)), "is_internal_user": True})
+        operator(request).require_tag(MANAGEMENT)
+        return json_response({**user_view(UserView.of(login(request))), "is_internal_user": True})
 
     # Definitions.
 
     async def _get_definitions(self, request: Request, vhost: str | None = None) -> Response:
-        hashes = self._hashes if request.asks("password-hashes") else None
-        return Response(200, await export_definitions(self._catalog, hashes, self._identity, vhost))
+        hashes, documents = request.asks("password-hashes"), self._operations.documents
+        return Response(200, await export_definitions(documents, operator(request), vhost, password_hashes=hashes))
 
     async def _post_definitions(self, request: Request, vhost: str | None = None) -> Response:
-        document, submit = parsed(request.body), self._broker.metadata.submit
-        await import_definitions(self._broker, submit, self._hashes, document, vhost)
+        documents, end_turn = self._operations.documents, self._broker.end_turn
+        await import_definitions(documents, operator(request), request.body, vhost, end_turn)
         return Response(204)
 
     # Virtual hosts.
 
-    def _visible_vhosts(self, request: Request) -> list[VhostRecord]:
-        """All for an administrator; else those in which the caller has permissions."""
-        user = caller(request)
-        records = list(self._catalog.vhosts.values())
-        if has_tag(user, "monitoring"):
-            return records
-        return [record for record in records if self._catalog.permissions(user.name, record.name) is not None]
-
-    def _visible_vhost(self, request: Request, name: str) -> VhostRecord:
-        for record in self._visible_vhosts(request):
-            if record.name == name:
-                return record
-        raise HttpError(404, "not_found", f"no vhost '{name}'")
-
     async def _get_vhosts(self, request: Request) -> Response:
-        return json_response([vhost_view(record) for record in self._visible_vhosts(request)])
+        return json_response(list(map(vhost_view, self._operations.vhosts.listed(operator(request)))))
 
     async def _get_vhost(self, request: Request, vhost: str) -> Response:
-        return json_response(vhost_view(self._visible_vhost(request, vhost)))
+        return json_response(vhost_view(self._operations.vhosts.one(operator(request), vhost)))
 
     async def _put_vhost(self, request: Request, vhost: str) -> Response:
         body = request.json_object()
-        existed = vhost in self._catalog.vhosts
         record = VhostRecord(
             vhost,
             description=text(body, "description", ""),
@@ -234,203 +212,140 @@ class Api:
             default_queue_type=text(body, "default_queue_type", "classic"),
             protected_from_deletion=bool(body.get("protected_from_deletion", False)),
         )
-        await self._submit(commands.PutVhost(record))
-        if not existed:
-            # Whoever makes a vhost over HTTP may use it, as with RabbitMQ's management plugin.
-            permission = PermissionRecord(caller(request).name, vhost, ".*", ".*", ".*")
-            await self._submit(commands.PutPermission(permission))
-        return Response(204 if existed else 201)
+        return put(await self._done(self._operations.vhosts.put(operator(request), record)))
 
     async def _delete_vhost(self, request: Request, vhost: str) -> Response:
-        await self._submit(commands.DeleteVhost(vhost))
+        await self._done(self._operations.vhosts.delete(operator(request), vhost))
         return Response(204)
 
     # Users.
 
-    def _user(self, name: str) -> UserRecord:
-        record = self._catalog.users.get(name)
-        if record is None:
-            raise HttpError(404, "not_found", f"no user '{name}'")
-        return record
-
     async def _get_users(self, request: Request) -> Response:
-        return json_response([user_view(record) for record in self._catalog.users.values()])
+        return json_response(list(map(user_view, self._operations.users.listed(operator(request)))))
 
     async def _get_user(self, request: Request, user: str) -> Response:
-        return json_response(user_view(self._user(user)))
+        return json_response(user_view(self._operations.users.one(operator(request), user)))
 
     async def _put_user(self, request: Request, user: str) -> Response:
+        """The user as the body has it: without a password in it, none lets them in."""
         body = request.json_object()
-        existed = user in self._catalog.users
         if "tags" not in body:
             raise HttpError(
                 400, "bad_request", "'tags' is missing: give a list or a comma-separated text, empty for none"
             )
-        record = UserRecord(user, await self._password_hash(body), tags_of(body["tags"]))
-        await self._submit(commands.PutUser(record))
-        return Response(204 if existed else 201)
-
-    async def _password_hash(self, body: dict[str, Any]) -> str | None:
-        """The hash to keep: of a password, or RabbitMQ's salted SHA-256 as it is; None lets no password in."""
-        if "password" in body:
-            return await self._hash_password(text(body, "password", ""))
-        given = text(body, "password_hash", "")
-        algorithm = text(body, "hashing_algorithm", DEFAULT_HASHING)
-        return self._hashes.imported(algorithm, given) if given else None
+        given_hash = text(body, "password_hash", "")
+        change = UserChange(
+            user,
+            tags=tags_of(body["tags"]),
+            password=text(body, "password", "") if "password" in body else None,
+            password_hash=(text(body, "hashing_algorithm", DEFAULT_HASHING), given_hash) if given_hash else None,
+            clear_password=True,
+        )
+        return put(await self._done(self._operations.users.put(operator(request), change)))
 
     async def _delete_user(self, request: Request, user: str) -> Response:
-        self._user(user)
-        await self._submit(commands.DeleteUser(user))
+        await self._done(self._operations.users.delete(operator(request), user))
         return Response(204)
 
     # Permissions.
 
     async def _get_permissions(self, request: Request) -> Response:
-        return json_response([permission_view(record) for record in self._catalog.all_permissions()])
+        return json_response(list(map(permission_view, self._operations.rights.listed(operator(request)))))
 
     async def _get_vhost_permissions(self, request: Request, vhost: str) -> Response:
-        self._visible_vhost(request, vhost)
-        records = [record for record in self._catalog.all_permissions() if record.vhost == vhost]
-        return json_response([permission_view(record) for record in records])
+        records = self._operations.rights.listed(operator(request), vhost=vhost)
+        return json_response(list(map(permission_view, records)))
 
     async def _get_user_permissions(self, request: Request, user: str) -> Response:
-        self._user(user)
-        records = [record for record in self._catalog.all_permissions() if record.user == user]
-        return json_response([permission_view(record) for record in records])
-
-    def _permission(self, user: str, vhost: str) -> PermissionRecord:
-        record = self._catalog.permissions(user, vhost)
-        if record is None:
-            raise HttpError(404, "not_found", f"user '{user}' has no permissions in vhost '{vhost}'")
-        return record
+        records = self._operations.rights.listed(operator(request), user=user)
+        return json_response(list(map(permission_view, records)))
 
     async def _get_permission(self, request: Request, vhost: str, user: str) -> Response:
-        return json_response(permission_view(self._permission(user, vhost)))
+        return json_response(permission_view(self._operations.rights.one(operator(request), vhost, user)))
 
     async def _put_permission(self, request: Request, vhost: str, user: str) -> Response:
         body = request.json_object()
-        existed = self._catalog.permissions(user, vhost) is not None
         record = PermissionRecord(user, vhost, *(required(body, name) for name in ("configure", "write", "read")))
-        await self._submit_permission(commands.PutPermission(record))
-        return Response(204 if existed else 201)
+        return put(await self._granted(self._operations.rights.set(operator(request), record)))
 
-    async def _submit_permission(self, command: commands.Command) -> None:
+    async def _granted(self, change: Pending[T]) -> T:
         """The path names a permission: that its user or vhost is missing is a fault of the request, as with RabbitMQ."""
         try:
-            await self._submit(command)
+            return await self._done(change)
         except NotFound as error:
             raise HttpError(400, "bad_request", error.text) from error
 
     async def _delete_permission(self, request: Request, vhost: str, user: str) -> Response:
-        self._permission(user, vhost)
-        await self._submit(commands.DeletePermission(user, vhost))
+        """One that is not there is 404, as with RabbitMQ."""
+        self._operations.rights.one(operator(request), vhost, user)
+        await self._done(self._operations.rights.clear(operator(request), vhost, user))
         return Response(204)
 
     async def _get_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:
-        self._user(user)
-        self._visible_vhost(request, vhost)
-        records = self._catalog.topic_permissions(user, vhost).values()
-        return json_response([topic_permission_view(record) for record in records])
+        records = self._operations.rights.listed_topics(operator(request), vhost, user)
+        return json_response(list(map(topic_permission_view, records)))
 
     async def _put_topic_permission(self, request: Request, vhost: str, user: str) -> Response:
         body = request.json_object()
-        names = ("exchange", "write", "read")
-        record = TopicPermissionRecord(user, vhost, *(required(body, name) for name in names))
-        await self._submit_permission(commands.PutTopicPermission(record))
+        record = TopicPermissionRecord(user, vhost, *(required(body, name) for name in ("exchange", "write", "read")))
+        await self._granted(self._operations.rights.set_topic(operator(request), record))
         return Response(201)
 
     async def _delete_topic_permissions(self, request: Request, vhost: str, user: str) -> Response:
-        await self._submit(commands.DeleteTopicPermission(user, vhost))
+        await self._done(self._operations.rights.clear_topics(operator(request), vhost, user))
         return Response(204)
 
     # Exchanges, bindings and queues, to look at and to delete.
 
     async def _get_exchanges(self, request: Request, vhost: str) -> Response:
-        self._visible_vhost(request, vhost)
-        return await listed(self._catalog.exchanges(vhost), exchange_view)
+        return await listed(self._operations.resources.exchanges(operator(request), vhost), exchange_view)
 
     async def _get_bindings(self, request: Request, vhost: str) -> Response:
-        self._visible_vhost(request, vhost)
-        return await listed(self._catalog.bindings(vhost), binding_view)
+        return await listed(self._operations.resources.bindings(operator(request), vhost), binding_view)
 
-    async def _get_all_queues(self, request: Request) -> Response:
-        vhosts = self._visible_vhosts(request)
-        records = [record for vhost in vhosts for record in self._catalog.queues(vhost.name)]
-        return await listed(records, self._queue_view_if_open)
-
-    async def _get_queues(self, request: Request, vhost: str) -> Response:
-        self._visible_vhost(request, vhost)
-        return await listed(self._catalog.queues(vhost), self._queue_view_if_open)
-
-    def _queue(self, request: Request, vhost: str, name: str) -> QueueRecord:
-        self._visible_vhost(request, vhost)
-        record = self._catalog.queue(vhost, name)
-        if record is None:
-            raise names.not_found("queue", name, vhost)
-        return record
+    async def _get_queues(self, request: Request, vhost: str | None = None) -> Response:
+        return await listed(self._operations.resources.queues(operator(request), vhost), queue_view)
 
     async def _get_queue(self, request: Request, vhost: str, queue: str) -> Response:
-        return json_response(self._queue_view(self._queue(request, vhost, queue)))
+        return json_response(queue_view(self._operations.resources.queue(operator(request), vhost, queue)))
 
     async def _delete_queue(self, request: Request, vhost: str, queue: str) -> Response:
-        """As an AMQP connection of the caller would: an exclusive queue is another connection's."""
-        self._visible_vhost(request, vhost)
-        permissions.check(self._catalog, caller(request).name, vhost, "configure", "queue", queue)
-        record = self._queue(request, vhost, queue)
-        check_exclusive_access(record, None)
-        deleted = delete_queue(
-            self._broker,
-            self._broker.queue(vhost, queue),
-            if_unused=request.asks("if-unused"),
-            if_empty=request.asks("if-empty"),
-            now=request.now,
+        conditions = {"if_unused": request.asks("if-unused"), "if_empty": request.asks("if-empty")}
+        deleted = self._operations.resources.delete_queue(
+            operator(request), vhost, queue, **conditions, now=request.now
         )
-        self._broker.end_turn()
-        await answered(deleted)
+        await self._done(deleted)
         return Response(204)
 
     async def _delete_exchange(self, request: Request, vhost: str, exchange: str) -> Response:
-        self._visible_vhost(request, vhost)
-        names.check_deletable_exchange(exchange, vhost)
-        permissions.check(self._catalog, caller(request).name, vhost, "configure", "exchange", exchange)
-        if self._catalog.exchange(vhost, exchange) is None:
-            raise names.not_found("exchange", exchange, vhost)
-        await self._submit(commands.DeleteExchange(vhost, exchange, request.asks("if-unused")))
+        if_unused = request.asks("if-unused")
+        resources = self._operations.resources
+        await self._done(resources.delete_exchange(operator(request), vhost, exchange, if_unused=if_unused))
         return Response(204)
 
-    def _queue_view(self, record: QueueRecord) -> dict[str, Any]:
-        return queue_view(record, self._broker.queue(record.vhost, record.name).statistics())
 
-    def _queue_view_if_open(self, record: QueueRecord) -> dict[str, Any] | None:
-        """None: it is being opened, or was deleted while others were listed."""
-        try:
-            return self._queue_view(record)
-        except NotFound:
-            return None
-
-
-async def listed(records: Iterable[T], view: Callable[[T], dict[str, Any] | None]) -> Response:
-    """Those that there are now, but for those of which there is nothing to see; others are served in between."""
-    pieces: list[bytes] = []
-    async for record in in_slices(records):
-        seen = view(record)
-        if seen is not None:
-            pieces.append(msgspec.json.encode(seen))
+async def listed(found: Iterator[T], view: Callable[[T], dict[str, Any]]) -> Response:
+    """Others are served in between."""
+    pieces = [msgspec.json.encode(view(one)) async for one in made_in_slices(found)]
     return Response(200, b"[" + b",".join(pieces) + b"]")
 
 
-def caller(request: Request) -> UserRecord:
-    assert request.user is not None, f"{request.target} was added without a tag, but asks who calls"
+def put(existed: bool) -> Response:
+    return Response(204 if existed else 201)
+
+
+def http_error(error: BrokerError) -> HttpError:
+    status, word = STATUS_OF_ERROR.get(type(error), (400, "bad_request"))
+    return HttpError(status, word, error.text)
+
+
+def login(request: Request) -> UserRecord:
+    assert request.user is not None, f"{request.target} was added without a login, but asks who calls"
     return request.user
 
 
-def has_tag(user: UserRecord, tag: str) -> bool:
-    return includes(user.tags, tag)
-
-
-def require_tag(user: UserRecord, tag: str) -> None:
-    if not has_tag(user, tag):
-        raise HttpError(401, "not_authorised", f"user '{user.name}' lacks the tag {tag}")
+def operator(request: Request) -> Operator:
+    return Operator.of(login(request))
 
 
 def text(body: dict[str, Any], name: str, default: str) -> str:

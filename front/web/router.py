@@ -15,7 +15,7 @@ class Route:
     method: str
     pattern: tuple[str, ...]
     handler: Handler
-    tag: str | None  # the user tag a caller needs; None: anybody, not even logged in
+    login: bool  # False: anybody may ask
 
     def match(self, parts: tuple[str, ...]) -> dict[str, str] | None:
         if len(parts) != len(self.pattern):
@@ -35,9 +35,9 @@ class Router:
     def __init__(self) -> None:
         self._routes: list[Route] = []
 
-    def add(self, method: str, path: str, handler: Handler, tag: str | None) -> None:
+    def add(self, method: str, path: str, handler: Handler, *, login: bool = True) -> None:
         pattern = tuple(part for part in path.split("/") if part)
-        self._routes.append(Route(method, pattern, handler, tag))
+        self._routes.append(Route(method, pattern, handler, login))
 
     def find(self, request: Request) -> tuple[Route, dict[str, str]]:
         """The route and the named parts. Raises HttpError 404, or 405 with the methods that would do."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from broker.json_values import to_json
+from broker.operations.resources import QueueView
+from broker.operations.users import UserView
 from broker.queue_type import QueueStatistics
 from broker.records import (
     BindingRecord,
     ExchangeRecord,
     PermissionRecord,
-    QueueRecord,
     TopicPermissionRecord,
-    UserRecord,
     VhostRecord,
 )
 
@@ -35,9 +35,8 @@ def vhost_view(record: VhostRecord) -> Json:
     }
 
 
-def user_view(record: UserRecord) -> Json:
-    """Never the password's hash: who may read users need not be able to attack their passwords."""
-    return {"name": record.name, "tags": list(record.tags), "limits": dict(record.limits)}
+def user_view(user: UserView) -> Json:
+    return {"name": user.name, "tags": list(user.tags), "limits": dict(user.limits)}
 
 
 def permission_view(record: PermissionRecord) -> Json:
@@ -84,7 +83,9 @@ def binding_view(record: BindingRecord) -> Json:
     }
 
 
-def queue_view(record: QueueRecord, statistics: QueueStatistics) -> Json:
+def queue_view(view: QueueView) -> Json:
+    """Without figures while it is being opened."""
+    record = view.record
     return {
         "name": record.name,
         "vhost": record.vhost,
@@ -94,6 +95,14 @@ def queue_view(record: QueueRecord, statistics: QueueStatistics) -> Json:
         "exclusive": record.exclusive,
         "arguments": to_json(record.arguments),
         "node": record.home,
+        "policy": view.policy,
+        "operator_policy": view.operator_policy,
+        **({} if view.figures is None else _figures(view.figures)),
+    }
+
+
+def _figures(statistics: QueueStatistics) -> Json:
+    return {
         "state": statistics.state,
         "messages": statistics.ready + statistics.unacknowledged,
         "messages_ready": statistics.ready,

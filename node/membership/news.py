@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from broker.alarms import Alarms
-from front.grpc.facts import AlarmFacts, ListenerFacts
+from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from node.peers.calls import CLUSTER, Answer, PeerCalls
 from raft.errors import BadBytes
 from raft.messages import NodeId

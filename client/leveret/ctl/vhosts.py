@@ -32,10 +32,10 @@ def add(
     default_queue_type: Annotated[str, typer.Option(help="classic, quorum or stream.")] = "classic",
     protected: Annotated[bool, typer.Option(help="Refuse to delete it.")] = False,
 ) -> None:
-    """Add a vhost, or change the description, tags, default type and protection of one."""
+    """Add a vhost, which you may use at once, or change the description, tags, default type and protection of one."""
     vhost = Vhost(name, description, tuple(tag or ()), default_queue_type, protected)
     with_node(lambda node: node.admin.put_vhost(vhost))
-    render.done(f"vhost '{name}' is there; give users access with `permission set --vhost {name}`", name=name)
+    render.done(f"vhost '{name}' is there; give other users access with `permission set --vhost {name}`", name=name)
 
 
 @app.command()

@@ -340,6 +340,7 @@ class AdminServicer:
 
     def PutVhost(self, request, context):
         """administrator
+        its maker gets every permission in a new one
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

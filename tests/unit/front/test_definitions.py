@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,14 @@ import pytest
 from broker import catalog_commands as commands
 from broker.catalog import Catalog, default_commands
 from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.operations.documents import Documents, parsed
+from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.pending import Pending
 from broker.records import QueueRecord
-from front.definitions import TOGETHER, export_definitions, import_definitions, parsed
+from front.definitions import TOGETHER, export_definitions, import_definitions
 from node.auth import Hashes
+
+ROOT = Operator("root", (ADMINISTRATOR,))
 
 
 class Broker:
@@ -29,6 +34,7 @@ class Broker:
             self.catalog.apply(command)
         self.waiting: list[tuple[Pending[Any], commands.Command]] = []
         self.most_waiting = 0
+        self.metadata = self
 
     def submit(self, command: commands.Command) -> Pending[Any]:
         pending: Pending[Any] = Pending()
@@ -48,8 +54,13 @@ class Broker:
             except BrokerError as error:
                 pending.fail(error)
 
+    def documents(self, identity: dict[str, Any]) -> Documents:
+        broker: Any = self
+        node: Any = SimpleNamespace(identity=identity, password_hashes=Hashes())
+        return Documents(broker, node)
+
     def document(self, identity: dict[str, Any]) -> bytes:
-        return asyncio.run(export_definitions(self.catalog, Hashes(), identity))
+        return asyncio.run(export_definitions(self.documents(identity), ROOT, None, password_hashes=True))
 
     def told(self, document: dict[str, Any]) -> str:
         try:
@@ -57,10 +68,12 @@ class Broker:
         except PreconditionFailed as refused:
             return refused.text
 
-    def take(self, document: dict[str, Any], vhost: str | None = None) -> int:
+    def take(self, document: dict[str, Any] | bytes, vhost: str | None = None) -> int:
+        raw = document if isinstance(document, bytes) else json.dumps(document).encode()
+
         async def run() -> int:
             async with asyncio.timeout(10):
-                return await import_definitions(self, self.submit, Hashes(), document, vhost)
+                return await import_definitions(self.documents({}), ROOT, raw, vhost, self.end_turn)
 
         return asyncio.run(run())
 
@@ -74,7 +87,7 @@ def test_a_whole_node_moves_to_another() -> None:
     one.take({"queues": [queue("a"), queue("b", type="classic")], "users": [{"name": "u", "tags": []}]})
     raw = one.document({"product_name": "Leveret"})
     assert json.loads(raw)["product_name"] == "Leveret"
-    other.take(parsed(raw))
+    other.take(raw)
     assert other.document({"product_name": "Leveret"}) == raw
 
 
@@ -144,7 +157,7 @@ def test_what_is_nested_too_deeply_to_be_told_again_is_refused(levels: int) -> N
         (f'{{"queues": [{{"vhost": "/", "name": "q", "arguments": {{"k": {deep}}}}}]}}', "queues[0]"),
     ):
         with pytest.raises(PreconditionFailed, match=re.escape(where)):
-            broker.take(parsed(raw.encode()))
+            broker.take(raw.encode())
     broker.document({})
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import leveret
 from broker import catalog_commands as commands
+from broker.operations.resources import QueueView
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
-from front.definitions import parsed
 from front.grpc import convert, describe
 from front.web.request import json_response
 from front.web.views import binding_view, exchange_view, queue_view
@@ -63,7 +63,11 @@ def declare(broker: Broker, arguments: dict[str, Any]) -> None:
 @example(DEEP[0])
 def test_arguments_are_listed_over_http(raw: bytes) -> None:
     exchange, queue, binding = declared(decode_table(raw)[0])
-    views = [exchange_view(exchange), queue_view(queue, QueueStatistics()), binding_view(binding)]
+    views = [
+        exchange_view(exchange),
+        queue_view(QueueView(queue, None, None, QueueStatistics())),
+        binding_view(binding),
+    ]
     shown = json.loads(json_response(views).body)
     assert all(len(view["arguments"]) == len(queue.arguments) for view in shown)
 
@@ -97,7 +101,7 @@ def test_definitions_are_exported_and_imported_again(raw: bytes) -> None:
     one, other = Broker(), Broker()
     declare(one, arguments)
     exported = one.document({})
-    other.take(parsed(exported))
+    other.take(exported)
     assert other.document({}) == exported
     (binding,) = [record for record in other.catalog.bindings("/") if record.source]
     assert binding.arguments.keys() == arguments.keys()
@@ -112,7 +116,7 @@ def test_what_json_has_no_word_for_comes_back_by_rabbitmqs_conventions() -> None
     table = field_table((b"at", second), (b"far", FAR), (b"raw", b"x\0\0\0\1\xff"), (b"price", b"D\2\0\0\0\xfa"))
     one, other = Broker(), Broker()
     declare(one, decode_table(table)[0])
-    other.take(parsed(one.document({})))
+    other.take(one.document({}))
     (binding,) = [record for record in other.catalog.bindings("/") if record.source]
     assert binding.arguments == {"at": 1, "far": 2**64 - 1, "raw": b"\xff", "price": 2.5}
     assert isinstance(binding.arguments["far"], Timestamp)

@@ -12,8 +12,8 @@ import pytest
 
 from broker.catalog_commands import PutNode, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
+from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
-from front.grpc.facts import AlarmFacts
 from node.catalog.cluster_metadata import MetadataStatus
 from node.membership.cluster import Cluster, problems_of
 from node.peers.side import PeerSettings, PeerSide

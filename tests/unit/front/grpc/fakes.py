@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from broker import catalog_commands as commands
 from broker.audit import Audit
@@ -24,10 +24,12 @@ from broker.client_address import ClientAddress
 from broker.definitions import PasswordHashes
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
 from broker.message import Run
+from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
+from broker.operations.operations import Operations
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics, Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord, UserRecord
-from front.grpc.admin_service import AlarmFacts, ListenerFacts, NodeFacts
+from front.grpc.admin_service import AdminPorts
 from front.grpc.cluster_service import ClusterView, NodeView
 from front.grpc.members_service import ChangeView, Chosen, GroupView
 from front.grpc.server import GrpcLimits, Server, Tls, serve
@@ -73,6 +75,11 @@ class FakeBroker:
         self.runs: list[Run] = []
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
+        self.metadata = self
+
+    def submit(self, command: commands.Command) -> Pending[Any]:
+        """As metadata that is durable at once."""
+        return Pending.of(self.catalog.apply(command))
 
     def check_kind(self, record: QueueRecord) -> None:
         assert record.kind == "classic", f"a {record.kind} queue"
@@ -382,13 +389,11 @@ class FakeMembers:
         return []
 
 
-class FakeAdminPort:
+class FakeNode:
     node_name = "n1"
+    identity: ClassVar = {"product_name": "Leveret", "product_version": "0.1.0", "node": "n1", "cluster_name": "c1"}
 
-    def __init__(self, broker: FakeBroker) -> None:
-        self.cluster = FakeCluster()
-        self.members = FakeMembers()
-        self.broker = broker
+    def __init__(self) -> None:
         self.level = "info"
 
     def facts(self) -> NodeFacts:
@@ -411,9 +416,6 @@ class FakeAdminPort:
     def hash_password(self, password: bytes) -> Pending[str]:
         return Pending.of(f"hash of {password.decode()}")
 
-    def submit(self, command: commands.Command) -> Pending[Any]:
-        return Pending.of(self.broker.catalog.apply(command))
-
 
 class FixedClock:
     def wall_ms(self) -> int:
@@ -429,14 +431,20 @@ class Running:
     members: FakeMembers
 
 
+def admin_ports(broker: Any) -> AdminPorts:
+    return AdminPorts(Operations(broker, FakeNode()), FakeCluster(), FakeMembers())
+
+
 @asynccontextmanager
 async def running(tls: Tls | None = None, limits: GrpcLimits | None = None) -> AsyncIterator[Running]:
     broker: Any = FakeBroker()
     logger = logging.getLogger("test.grpc")
-    port = FakeAdminPort(broker)
-    server = await serve(broker, port, "127.0.0.1:0", tls, logger, FixedClock(), limits)
+    admin = admin_ports(broker)
+    server = await serve(broker, admin, "127.0.0.1:0", tls, logger, FixedClock(), limits)
     try:
-        yield Running(broker, server, f"127.0.0.1:{server.port}", port.cluster, port.members)
+        cluster: Any = admin.cluster
+        members: Any = admin.members
+        yield Running(broker, server, f"127.0.0.1:{server.port}", cluster, members)
     finally:
         await server.stop(grace_s=0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -162,6 +163,38 @@ def test_users_are_added_changed_and_deleted() -> None:
             await node.admin.set_password("u", "x")
         with pytest.raises(errors.PreconditionFailed, match="a password has 1 to 1024 bytes, not 0"):
             await node.admin.add_user("v", "")
+
+    with_server(work)
+
+
+def test_who_makes_a_vhost_may_use_it_at_once() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        await node.admin.put_vhost(records.Vhost("v2", limits={"max-queues": 5}))
+        assert await node.admin.permissions(vhost="v2") == [records.Permissions("guest", "v2", ".*", ".*", ".*")]
+        await node.admin.clear_permissions("guest", vhost="v2")
+        await node.admin.put_vhost(records.Vhost("v2", "described"))
+        assert await node.admin.permissions(vhost="v2") == [], "it is not new any more"
+        (_, vhost) = await node.admin.vhosts()
+        assert (vhost.description, vhost.limits) == ("described", {"max-queues": 5})
+
+    with_server(work)
+
+
+def test_permissions_of_nobody_or_nowhere_are_not_found() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        for listed in (node.admin.permissions, node.admin.topic_permissions):
+            with pytest.raises(errors.NotFound, match="no user 'nobody'"):
+                await listed(user="nobody")
+            with pytest.raises(errors.NotFound, match="no vhost 'nowhere'"):
+                await listed(vhost="nowhere")
+
+    with_server(work)
+
+
+def test_definitions_say_which_node_has_written_them() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        document = json.loads(await node.admin.export_definitions())
+        assert (document["product_name"], document["node"], document["cluster_name"]) == ("Leveret", "n1", "c1")
 
     with_server(work)
 

@@ -52,7 +52,7 @@ def test_text_that_is_no_utf8_is_told_and_not_refused() -> None:
 
 @pytest.mark.parametrize("scale", [256, 4_000_000_000])
 def test_a_decimal_that_amqp_has_no_place_for_is_refused_with_its_scale(scale: int) -> None:
-    with pytest.raises(convert.InvalidRequest, match=f"up to 255 places, not {scale}"):
+    with pytest.raises(errors.InvalidRequest, match=f"up to 255 places, not {scale}"):
         convert.plain_value(pb.Value(decimal=pb.Decimal(scale=scale, unscaled=1)))
 
 
@@ -123,7 +123,7 @@ def test_a_priority_beyond_a_byte_is_refused() -> None:
 
 def test_a_message_lives_ten_years_at_most() -> None:
     assert convert.shape_of(pb.Properties(expiration_ms=TEN_YEARS_MS)).expiration_ms == TEN_YEARS_MS
-    with pytest.raises(convert.InvalidRequest, match="at most 315360000000"):
+    with pytest.raises(errors.InvalidRequest, match="at most 315360000000"):
         convert.shape_of(pb.Properties(expiration_ms=TEN_YEARS_MS + 1))
 
 

@@ -142,7 +142,7 @@ def test_an_address_in_use_is_named() -> None:
 
             with pytest.raises(CannotListen, match=f"gRPC cannot listen on {server.target}"):
                 await fakes.serve(
-                    server.broker, fakes.FakeAdminPort(server.broker), server.target, None,
+                    server.broker, fakes.admin_ports(server.broker), server.target, None,
                     fakes.logging.getLogger("test"), fakes.FixedClock(),
                 )  # fmt: skip
 

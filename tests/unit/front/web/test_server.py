@@ -128,8 +128,8 @@ def test_a_body_that_is_no_object_is_400(body: bytes) -> None:
 
 def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
     router = Router()
-    router.add("GET", "/api/vhosts/{name}", echo, None)
-    router.add("PUT", "/api/vhosts/{name}", echo, None)
+    router.add("GET", "/api/vhosts/{name}", echo)
+    router.add("PUT", "/api/vhosts/{name}", echo)
     route, named = router.find(request("/api/vhosts/%2F"))
     assert (route.method, named) == ("GET", {"name": "/"})
     with pytest.raises(HttpError, match="POST is not possible here, GET, PUT is") as caught:

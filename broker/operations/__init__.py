@@ -1,0 +1,6 @@
+"""Administration: what operators may see and change on a node, the same for each protocol.
+
+An operation checks what its operator needs (operator.py), then reads the catalog and the broker, or changes them by a command.
+Fronts translate: a request into the arguments of an operation, its view into JSON or protobuf, its error into a status.
+A list that may be long is an iterator, which a front reads in slices; what takes time is a `Pending`.
+"""

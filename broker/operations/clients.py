@@ -1,0 +1,97 @@
+"""Connections, channels and consumers: to look at, and connections to close."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import ConnectionForced, NotFound
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator
+
+if TYPE_CHECKING:
+    from broker.broker import Broker, Connection
+    from broker.consumer import Consumer
+    from broker.session import Session
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerView:
+    """A consumer, and whose it is."""
+
+    vhost: str
+    queue: str
+    consumer_tag: str
+    connection: str  # its name
+    channel: int
+    no_ack: bool
+    exclusive: bool
+    prefetch: int
+    outstanding: int
+    priority: int
+    active: bool
+    arguments: Mapping[str, Any]
+
+
+class Clients:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def connections(self, who: Operator) -> Iterator[Connection]:
+        """Those that they may see: their own; all, with monitoring."""
+        who.require_tag(MANAGEMENT)
+        return (one for one in tuple(self._broker.connections()) if may_see(who, one.user))
+
+    def channels(self, who: Operator) -> Iterator[Session]:
+        who.require_tag(MANAGEMENT)
+        return (one for one in tuple(self._broker.sessions()) if may_see(who, one.user))
+
+    def consumers(self, who: Operator, vhost: str | None) -> Iterator[ConsumerView]:
+        who.require_tag(MANAGEMENT)
+        vhosts = set(who.vhosts(self._broker.catalog, vhost))
+        return (
+            _consumer_view(one)
+            for one in tuple(self._broker.consumers())
+            if one.queue.record.vhost in vhosts and may_see(who, getattr(one.sink, "user", ""))
+        )
+
+    def close_connection(self, who: Operator, id_or_name: str, reason: str = "") -> None:
+        """Raises NotFound when there is none that they may close: their own; any, as an administrator."""
+        who.require_tag(MANAGEMENT)
+        found = [
+            one
+            for one in self._broker.connections()
+            if id_or_name in (one.id, one.name) and (who.has_tag(ADMINISTRATOR) or one.user == who.name)
+        ]
+        audit = self._broker.audit
+        if not found:
+            error = NotFound(f"no connection '{id_or_name}' that user '{who.name}' may close")
+            audit.changed("CloseConnection", f"close connection '{id_or_name}'", error)
+            raise error
+        why = reason or f"closed by user '{who.name}'"
+        for connection in found:
+            connection.close(ConnectionForced(why))
+            what = f"close connection '{connection.name}' of user '{connection.user}': {why}"
+            audit.changed("CloseConnection", what)
+
+
+def may_see(who: Operator, user: str) -> bool:
+    return who.has_tag(MONITORING) or who.name == user
+
+
+def _consumer_view(one: Consumer) -> ConsumerView:
+    connection = getattr(one.sink, "connection", None)
+    return ConsumerView(
+        vhost=one.queue.record.vhost,
+        queue=one.queue.record.name,
+        consumer_tag=one.tag,
+        connection=connection.name if connection is not None else "",
+        channel=getattr(one.sink, "number", 0),
+        no_ack=one.no_ack,
+        exclusive=one.exclusive,
+        prefetch=one.prefetch,
+        outstanding=one.outstanding,
+        priority=one.priority,
+        active=one.active,
+        arguments=one.arguments,
+    )

@@ -1,0 +1,69 @@
+"""What the process knows of its node and the broker does not, and the port through which it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.definitions import PasswordHashes
+from broker.pending import Pending
+
+
+@dataclass(slots=True, frozen=True)
+class ListenerFacts:
+    protocol: str
+    address: str
+    tls: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class AlarmFacts:
+    kind: str  # memory, disk
+    reason: str
+    since_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class NodeFacts:
+    """What the process knows of itself."""
+
+    cluster_name: str
+    version: str
+    python_version: str
+    kernels: str  # compiled or plain
+    process_id: int
+    started_at_ms: int
+    data_dir: str
+    memory_bytes: int
+    memory_limit_bytes: int
+    disk_free_bytes: int
+    disk_free_limit_bytes: int
+    log_level: str
+    listeners: Sequence[ListenerFacts] = ()
+
+
+class NodePort(Protocol):
+    """node/admin.py fulfils it."""
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Product, version, node and cluster, under the keys that the management API and definitions have for them."""
+
+    def facts(self) -> NodeFacts: ...
+
+    def alarms(self) -> Sequence[AlarmFacts]:
+        """Those that are on now."""
+
+    def set_log_level(self, level: str) -> None:
+        """One of LOG_LEVELS (this_node.py), until the node stops."""
+
+    def hash_password(self, password: bytes) -> Pending[str]:
+        """As users' records keep it. Slow on purpose, so elsewhere than on the event loop."""
+
+    @property
+    def password_hashes(self) -> PasswordHashes:
+        """How they are written into definitions."""

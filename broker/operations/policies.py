@@ -1,0 +1,40 @@
+"""Policies and operator policies: to look at, to set and to clear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker.operations.operator import ADMINISTRATOR, POLICYMAKER, Operator, check_named, no_access
+from broker.pending import Pending
+from broker.records import PolicyRecord
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+class Policies:
+    def __init__(self, broker: Broker) -> None:
+        self._catalog = broker.catalog
+        self._submit = broker.metadata.submit
+
+    def listed(self, who: Operator, vhost: str | None, *, operator: bool) -> list[PolicyRecord]:
+        """Reading an operator policy explains a queue, so it needs no more than reading others; changing it does."""
+        who.require_tag(POLICYMAKER)
+        vhosts = who.vhosts(self._catalog, vhost)
+        return [record for name in vhosts for record in self._catalog.policies(name, operator)]
+
+    def set(self, who: Operator, record: PolicyRecord) -> Pending[Any]:
+        self._check_may_change(who, record.vhost, record.name, record.operator)
+        return self._submit(commands.PutPolicy(record))
+
+    def clear(self, who: Operator, vhost: str, name: str, *, operator: bool) -> Pending[Any]:
+        self._check_may_change(who, vhost, name, operator)
+        return self._submit(commands.DeletePolicy(vhost, name, operator))
+
+    def _check_may_change(self, who: Operator, vhost: str, name: str, operator: bool) -> None:
+        """Policies are made where their maker may go themselves; monitoring alone is only for looking."""
+        who.require_tag(ADMINISTRATOR if operator else POLICYMAKER)
+        if not who.has_tag(ADMINISTRATOR) and self._catalog.permissions(who.name, vhost) is None:
+            raise no_access(who, vhost)
+        check_named("policy", name)

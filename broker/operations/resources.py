@@ -1,0 +1,113 @@
+"""Exchanges, queues and bindings: to look at, and to delete for who has no session. Clients declare them (topology.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker import names, permissions
+from broker.catalog import check_exclusive_access
+from broker.errors import NotFound
+from broker.operations.operator import MANAGEMENT, Operator
+from broker.pending import Pending
+from broker.permissions import ResourceKind
+from broker.queue_deletion import delete_queue
+from broker.queue_type import QueueStatistics
+from broker.records import BindingRecord, ExchangeRecord, QueueRecord
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+
+@dataclass(slots=True, frozen=True)
+class QueueView:
+    """A queue as it is declared, and how it is."""
+
+    record: QueueRecord
+    policy: str | None
+    operator_policy: str | None
+    figures: QueueStatistics | None  # None: it is being opened or deleted
+
+
+class Resources:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._catalog = broker.catalog
+
+    # lists: of one vhost, or of all that they may see
+
+    def exchanges(self, who: Operator, vhost: str | None) -> Iterator[ExchangeRecord]:
+        return iter([record for name in self._vhosts(who, vhost) for record in self._catalog.exchanges(name)])
+
+    def bindings(
+        self, who: Operator, vhost: str | None, *, source: str | None = None, queue: str | None = None
+    ) -> Iterator[BindingRecord]:
+        """Perhaps only those from one exchange, or to one queue."""
+        vhosts = self._vhosts(who, vhost)
+        return iter([record for name in vhosts for record in self._bindings(name, source, queue)])
+
+    def _bindings(self, vhost: str, source: str | None, queue: str | None) -> list[BindingRecord]:
+        if queue is not None:
+            found = self._catalog.bindings_of_destination(vhost, "queue", queue)
+        elif source is not None:
+            found = self._catalog.bindings_of_source(vhost, source)
+        else:
+            found = self._catalog.bindings(vhost)
+        return [record for record in found if source in (None, record.source)]
+
+    def queues(self, who: Operator, vhost: str | None) -> Iterator[QueueView]:
+        """Without those that are deleted while others are looked at."""
+        records = [record for name in self._vhosts(who, vhost) for record in self._catalog.queues(name)]
+        return (self._view(record) for record in records if self._catalog.queue_of_id(record.id) is not None)
+
+    def count_queues(self, who: Operator) -> int:
+        return sum(1 for name in self._vhosts(who, None) for _ in self._catalog.queues(name))
+
+    def _vhosts(self, who: Operator, vhost: str | None) -> list[str]:
+        who.require_tag(MANAGEMENT)
+        return who.vhosts(self._catalog, vhost)
+
+    # one
+
+    def queue(self, who: Operator, vhost: str, name: str) -> QueueView:
+        """Raises NotFound also for one that is being opened: its figures are what is asked for."""
+        self._vhosts(who, vhost)
+        queue = self._broker.queue(vhost, name)
+        return self._view(queue.record, queue.statistics())
+
+    def _view(self, record: QueueRecord, figures: QueueStatistics | None = None) -> QueueView:
+        effective = self._catalog.effective(record)
+        return QueueView(
+            record, effective.policy, effective.operator_policy, figures or self._figures(record.vhost, record.name)
+        )
+
+    def _figures(self, vhost: str, name: str) -> QueueStatistics | None:
+        try:
+            return self._broker.queue(vhost, name).statistics()
+        except NotFound:
+            return None
+
+    # deleting
+
+    def delete_exchange(self, who: Operator, vhost: str, name: str, *, if_unused: bool) -> Pending[Any]:
+        self._vhosts(who, vhost)
+        names.check_deletable_exchange(name, vhost)
+        self._check_may_configure(who, "exchange", vhost, name)
+        if self._catalog.exchange(vhost, name) is None:
+            raise names.not_found("exchange", name, vhost)
+        return self._broker.metadata.submit(commands.DeleteExchange(vhost, name, if_unused))
+
+    def delete_queue(
+        self, who: Operator, vhost: str, name: str, *, if_unused: bool, if_empty: bool, now: int
+    ) -> Pending[int]:
+        """As an AMQP connection of theirs would: an exclusive queue is another connection's."""
+        self._vhosts(who, vhost)
+        self._check_may_configure(who, "queue", vhost, name)
+        queue = self._broker.queue(vhost, name)
+        check_exclusive_access(queue.record, None)
+        return delete_queue(self._broker, queue, if_unused=if_unused, if_empty=if_empty, now=now)
+
+    def _check_may_configure(self, who: Operator, kind: ResourceKind, vhost: str, name: str) -> None:
+        permissions.check(self._catalog, who.name, vhost, "configure", kind, name)

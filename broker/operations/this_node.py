@@ -1,0 +1,82 @@
+"""The node that is asked: how it is, its alarms and its log level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.errors import InvalidRequest
+from broker.operations.node_facts import AlarmFacts, NodeFacts, NodePort
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator
+from broker.queue_type import QueueStatistics
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(slots=True, frozen=True)
+class NodeStatus:
+    """A node, without its queues: going through them takes more than one turn."""
+
+    name: str
+    facts: NodeFacts
+    alarms: Sequence[AlarmFacts]
+    connections: int
+    channels: int
+    consumers: int
+
+
+@dataclass(slots=True)
+class QueueTotals:
+    """What the figures of queues come to."""
+
+    queues: int = 0
+    ready: int = 0
+    unacknowledged: int = 0
+
+    def add(self, figures: QueueStatistics) -> None:
+        self.queues += 1
+        self.ready += figures.ready
+        self.unacknowledged += figures.unacknowledged
+
+
+class ThisNode:
+    def __init__(self, broker: Broker, node: NodePort) -> None:
+        self._broker = broker
+        self._node = node
+
+    def status(self, who: Operator) -> NodeStatus:
+        who.require_tag(MANAGEMENT)
+        broker = self._broker
+        return NodeStatus(
+            self._node.node_name,
+            self._node.facts(),
+            self._node.alarms(),
+            connections=sum(1 for _ in broker.connections()),
+            channels=sum(1 for _ in broker.sessions()),
+            consumers=sum(1 for _ in broker.consumers()),
+        )
+
+    def figures_of_queues(self, who: Operator) -> Iterator[QueueStatistics]:
+        """Of all queues of all vhosts, for QueueTotals."""
+        who.require_tag(MANAGEMENT)
+        return (queue.statistics() for queue in tuple(self._broker.queues()))
+
+    def identity(self, who: Operator) -> dict[str, str]:
+        who.require_tag(MANAGEMENT)
+        return self._node.identity
+
+    def alarms(self, who: Operator) -> Sequence[AlarmFacts]:
+        who.require_tag(MANAGEMENT)
+        return self._node.alarms()
+
+    def set_log_level(self, who: Operator, level: str) -> None:
+        who.require_tag(ADMINISTRATOR)
+        if level not in LOG_LEVELS:
+            raise InvalidRequest(f"log level '{level}' is none of {', '.join(LOG_LEVELS)}")
+        self._node.set_log_level(level)
+        what = f"set the log level of node '{self._node.node_name}' to {level}"
+        self._broker.audit.changed("SetLogLevel", what)

@@ -1,0 +1,102 @@
+"""Users: to look at, to make, to change and to delete, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker.audit import as_actor_of_now
+from broker.errors import PreconditionFailed
+from broker.operations.node_facts import NodePort
+from broker.operations.operator import ADMINISTRATOR, Operator, check_named
+from broker.pending import Pending
+from broker.records import UserRecord
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+PASSWORD_BYTES_MAX = 1024
+
+
+@dataclass(slots=True, frozen=True)
+class UserView:
+    """Never the hash: who may look at users need not be able to attack their passwords."""
+
+    name: str
+    tags: tuple[str, ...]
+    has_password: bool
+    limits: Mapping[str, int]
+
+    @classmethod
+    def of(cls, record: UserRecord) -> UserView:
+        return cls(record.name, tuple(record.tags), record.password_hash is not None, record.limits)
+
+
+@dataclass(slots=True, frozen=True)
+class UserChange:
+    """What is not given stays as it is; a new user has no tags and no password."""
+
+    name: str
+    tags: tuple[str, ...] | None = None
+    password: str | None = None
+    password_hash: tuple[str, str] | None = None  # algorithm and hash, as definitions have them
+    clear_password: bool = False  # where neither of the two is given: no password lets them in
+    create_only: bool = False
+    change_only: bool = False
+
+
+class Users:
+    def __init__(self, broker: Broker, node: NodePort) -> None:
+        self._catalog = broker.catalog
+        self._submit = broker.metadata.submit
+        self._node = node
+
+    def listed(self, who: Operator) -> list[UserView]:
+        who.require_tag(ADMINISTRATOR)
+        return [UserView.of(record) for record in self._catalog.users.values()]
+
+    def one(self, who: Operator, name: str) -> UserView:
+        who.require_tag(ADMINISTRATOR)
+        return UserView.of(self._catalog.existing_user(name))
+
+    def put(self, who: Operator, change: UserChange) -> Pending[bool]:
+        """Answers whether the user existed."""
+        who.require_tag(ADMINISTRATOR)
+        check_named("user", change.name)
+        current = self._catalog.users.get(change.name)
+        if change.create_only and current is not None:
+            raise PreconditionFailed(f"user '{change.name}' exists already")
+        if change.change_only:
+            self._catalog.existing_user(change.name)
+        record = current or UserRecord(change.name, password_hash=None)
+        if change.tags is not None:
+            record = replace(record, tags=change.tags)
+
+        def put(password_hash: str | None) -> Pending[Any]:
+            return self._submit(commands.PutUser(replace(record, password_hash=password_hash)))
+
+        answer = self._password_hash(change, record).then_ask(as_actor_of_now(put))
+        return answer.map(lambda _: current is not None)
+
+    def _password_hash(self, change: UserChange, record: UserRecord) -> Pending[str | None]:
+        if change.password is not None:
+            raw = change.password.encode()
+            if not 0 < len(raw) <= PASSWORD_BYTES_MAX:
+                raise PreconditionFailed(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes, not {len(raw)}")
+            return self._node.hash_password(raw).map(lambda hashed: hashed)
+        if change.password_hash is not None:
+            return Pending.of(self._node.password_hashes.imported(*change.password_hash))
+        return Pending.of(None if change.clear_password else record.password_hash)
+
+    def delete(self, who: Operator, name: str) -> Pending[Any]:
+        who.require_tag(ADMINISTRATOR)
+        check_named("user", name)
+        return self._submit(commands.DeleteUser(name))
+
+    def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:
+        """What is not named is lifted."""
+        who.require_tag(ADMINISTRATOR)
+        check_named("user", name)
+        return self._submit(commands.SetUserLimits(name, dict(limits)))

@@ -1,0 +1,60 @@
+"""Vhosts: to look at, to make and to delete, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker import catalog_commands as commands
+from broker.audit import as_actor_of_now
+from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator, check_named
+from broker.pending import Pending
+from broker.records import PermissionRecord, VhostRecord
+
+if TYPE_CHECKING:
+    from broker.broker import Broker
+
+EVERYTHING = ".*"
+
+
+class Vhosts:
+    def __init__(self, broker: Broker) -> None:
+        self._catalog = broker.catalog
+        self._submit = broker.metadata.submit
+
+    def listed(self, who: Operator) -> list[VhostRecord]:
+        """Those that they may see."""
+        who.require_tag(MANAGEMENT)
+        return [self._catalog.vhosts[name] for name in who.vhosts(self._catalog, None)]
+
+    def one(self, who: Operator, name: str) -> VhostRecord:
+        who.require_tag(MANAGEMENT)
+        who.check_may_see(self._catalog, name)
+        return self._catalog.vhosts[name]
+
+    def put(self, who: Operator, record: VhostRecord, limits: Mapping[str, int] | None = None) -> Pending[bool]:
+        """Answers whether it existed. Without limits those that it has stay. Its maker may use a new vhost at once, as with
+        RabbitMQ."""
+        who.require_tag(ADMINISTRATOR)
+        check_named("vhost", record.name)
+        existed = record.name in self._catalog.vhosts
+        answer = self._submit(commands.PutVhost(record))
+        if not existed:
+            everything = PermissionRecord(who.name, record.name, EVERYTHING, EVERYTHING, EVERYTHING)
+            answer = self._then(answer, commands.PutPermission(everything))
+        if limits:
+            answer = self._then(answer, commands.SetVhostLimits(record.name, dict(limits)))
+        return answer.map(lambda _: existed)
+
+    def _then(self, answer: Pending[Any], command: commands.Command) -> Pending[Any]:
+        return answer.then_ask(as_actor_of_now(lambda _: self._submit(command)))
+
+    def delete(self, who: Operator, name: str) -> Pending[Any]:
+        who.require_tag(ADMINISTRATOR)
+        check_named("vhost", name)
+        return self._submit(commands.DeleteVhost(name))
+
+    def set_limits(self, who: Operator, name: str, limits: Mapping[str, int]) -> Pending[Any]:
+        """What is not named is lifted."""
+        who.require_tag(ADMINISTRATOR)
+        return self._submit(commands.SetVhostLimits(name, dict(limits)))
