@@ -14,6 +14,7 @@ from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors, vhost
 from front.grpc.caller import caller, operator
 from front.grpc.cluster_service import ClusterMethods, ClusterPort
 from front.grpc.members_service import MembersMethods, QueueMembersPort, group_stub
+from front.grpc.stubs import stub_of
 from front.slices import made_in_slices
 from leveret.v1 import admin_pb2 as pb
 from leveret.v1 import admin_pb2_grpc
@@ -51,26 +52,12 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         async for figures in made_in_slices(node.figures_of_queues(operator())):
             totals.add(figures)
         status = node.status(operator())
-        facts = status.facts
-        return pb.GetNodeStatusResponse(
-            name=status.name,
-            cluster_name=facts.cluster_name,
-            version=facts.version,
-            python_version=facts.python_version,
-            kernels=facts.kernels,
-            process_id=facts.process_id,
-            started_at_ms=facts.started_at_ms,
-            data_dir=facts.data_dir,
-            memory_bytes=facts.memory_bytes,
-            memory_limit_bytes=facts.memory_limit_bytes,
-            disk_free_bytes=facts.disk_free_bytes,
-            disk_free_limit_bytes=facts.disk_free_limit_bytes,
-            log_level=facts.log_level,
-            listeners=map(describe.listener, facts.listeners),
+        return stub_of(
+            pb.GetNodeStatusResponse,
+            status,
+            status.facts,
+            listeners=map(describe.listener, status.facts.listeners),
             alarms=map(describe.alarm, status.alarms),
-            connections=status.connections,
-            channels=status.channels,
-            consumers=status.consumers,
             queues=totals.queues,
             messages_ready=totals.ready,
             messages_unacknowledged=totals.unacknowledged,
@@ -92,23 +79,7 @@ class AdminService(ClusterMethods, MembersMethods, admin_pb2_grpc.AdminServicer)
         figures = view.figures
         assert figures is not None, f"{view.record.label} is looked at without its figures"
         group = await self.members.group(vhost, request.name) if self.members is not None else None
-        return pb.GetQueueStatusResponse(
-            queue=describe.queue(view),
-            persistent=figures.persistent,
-            ram=figures.ram,
-            consumer_capacity=figures.consumer_capacity,
-            disk_reads=figures.disk_reads,
-            disk_writes=figures.disk_writes,
-            published=figures.published,
-            delivered=figures.delivered,
-            delivered_no_ack=figures.delivered_no_ack,
-            redelivered=figures.redelivered,
-            acknowledged=figures.acknowledged,
-            got=figures.got,
-            single_active_consumer_tag=convert.text(figures.single_active_consumer_tag or ""),
-            details=convert.table(figures.details),
-            group=group_stub(group),
-        )
+        return stub_of(pb.GetQueueStatusResponse, figures, queue=describe.queue(view), group=group_stub(group))
 
     # ------------------------------------------------------------------ connections
 

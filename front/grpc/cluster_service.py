@@ -16,6 +16,7 @@ from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, check_named
 from front.grpc import describe
 from front.grpc.call import Context, Front, answers_errors
 from front.grpc.caller import operator
+from front.grpc.stubs import stub_of
 from leveret.v1 import admin_pb2 as pb
 
 NODE_KINDS = ("disk", "ram")
@@ -100,17 +101,7 @@ class ClusterMethods:
         self, request: pb.GetClusterStatusRequest, context: Context
     ) -> pb.GetClusterStatusResponse:
         view = self._cluster(MANAGEMENT).status()
-        return pb.GetClusterStatusResponse(
-            cluster_id=view.cluster_id,
-            cluster_name=view.cluster_name,
-            seen_by=view.seen_by,
-            nodes=map(_node, view.nodes),
-            metadata_leader=view.metadata_leader,
-            metadata_term=view.metadata_term,
-            metadata_voters=view.metadata_voters,
-            missing=view.missing,
-            problems=view.problems,
-        )
+        return stub_of(pb.GetClusterStatusResponse, view, nodes=map(_node, view.nodes))
 
     @answers_errors
     async def CheckNode(self, request: pb.CheckNodeRequest, context: Context) -> pb.CheckNodeResponse:
@@ -164,16 +155,5 @@ class ClusterMethods:
 
 
 def _node(view: NodeView) -> pb.ClusterNode:
-    return pb.ClusterNode(
-        name=view.name,
-        number=view.number,
-        kind=view.kind,
-        address=view.address,
-        zone=view.zone,
-        draining=view.draining,
-        up=view.up,
-        since_ms=view.since_ms,
-        version=view.version,
-        listeners=map(describe.listener, view.listeners),
-        alarms=map(describe.alarm, view.alarms),
-    )
+    listeners, alarms = map(describe.listener, view.listeners), map(describe.alarm, view.alarms)
+    return stub_of(pb.ClusterNode, view, listeners=listeners, alarms=alarms)

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from broker.errors import InvalidRequest, NotSupported
 from broker.operations.operator import ADMINISTRATOR
-from front.grpc import convert
 from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import operator
+from front.grpc.stubs import stub_of
 from leveret.v1 import admin_pb2 as pb
 
 
@@ -155,51 +155,12 @@ class MembersMethods:
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:
     if view is None:
         return None
-    return pb.QueueGroup(
-        leader=view.leader,
-        term=view.term,
-        commit=view.commit,
-        open_entries=view.open_entries,
-        open_bytes=view.open_bytes,
-        change_pending=view.change_pending,
-        needed=view.needed,
-        members=map(_member, view.members),
-    )
+    return stub_of(pb.QueueGroup, view, members=[stub_of(pb.QueueMember, one) for one in view.members])
 
 
 def _chosen(request: pb.GrowQueuesRequest | pb.ShrinkQueuesRequest | pb.RebalanceQueuesRequest) -> Chosen:
     return Chosen(request.vhost_pattern, request.queue_pattern)
 
 
-def _member(one: MemberView) -> pb.QueueMember:
-    return pb.QueueMember(
-        node=one.node,
-        member=one.member,
-        state=one.state,
-        membership=one.membership,
-        away_since_ms=one.away_since_ms,
-        term=one.term,
-        first=one.first,
-        last=one.last,
-        commit=one.commit,
-        applied=one.applied,
-        snapshot=one.snapshot,
-        lag=one.lag,
-        machine_version=one.machine_version,
-        digest=one.digest,
-        snapshot_sent_bytes=one.snapshot_sent_bytes,
-    )
-
-
 def _changes(found: Sequence[ChangeView]) -> pb.QueueChanges:
-    return pb.QueueChanges(
-        changes=[
-            pb.QueueChange(
-                vhost=convert.text(one.vhost),
-                queue=convert.text(one.queue),
-                done=one.done,
-                error=convert.text(one.error),
-            )
-            for one in found
-        ]
-    )
+    return pb.QueueChanges(changes=[stub_of(pb.QueueChange, one) for one in found])

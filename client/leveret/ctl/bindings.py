@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from leveret.ctl import render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
+from leveret.topology import Topology
 
 app = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
 
@@ -36,18 +38,8 @@ def create(
     source: Source, destination: Destination, key: Key = "", to_exchange: ToExchange = False, argument: Arguments = None
 ) -> None:
     """Bind a queue or an exchange."""
-    arguments = pairs("--argument", argument or ())
-    with_node(
-        lambda node: (node.topology.bind_exchange if to_exchange else node.topology.bind_queue)(
-            destination, source, key, arguments=arguments
-        )
-    )
-    render.done(
-        f"'{destination}' is bound to '{source}' with key '{key}'",
-        source=source,
-        destination=destination,
-        routing_key=key,
-    )
+    change = Topology.bind_exchange if to_exchange else Topology.bind_queue
+    _change(change, "is bound to", source, destination, key, argument)
 
 
 @app.command()
@@ -55,15 +47,15 @@ def delete(
     source: Source, destination: Destination, key: Key = "", to_exchange: ToExchange = False, argument: Arguments = None
 ) -> None:
     """Remove a binding; key and arguments must be those it was made with."""
-    arguments = pairs("--argument", argument or ())
-    with_node(
-        lambda node: (node.topology.unbind_exchange if to_exchange else node.topology.unbind_queue)(
-            destination, source, key, arguments=arguments
-        )
-    )
+    change = Topology.unbind_exchange if to_exchange else Topology.unbind_queue
+    _change(change, "is no longer bound to", source, destination, key, argument)
+
+
+def _change(
+    change: Callable[..., Awaitable[None]], said: str, source: str, destination: str, key: str, given: list[str] | None
+) -> None:
+    arguments = pairs("--argument", given or ())
+    with_node(lambda node: change(node.topology, destination, source, key, arguments=arguments))
     render.done(
-        f"'{destination}' is no longer bound to '{source}' with key '{key}'",
-        source=source,
-        destination=destination,
-        routing_key=key,
+        f"'{destination}' {said} '{source}' with key '{key}'", source=source, destination=destination, routing_key=key
     )
