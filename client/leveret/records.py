@@ -256,18 +256,22 @@ class User:
 
 
 @dataclass(slots=True, frozen=True)
-class Permissions:
+class OfUser:
+    """What a user may do in a vhost."""
+
     user: str
     vhost: str
+
+
+@dataclass(slots=True, frozen=True)
+class Permissions(OfUser):
     configure: str
     write: str
     read: str
 
 
 @dataclass(slots=True, frozen=True)
-class TopicPermissions:
-    user: str
-    vhost: str
+class TopicPermissions(OfUser):
     exchange: str
     write: str
     read: str
