@@ -314,7 +314,6 @@ class Node:
             operations,
             metrics=metrics.text,
             metrics_login=self._config.metrics.login,
-            health=lambda: broker.alarms.blocked_reason,
             announces={"rabbitmq_version": amqp.announce_version} if amqp.announce_product else {},
         )
         limits = WebLimits(self._ceilings.http, self._ceilings.http_per_source)

@@ -71,14 +71,12 @@ class Api:
         *,
         metrics: Callable[[], Awaitable[bytes]],
         metrics_login: bool,
-        health: Callable[[], str | None],
         announces: dict[str, Any] | None = None,
     ) -> None:
         self._broker = broker
         self._operations = operations
         self._metrics = metrics
         self._metrics_login = metrics_login
-        self._health = health  # why this node cannot serve, or None
         self._announces = announces or {}  # what tools choose by what they do
         self._router = Router()
         self._add_routes()
@@ -169,8 +167,7 @@ class Api:
         return Response(200, await self._metrics(), "text/plain; version=0.0.4; charset=utf-8")
 
     async def _get_health(self, request: Request) -> Response:
-        operator(request).require_tag(MANAGEMENT)
-        reason = self._health()
+        reason = self._operations.this_node.why_blocked(operator(request))
         if reason is None:
             return json_response({"status": "ok"})
         return json_response({"status": "failed", "reason": reason}, 503)

@@ -108,6 +108,7 @@ class FakeBroker:
         self.loopback_seen: list[bool] = []
         self.at_home = {"ready_count": 2, "consumer_count": 1}
         self.busy = False
+        self.alarms = SimpleNamespace(blocked_reason=None)
         self.opening = ""  # a queue that is declared and not there yet
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
@@ -180,7 +181,6 @@ class World:
 
     def __init__(self, broker: FakeBroker, *, metrics_login: bool = False) -> None:
         self.broker = broker
-        self.alarm: str | None = None
         node_broker: Any = broker
         node: Any = Node()
         self.api = Api(
@@ -188,7 +188,6 @@ class World:
             Operations(node_broker, node),
             metrics=self._figures,
             metrics_login=metrics_login,
-            health=lambda: self.alarm,
             announces={"rabbitmq_version": "3.13.7"},
         )
 
@@ -623,7 +622,7 @@ def test_the_overview_names_the_node(world: World) -> None:
 
 def test_health_is_503_with_the_reason_while_an_alarm_is_on(world: World) -> None:
     assert world.get("/api/health/checks/alarms") == {"status": "ok"}
-    world.alarm = "low on disk"
+    world.broker.alarms.blocked_reason = "low on disk"
     response = world.request("GET", "/api/health/checks/alarms")
     assert (response.status, json.loads(response.body)) == (503, {"status": "failed", "reason": "low on disk"})
 
