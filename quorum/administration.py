@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from quorum import letters
-from quorum.letters import AnswerStatus, BadLetter
-from quorum.ports import QUORUM_TOPIC, Driver, Payload
-from quorum.roll_call import RollCall
+from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.majority import majority_of
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, node_of, shown
+from replicated.ports import Driver, Payload
+from replicated.roll_call import RollCall
 from storage.errors import Exhausted
 
 if TYPE_CHECKING:

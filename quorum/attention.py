@@ -10,8 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorum import letters
-from quorum.letters import AnswerStatus, BadLetter
-from quorum.ports import QUORUM_TOPIC
+from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter
 from raft.messages import NodeId
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from native.content import singles
 from quorum import letters
-from quorum.letters import BadLetter
+from quorum.letters import QUORUM_TOPIC, BadLetter
 from quorum.member import Member
-from quorum.patience import Patience
-from quorum.ports import QUORUM_TOPIC
 from raft.errors import Damaged
+from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -34,13 +33,13 @@ def browse(queue: QuorumQueue, kind: QuorumQueues, skip: int, limit: int, now: i
     refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
     if not nodes:
         return Pending.failed(refused)
-    waiting: Patience[list[Browsed]] = Patience(kind.host, now, lambda: refused)
+    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(kind.host, now, lambda: refused)
     letter = letters.browse(queue.group, skip, limit)
     kind.calls.ask(nodes[0], QUORUM_TOPIC, letter, partial(_told, waiting, refused))
     return waiting.answer
 
 
-def _told(waiting: Patience[list[Browsed]], refused: ResourceExhausted, data: bytes | None) -> None:
+def _told(waiting: ReplyTimeout[list[Browsed]], refused: ResourceExhausted, data: bytes | None) -> None:
     try:
         found = letters.decode_browsed(data) if data is not None else None
     except BadLetter:

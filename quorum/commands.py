@@ -4,7 +4,7 @@ An entry, little endian:
 
     offset  size  field
          0     1  version     1; of these tables
-         1     8  time_ms     what time it was in the queue, for its leader's node (quorum/queue_time.py); it never goes back
+         1     8  time_ms     what time it was in the queue, by its leader's node (replicated/queue_time.py); it never goes back
          9     …  ops, one behind the other
 
     an op:  kind u8 | size u32: of the payload | payload

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quorum import letters
 from quorum.commands import Upgrade
-from quorum.letters import AnswerStatus, BadLetter, Verdict
-from quorum.ports import QUORUM_TOPIC
+from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Verdict
 from raft.membership import members_of
 from raft.messages import Membership, NodeId, node_of
 

@@ -4,7 +4,7 @@ Every node opens every queue; those that its record names as members' nodes take
 with the whole first membership, only if the record still names the founders, among them the very member that this node's disk
 would found, and the store has none. Otherwise the member that the record names was lost with an earlier disk, or was added
 later: then the node begins with an empty one of a new number, and the leader takes it in. Where there is no other node, and so
-no leader, see quorum/last_copy.py.
+no leader, see replicated/sole_replica.py.
 
 Assembly: make it, hand `leading_changed` to Groups.on_leading and `lives_again` to whoever has a member repaired, `attach`
 it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
@@ -31,11 +31,9 @@ from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.departures import Departures
-from quorum.last_copy import begin_alone, names_others, votes_alone
-from quorum.letters import AnswerStatus, BadLetter, Delivery, LetterKind, Verdict
+from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Delivery, LetterKind, Verdict
 from quorum.machine import QueueMachine
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC, Calls, Groups, Loop, MemberStore, Payload, Store, Timer
 from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
@@ -47,6 +45,8 @@ from raft.group_records import GroupIdentity
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
+from replicated.ports import Calls, Groups, Loop, MemberStore, Payload, Store, Timer
+from replicated.sole_replica import begin_alone, names_others, votes_alone
 from storage.errors import Exhausted, StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own

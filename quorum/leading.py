@@ -23,9 +23,8 @@ from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, S
 from quorum.comparison import Comparison
 from quorum.dead_letters import DeadLetterWorker
 from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
-from quorum.letters import Delivery, News
+from quorum.letters import QUORUM_TOPIC, Delivery, News
 from quorum.member import Member
-from quorum.ports import QUORUM_TOPIC
 from quorum.subscription import FIRST_ID
 from raft.errors import Damaged, RaftError
 from raft.membership import members_of

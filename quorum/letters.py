@@ -78,6 +78,8 @@ class BadLetter(BadBytes):
     """These bytes are no letter about a quorum queue. The link that brought them ends."""
 
 
+QUORUM_TOPIC = 3  # of PeerCalls
+
 HEAD = Struct("<BQ")
 _ATTEND = Struct("<Q")
 _ATTENDED = Struct("<QQ")

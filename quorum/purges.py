@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.pending import Pending
 from quorum.commands import Answer, Purge, Purged, PurgeOnce
-from quorum.patience import Patience
+from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -30,7 +30,7 @@ class Purges:
     def purge(self, now: int) -> Pending[int]:
         """One that takes too long may still be done."""
         session = self._queue.session
-        waiting: Patience[int] = Patience(self._kind.host, now, self._queue.took_too_long)
+        waiting: ReplyTimeout[int] = ReplyTimeout(self._kind.host, now, self._queue.took_too_long)
         if self.once:
             number = session.new_number()
             self._numbers.append(number)
@@ -41,7 +41,7 @@ class Purges:
         session.flush()
         return waiting.answer
 
-    def _purged_once(self, waiting: Patience[int], number: int, result: Any) -> None:
+    def _purged_once(self, waiting: ReplyTimeout[int], number: int, result: Any) -> None:
         self._numbers.remove(number)
         if result is not Answer.UNKNOWN:
             self._purged(waiting, result)
@@ -51,7 +51,7 @@ class Purges:
             self._queue.session.say(Purge(), partial(self._purged, waiting))
             self._kind.host.wake(self._queue)
 
-    def _purged(self, waiting: Patience[int], result: Any) -> None:
+    def _purged(self, waiting: ReplyTimeout[int], result: Any) -> None:
         if result is Answer.GONE:
             waiting.fail(self._queue.not_heard())
         else:

@@ -11,7 +11,7 @@ groups: effects gather until the host pumps.
 
 A queue without a leader takes what is published until WAITING_BYTES_MAX wait for an answer; then it refuses more: a publisher
 that wants confirms is told so (nack), any other one loses its channel (ResourceExhausted). Consumers wait; gets and purges do
-for so long (quorum/patience.py); declaring answers.
+for so long (replicated/reply_timeout.py); declaring answers.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
 from quorum.numbered import may_be_numbered, producer_of_single
-from quorum.patience import WAIT_MS, Patience
-from quorum.ports import Driver
 from quorum.purges import Purges
-from quorum.queue_time import QueueTime
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, QueueSession
 from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
@@ -53,6 +50,9 @@ from quorum.way import Way
 from quorum.windows import Windows
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
+from replicated.ports import Driver
+from replicated.queue_time import QueueTime
+from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -269,14 +269,14 @@ class QuorumQueue(Owner):
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         if self.rules.single_active:
             raise self._not_active()
-        waiting: Patience[Got | None] = Patience(self._host, now, self.took_too_long)
+        waiting: ReplyTimeout[Got | None] = ReplyTimeout(self._host, now, self.took_too_long)
         number = self.session.new_number()
         self.attend()
         self._say_get(waiting, number, no_ack)
         self.session.flush()
         return waiting.answer
 
-    def _say_get(self, waiting: Patience[Got | None], number: int, no_ack: bool) -> None:
+    def _say_get(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool) -> None:
         self.session.say(Get(self.session.consumer_key(number)), partial(self._got, waiting, number, no_ack))
 
     def _not_active(self) -> ResourceLocked:
@@ -297,7 +297,7 @@ class QuorumQueue(Owner):
             + ("too much waits for its leader" if self.way.leader() else "it has no leader")
         )
 
-    def _got(self, waiting: Patience[Got | None], number: int, no_ack: bool, result: Any) -> None:
+    def _got(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool, result: Any) -> None:
         if not isinstance(result, Fetched):
             if result is Answer.LATER:
                 if not waiting.answer.answered:

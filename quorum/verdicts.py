@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quorum.letters import Verdict
-from quorum.ports import Driver, MemberStore
 from raft.messages import NodeId, node_of
+from replicated.ports import Driver, MemberStore
 
 
 def is_due(verdict: Verdict, sender: NodeId, driver: Driver, store: MemberStore, told: Mapping[int, int]) -> bool:

@@ -13,10 +13,10 @@ from typing import Any
 from quorum import commands, letters
 from quorum.bodies import Bodies
 from quorum.commands import Got, Result
-from quorum.letters import AnswerStatus, BadLetter, Fetched, News
-from quorum.ports import QUORUM_TOPIC, Calls, Driver, Groups
+from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Fetched, News
 from raft.errors import Damaged, RaftError, TooLarge
 from raft.messages import NodeId
+from replicated.ports import Calls, Driver, Groups
 
 OnAnswer = Callable[[Sequence[Result | Fetched] | None], None]
 """Told the results of the ops, or None: nothing was done, or nobody knows."""

@@ -11,7 +11,7 @@ this is done to the directory of a stopped node, told before it is done, and nev
     classic queues    of removed nodes are removed
 
 At its next start the node founds the metadata group anew on this catalog (node/catalog/metadata_member.py), and its members
-of quorum queues become the only ones (quorum/last_copy.py). Removed nodes join again with empty directories.
+of quorum queues become the only ones (replicated/sole_replica.py). Removed nodes join again with empty directories.
 """
 
 from __future__ import annotations

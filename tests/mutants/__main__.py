@@ -40,6 +40,7 @@ COPIED = (
     "node",
     "quorum",
     "raft",
+    "replicated",
     "storage",
     "client",
     "tests",

@@ -20,7 +20,8 @@ STORE = (
 )  # fmt: skip
 
 FRONTS = "front/"
-BROKERS = ("broker/", "classic/", FRONTS, "node/", "quorum/")
+QUORUM_QUEUES = ("quorum/", "replicated/")
+BROKERS = ("broker/", "classic/", FRONTS, "node/", *QUORUM_QUEUES)
 ENGINE = ("raft/", "storage/")
 ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", FRONTS, "node/")  # quorum queues
 
@@ -92,7 +93,7 @@ KILLERS = (
             for name in ("store", "driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
         ),
         only="not whatever_call",  # which draws what it does
-        blind_to=(*ENGINE, FRONTS, "broker/", "node/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", "node/", *QUORUM_QUEUES),
     ),
     Killer("queue scenarios", ("tests/scenarios/quorum",), blind_to=ALL_BUT_QUEUES),
     Killer(
@@ -116,18 +117,18 @@ KILLERS = (
     Killer(
         "nodes with queues",
         tuple(
-            f"tests/unit/quorum/test_{name}.py"
+            f"tests/unit/{name}.py"
             for name in (
-                "dead_letters",
-                "dead_letters_once",
-                "driver",
-                "departures",
-                "comparison",
-                "administration",
-                "quarantine",
-                "taken_away",
-                "queue_time",
-                "unreadable",
+                "quorum/test_dead_letters",
+                "quorum/test_dead_letters_once",
+                "quorum/test_driver",
+                "quorum/test_departures",
+                "quorum/test_comparison",
+                "quorum/test_administration",
+                "quorum/test_quarantine",
+                "quorum/test_taken_away",
+                "replicated/test_queue_time",
+                "quorum/test_unreadable",
             )
         ),
         blind_to=ALL_BUT_QUEUES,
@@ -146,7 +147,7 @@ KILLERS = (
             "tests/contract/test_queue_type.py",
         ),
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
-        blind_to=(*ENGINE, FRONTS, "quorum/"),
+        blind_to=(*ENGINE, FRONTS, *QUORUM_QUEUES),
     ),
     Killer(
         "turns",
@@ -159,7 +160,7 @@ KILLERS = (
                 "front/amqp/test_server",
             )
         ),
-        blind_to=(*ENGINE, "classic/", "node/", "quorum/"),
+        blind_to=(*ENGINE, "classic/", "node/", *QUORUM_QUEUES),
     ),
     Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
@@ -179,7 +180,7 @@ KILLERS = (
                 "node/test_queue_places",
             )
         ),
-        blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES),
     ),
     Killer(
         "catalog on several nodes",
@@ -188,17 +189,17 @@ KILLERS = (
             for name in ("catalog_followers", "cluster_metadata", "cluster", "upkeep", "identity", "first_boot")
         ),
         only="not whatever_is_killed",  # which draws what it does
-        blind_to=(*ENGINE, FRONTS, "classic/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES),
     ),
     Killer(
         "links",
         tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls")),
-        blind_to=(*ENGINE, FRONTS, "broker/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES),
     ),
     Killer(
         "classic queues of other nodes",
         ("tests/unit/node/test_remote_queues.py",),
-        blind_to=(*ENGINE, FRONTS, "broker/", "quorum/"),
+        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES),
     ),
     Killer("clients of simulated brokers", ("tests/unit/sim/test_broker_clients.py",), blind_to=ENGINE),
     Killer(
@@ -209,7 +210,7 @@ KILLERS = (
             *(f"tests/unit/node/test_{name}.py" for name in ("auth", "alarms", "descriptors", "logs")),
         ),
         only="not counts_stay_right",  # which draws what it does
-        blind_to=(*ENGINE, "classic/", "quorum/"),
+        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES),
     ),
     Killer(
         "logins",
@@ -224,7 +225,7 @@ KILLERS = (
                 "grpc/test_relay",
             )
         ),
-        blind_to=(*ENGINE, "classic/", "quorum/"),
+        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES),
     ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),

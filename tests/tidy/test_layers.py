@@ -12,7 +12,7 @@ from tests.tidy.sources import CLIENT, ROOT, SERVER, imported, sources
 
 # From the top; a folder imports from those after it only. Written again, so that a contract cannot be lost by an edit.
 # Siblings are classic and quorum, broker and raft.
-ORDER = ("node", "front", "classic", "quorum", "broker", "raft", "storage", "wire", "native")
+ORDER = ("node", "front", "classic", "quorum", "replicated", "broker", "raft", "storage", "wire", "native")
 CONTRACTS = {
     "imports point downward",
     "fronts see the broker only",
@@ -23,6 +23,7 @@ CORES = {
     "broker",
     "classic.variable_queue",
     "quorum.commands",
+    "replicated",
     "front.amqp.connection",
     "front.amqp.channel",
     "storage.wal",

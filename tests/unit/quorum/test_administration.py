@@ -14,10 +14,10 @@ from quorum.commands import ConsumerKey, Piece
 from quorum.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
 from quorum.letters import AnswerStatus
-from quorum.roll_call import WITHIN_S
 from raft.errors import Damaged
 from raft.membership import RemoveMember
 from raft.messages import MemberId
+from replicated.roll_call import WITHIN_S
 from tests.unit.quorum.clients import Clients, Publisher
 
 

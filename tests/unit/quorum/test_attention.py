@@ -11,9 +11,9 @@ import pytest
 from quorum import letters
 from quorum.attention import Attention
 from quorum.letters import AnswerStatus
-from quorum.ports import Payload
 from quorum.way import Way
 from raft.messages import NodeId
+from replicated.ports import Payload
 
 ME = 4
 MEMBERS = (1, 2, 3)

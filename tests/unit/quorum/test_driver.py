@@ -15,12 +15,12 @@ from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece, Policy, SessionGone
 from quorum.driver import LOOK_S, QuorumQueues
 from quorum.leading import EXPIRES_RETRY_MS
-from quorum.patience import WAIT_MS
 from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
 from raft.node_log import StoreLimits
+from replicated.reply_timeout import WAIT_MS
 from storage.errors import DiskFull
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher, Taker

@@ -37,9 +37,8 @@ from quorum.commands import (
     encode_settle,
 )
 from quorum.effects import Deliver
-from quorum.letters import LetterKind
+from quorum.letters import QUORUM_TOPIC, LetterKind
 from quorum.machine import QueueMachine
-from quorum.ports import QUORUM_TOPIC
 from quorum.proposals import LEADER_KINDS, SESSION_KINDS, RefusedProposal, check
 from quorum.rules import Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot

@@ -1,4 +1,4 @@
-"""quorum/roll_call.py: it ends once, as early as it can, and tells who is not there."""
+"""replicated/roll_call.py: it ends once, as early as it can, and tells who is not there."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.pending import Pending
-from quorum.roll_call import RollCall
 from raft.messages import MemberId
+from replicated.roll_call import RollCall
 
 
 class FakeLoop:

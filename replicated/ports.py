@@ -1,5 +1,5 @@
-"""What quorum queues ask of the node around them, as narrow as they use it. raft/groups.py, raft/node_log.py and
-node/peers/calls.py fulfil these as they are; tests hand in small worlds of their own."""
+"""The ports of replicated queues to the node around them, as narrow as they use them. raft/groups.py, raft/node_log.py and
+node/peers/calls.py fulfil these as they are; tests provide small worlds of their own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from raft.ready import Standing
 from raft.settings import Settings
 from raft.status import Status
 from storage.disk import Buffer
-
-QUORUM_TOPIC = 3  # of PeerCalls
 
 
 class Core(Protocol):
@@ -109,7 +107,7 @@ Handler = Callable[[NodeId, bytes, Callable[[Payload], None] | None], None]
 
 
 class Calls(Protocol):
-    """The way to the other nodes' quorum queues."""
+    """Requests and messages between nodes. Each kind of queue has a topic of its own."""
 
     def ask(self, node: NodeId, topic: int, payload: Payload, on_answer: OnAnswer) -> None: ...
 

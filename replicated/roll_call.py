@@ -1,5 +1,5 @@
-"""Which voters are there now? One whose node has just gone is trusted for a while yet, and one that is being repaired is not
-there, though its node is."""
+"""Which voters respond now? The node of a failed one is trusted for a while yet, and a voter under repair does not respond,
+though its node does."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.pending import Pending
-from quorum.ports import Loop, Timer
 from raft.majority import VoteOutcome, outcome
 from raft.messages import MemberId
+from replicated.ports import Loop, Timer
 
 WITHIN_S = 2.0  # twice as long as it takes to suspect a node: then it is known why one has not answered
 

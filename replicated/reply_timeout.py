@@ -1,4 +1,4 @@
-"""Answers that a client waits for, but not for ever: of what needs a leader while the queue has none."""
+"""A reply with a timeout: for requests that need a leader while the queue may have none."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ WAIT_MS = 15_000  # as long as a channel waits for an operation in RabbitMQ
 T = TypeVar("T")
 
 
-class Patience(Generic[T]):
-    """One answer. Who gives it too late is told so."""
+class ReplyTimeout(Generic[T]):
+    """One reply. `resolve` tells whether it was in time."""
 
     __slots__ = ("_cancel", "answer")
 

@@ -1,18 +1,18 @@
-"""The only copy of a queue that is left, of which something is lost: nobody else can repair it.
+"""Restart from the sole, damaged replica: no other node can repair it.
 
-Its member would wait for ever for a leader that it would have to be itself. So it goes on with what it has: an
-entry behind its log makes it the only voter, in a term that nobody was elected in. What stood behind the damage is lost,
-confirmed messages with it; and messages whose acknowledgement stood there come again. That is told, and never done where
-another node may know more: neither where the catalog names one, nor where the member's own log does and the catalog may be
-older than that.
+Its member would wait forever for a leader, which could only be itself. So it continues with what it has: an entry appended
+to its log makes it the only voter, in a term without an election. What followed the damage is lost, confirmed messages
+included, and messages whose acknowledgement was there are delivered again. This is reported, and never done where another
+node may know more: neither if the catalog names one, nor if the member's own log does and the catalog may be older than that
+log.
 """
 
 from __future__ import annotations
 
-from quorum.ports import MemberStore
 from raft.membership import encode
 from raft.messages import Entry, EntryKind, Membership, node_of
 from raft.ready import Facts
+from replicated.ports import MemberStore
 
 
 def votes_alone(store: MemberStore) -> bool:
