@@ -4,7 +4,7 @@
     machine.py    the core: entries in, results and effects out         effects.py   what the core asks its member to do
 
     queue.py      the queue as clients of this node see it              session.py   what they say, until it is answered
-    member.py     the machine under Raft, and its effects               way.py       to the leader, wherever it is
+    member.py     the machine under Raft, and its effects               entries.py   what its entries say, and their results
     driver.py     all of the node's; members that begin and end         leading.py   what only the leader's node does
 
 The machine decides on every member alike and keeps no bodies: its state says which entry of the log holds a message. The

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
-from quorum import letters
-from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter
+from quorum.letters import QUORUM_TOPIC
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.majority import majority_of
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, node_of, shown
+from replicated import letters
+from replicated.letters import AnswerStatus, BadLetter
 from replicated.ports import Driver, Payload
 from replicated.roll_call import RollCall
 from storage.errors import Exhausted
@@ -93,7 +94,7 @@ class Administration:
         session = queue.session
         found: dict[str, Any] = {
             "group": queue.group,
-            "leader_node": queue.way.leader(),
+            "leader_node": queue.route.leader(),
             "members": [shown(member) for member in queue.record.members],
             "said": {
                 "open": session.open,
@@ -103,7 +104,7 @@ class Administration:
                 "waiting_messages": session.waiting_messages,
             },
         }
-        driver, member = queue.way.driver, queue.member
+        driver, member = queue.route.driver, queue.member
         if driver is not None and member is not None:
             raft = asdict(driver.core.status())
             raft["role"] = driver.standing.role.value
@@ -122,7 +123,7 @@ class Administration:
 
     def _ask(self, queue: QuorumQueue, what: What, node: NodeId) -> Pending[None]:
         answer: Pending[None] = Pending()
-        leader = queue.way.look_for()
+        leader = queue.route.look_for()
         if not leader:
             answer.fail(ResourceExhausted(f"{queue.record.label} has no leader"))
         elif leader == self._kind.key.node:
@@ -142,10 +143,10 @@ class Administration:
         elif status is AnswerStatus.DONE:
             answer.resolve(None)
         elif status is None:
-            queue.way.forget(asked)
+            queue.route.forget(asked)
             answer.fail(ResourceExhausted(wrong or f"the leader of {queue.record.label} did not answer: try again"))
         else:
-            queue.way.refused(status, leader)
+            queue.route.refused(status, leader)
             answer.fail(ResourceExhausted(wrong or self._not_there(queue, asked, status, leader)))
 
     def _not_there(self, queue: QuorumQueue, asked: NodeId, status: AnswerStatus, leader: NodeId) -> str:
@@ -166,7 +167,7 @@ class Administration:
             if error is None:
                 answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node))
             elif isinstance(error, ResourceExhausted):
-                answer(letters.admin_answer(AnswerStatus.AGAIN, queue.way.leader(), error.text))
+                answer(letters.admin_answer(AnswerStatus.AGAIN, queue.route.leader(), error.text))
             else:
                 answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node, error.text))
 
@@ -175,7 +176,7 @@ class Administration:
         except ValueError as error:
             raise BadLetter(f"an ADMIN that asks for {what}") from error
         if asked is What.FIGURES:
-            answer(letters.admin_answer(AnswerStatus.DONE, queue.way.leader(), _told(self.status(queue))))
+            answer(letters.admin_answer(AnswerStatus.DONE, queue.route.leader(), _told(self.status(queue))))
         elif asked is What.PROMISE:
             try:
                 promised = str(self._kind.promise_member(queue))
@@ -184,15 +185,15 @@ class Administration:
                     letters.admin_answer(AnswerStatus.AGAIN, 0, f"no number for another member can be kept: {error}")
                 )
             else:
-                answer(letters.admin_answer(AnswerStatus.DONE, queue.way.leader(), promised))
-        elif not queue.way.leads:
-            answer(letters.admin_answer(AnswerStatus.NOT_LEADER, queue.way.leader()))
+                answer(letters.admin_answer(AnswerStatus.DONE, queue.route.leader(), promised))
+        elif not queue.route.leads:
+            answer(letters.admin_answer(AnswerStatus.NOT_LEADER, queue.route.leader()))
         else:
             self._do(queue, asked, node, told)
 
     def _do(self, queue: QuorumQueue, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
         """This node leads, as far as it knows."""
-        driver = queue.way.driver
+        driver = queue.route.driver
         assert driver is not None, f"{queue.record.label} is led from here, without a member"
         there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
         if what is not What.ADD and not there:
@@ -231,7 +232,7 @@ class Administration:
                 member = 0
             if queue.deleted:
                 told(NotFound(f"no {queue.record.label}"))
-            elif not queue.way.leads:
+            elif not queue.route.leads:
                 told(_refused(NotLeader(0)))
             elif node_of(member) != node:
                 name = self._kind.name_of(node)
@@ -257,7 +258,7 @@ class Administration:
         def called(missing: Sequence[MemberId]) -> None:
             if queue.deleted:
                 told(NotFound(f"no {queue.record.label}"))
-            elif queue.way.driver is not driver:
+            elif queue.route.driver is not driver:
                 told(_refused(NotLeader(0)))
             elif driver.core.status().membership.voters != voters:
                 told(ResourceExhausted("the members have changed meanwhile: try again"))

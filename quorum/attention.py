@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorum import letters
-from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter
+from quorum.letters import QUORUM_TOPIC
 from raft.messages import NodeId
+from replicated import letters
+from replicated.letters import AnswerStatus, BadLetter
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -65,14 +66,14 @@ class Attention:
         for node in {self._asking, self._server} - {0}:
             if not self._kind.groups.trusts(node):
                 self._asking = 0
-                self._queue.way.forget(node)
+                self._queue.route.forget(node)
                 self.lost(node)
 
     def ask(self) -> None:
         queue = self._queue
         if self._asking or queue.member is not None:
             return
-        node = queue.way.look_for()
+        node = queue.route.look_for()
         if not node:
             self._refused()
             return
@@ -103,9 +104,9 @@ class Attention:
                 self.ask()
             return
         if answer is None:
-            queue.way.forget(node)
+            queue.route.forget(node)
         else:
-            queue.way.refused(answer.status, answer.leader)
+            queue.route.refused(answer.status, answer.leader)
         if answer is not None and answer.leader not in (0, node) and not self._passed_on:
             self._passed_on = True
             self.ask()  # now it is known who leads; two that name each other are not asked in turn without a pause

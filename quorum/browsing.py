@@ -12,9 +12,10 @@ from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from native.content import singles
 from quorum import letters
-from quorum.letters import QUORUM_TOPIC, BadLetter
+from quorum.letters import QUORUM_TOPIC
 from quorum.member import Member
 from raft.errors import Damaged
+from replicated.letters import BadLetter
 from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:

@@ -21,11 +21,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from quorum import letters
 from quorum.commands import Upgrade
-from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Verdict
+from quorum.letters import QUORUM_TOPIC
 from raft.membership import members_of
 from raft.messages import Membership, NodeId, node_of
+from replicated import letters
+from replicated.letters import AnswerStatus, BadLetter, Verdict
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -112,7 +113,7 @@ class Comparison:
         self._digests.clear()
         self._waiting = {node for node in asked if self._kind.calls.connected(node)}
         for node in tuple(self._waiting):
-            letter = letters.head(letters.LetterKind.COMPARE, self._queue.group)
+            letter = letters.head(letters.GroupLetter.COMPARE, self._queue.group)
             self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node))
         self._upgrade()
 
@@ -128,7 +129,7 @@ class Comparison:
         return self._queue.member.machine
 
     def _nodes(self) -> list[NodeId]:
-        driver = self._queue.way.driver
+        driver = self._queue.route.driver
         assert driver is not None, f"{self._queue.record.name} is led without a driver"
         return [node_of(member) for member in members_of(driver.core.status().membership)]
 
@@ -154,7 +155,7 @@ class Comparison:
             self._leading.propose_once(Upgrade(min(known)))
 
     def _judge(self) -> None:
-        driver, member = self._queue.way.driver, self._queue.member
+        driver, member = self._queue.route.driver, self._queue.member
         assert driver is not None and member is not None, f"{self._queue.record.name} is led without a member"
         digests = self._digests | {self._kind.key.node: member.marks.all(member.machine)}
         membership = driver.core.status().membership

@@ -71,7 +71,7 @@ class Departures:
 
     def _to_be_asked(self, queue: QuorumQueue) -> NodeId:
         """The leader's node; where that is not known, one after the other of those that may know. 0: nobody can be asked."""
-        here, driver, calls = self._kind.key.node, queue.way.driver, self._kind.calls
+        here, driver, calls = self._kind.key.node, queue.route.driver, self._kind.calls
         nodes = {*queue.member_nodes()}
         if driver is not None:
             nodes.update(map(node_of, members_of(driver.core.status().membership)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from functools import partial
 
 from broker.confirms import Receipt
@@ -31,13 +32,12 @@ from quorum.commands import Got, Result, SessionKey
 from quorum.comparison import Odd
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.departures import Departures
-from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Delivery, LetterKind, Verdict
+from quorum.letters import KINDS, QUORUM_TOPIC, Delivery, LetterKind
 from quorum.machine import QueueMachine
 from quorum.member import Member
 from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
-from quorum.verdicts import is_due
 from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged, NotLeader, RaftError
@@ -45,8 +45,25 @@ from raft.group_records import GroupIdentity
 from raft.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
-from replicated.ports import Calls, Groups, Loop, MemberStore, Payload, Store, Timer
+from replicated.letters import (
+    HEAD,
+    AnswerStatus,
+    BadLetter,
+    GroupLetter,
+    Verdict,
+    attending,
+    compared,
+    decode_attend,
+    decode_give_up,
+    give_up,
+    head,
+    kind_and_group,
+    refusal,
+    refused,
+)
+from replicated.ports import Calls, Groups, Loop, MemberStore, Payload, QueuePorts, Store, Timer
 from replicated.sole_replica import begin_alone, names_others, votes_alone
+from replicated.verdicts import is_due
 from storage.errors import Exhausted, StorageError
 
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
@@ -96,6 +113,7 @@ class QuorumQueues:
         left here, and of the last entry of that; `on_quarantined` of one whose machine here cannot go on; `on_refused` of what
         was not proposed because it would do harm."""
         self.key = key
+        self.ports = QueuePorts(key.node, key.incarnation, QUORUM_TOPIC, groups, calls, loop, wall_ms, monotonic)
         self.groups = groups
         self.calls = calls
         self.wall_ms = wall_ms
@@ -367,7 +385,7 @@ class QuorumQueues:
         if queue.leading is not None:
             queue.leading.used(self.wall_ms())
         else:
-            self.calls.tell(queue.way.leader(), QUORUM_TOPIC, letters.head(LetterKind.USED, queue.group))
+            self.calls.tell(queue.route.leader(), QUORUM_TOPIC, head(LetterKind.USED, queue.group))
 
     def asking(self, queue: QuorumQueue) -> None:
         """It wants to be reminded, a tenth of a second later and on, until it says no (`still_asks`)."""
@@ -439,7 +457,7 @@ class QuorumQueues:
 
     def _heard(self, node: NodeId, letter: bytes, answer: Callable[[Payload], None] | None) -> None:
         """Raises BadLetter, which ends the link."""
-        kind, group = letters.kind_and_group(letter)
+        kind, group = kind_and_group(letter, KINDS)
         queue = self.queues.get(group)
         if answer is not None:
             self._asked(kind, queue, node, letter, answer)
@@ -448,39 +466,39 @@ class QuorumQueues:
 
     def _asked(
         self,
-        kind: LetterKind,
+        kind: IntEnum,
         queue: QuorumQueue | None,
         node: NodeId,
         letter: bytes,
         answer: Callable[[Payload], None],
     ) -> None:
-        if kind is LetterKind.ADMIN:
+        if kind is GroupLetter.ADMIN:
             self.administration.asked(queue, letter, answer)
-        elif kind is LetterKind.COMPARE:
+        elif kind is GroupLetter.COMPARE:
             answer(self._compared(queue))
         elif kind is LetterKind.BROWSE:
             answer(self._browsed(queue, *letters.decode_browse(letter)))
         elif queue is None:
-            answer(letters.refusal(AnswerStatus.NO_GROUP, 0))
-        elif queue.leading is None or not queue.way.leads:
-            answer(letters.refusal(AnswerStatus.NOT_LEADER, queue.way.leader()))
-        elif kind is LetterKind.PROPOSE:
+            answer(refusal(AnswerStatus.NO_GROUP, 0))
+        elif queue.leading is None or not queue.route.leads:
+            answer(refusal(AnswerStatus.NOT_LEADER, queue.route.leader()))
+        elif kind is GroupLetter.PROPOSE:
             self._propose_for(node, queue, letter, answer)
-        elif kind is LetterKind.ATTEND:
-            queue.leading.attend(node, *letters.decode_attend(letter))
-            answer(letters.attending(self.key.node))
+        elif kind is GroupLetter.ATTEND:
+            queue.leading.attend(node, *decode_attend(letter))
+            answer(attending(self.key.node))
         else:
             raise BadLetter(f"node {node} asks for an answer to a letter of kind {kind.name}")
 
     def _propose_for(self, node: NodeId, queue: QuorumQueue, letter: bytes, answer: Callable[[Payload], None]) -> None:
         try:
-            proposals.check(letter, letters.HEAD.size, node, self._settings.entry_bytes_max)
+            proposals.check(letter, HEAD.size, node, self._settings.entry_bytes_max)
         except RefusedProposal as error:
             self.refused(queue, f"what node {node} has to say is not proposed: {error}")
-            answer(letters.refused(self.key.node, str(error)))
+            answer(refused(self.key.node, str(error)))
             return
-        ops = memoryview(letter)[letters.HEAD.size :]
-        queue.way.propose_here((ops,), partial(self._proposed, queue, answer))
+        ops = memoryview(letter)[HEAD.size :]
+        queue.route.propose_here((ops,), partial(self._proposed, queue, answer))
 
     def refused(self, queue: QuorumQueue, why: str) -> None:
         """Something was not proposed, as it would do harm to every member."""
@@ -496,9 +514,9 @@ class QuorumQueues:
     ) -> None:
         if results is None or queue.leading is None or queue.member is None:
             if isinstance(error, NotLeader):
-                answer(letters.refusal(AnswerStatus.NOT_LEADER, node_of(error.leader)))
+                answer(refusal(AnswerStatus.NOT_LEADER, node_of(error.leader)))
             else:
-                answer(letters.refusal(AnswerStatus.AGAIN, queue.way.leader()))
+                answer(refusal(AnswerStatus.AGAIN, queue.route.leader()))
             return
         fetched: list[tuple[Delivery, int]] = []
         for result in results:
@@ -507,7 +525,7 @@ class QuorumQueues:
                     body = queue.member.bodies.get(result.piece)
                 except Damaged as damage:
                     self.groups.damaged(queue.group, damage)
-                    answer(letters.refusal(AnswerStatus.AGAIN, 0))
+                    answer(refusal(AnswerStatus.AGAIN, 0))
                     return
                 end = skip(body.content, body.position, 1)
                 fetched.append(
@@ -517,18 +535,18 @@ class QuorumQueues:
 
     def _compared(self, queue: QuorumQueue | None) -> bytes:
         if queue is None or queue.member is None:
-            return letters.refusal(AnswerStatus.NO_GROUP, 0)
+            return refusal(AnswerStatus.NO_GROUP, 0)
         digests = queue.member.told_digests = queue.member.marks.all(queue.member.machine)
-        return letters.compared(queue.way.leader(), self.machine_version, digests.items())
+        return compared(queue.route.leader(), self.machine_version, digests.items())
 
     def _browsed(self, queue: QuorumQueue | None, skip: int, limit: int) -> bytes:
         if queue is None or queue.member is None:
-            return letters.refusal(AnswerStatus.NO_GROUP, 0)
+            return refusal(AnswerStatus.NO_GROUP, 0)
         try:
-            return letters.browsed(queue.way.leader(), browse_member(queue.member, skip, limit))
+            return letters.browsed(queue.route.leader(), browse_member(queue.member, skip, limit))
         except Damaged as damage:
             self.groups.damaged(queue.group, damage)
-            return letters.refusal(AnswerStatus.AGAIN, 0)
+            return refusal(AnswerStatus.AGAIN, 0)
 
     def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
         """Members of the queue have come to different states."""
@@ -540,12 +558,12 @@ class QuorumQueues:
         """This node leads, and a majority has come to another state than this member, which is to be made anew."""
         node = node_of(verdict.member)
         if node != self.key.node:
-            self.calls.tell(node, QUORUM_TOPIC, letters.give_up(queue.group, verdict))
+            self.calls.tell(node, QUORUM_TOPIC, give_up(queue.group, verdict))
         elif queue.member is not None:
             self._give_up(queue, verdict)
 
     def _told_to_give_up(self, queue: QuorumQueue, node: NodeId, verdict: Verdict) -> None:
-        driver, member = queue.way.driver, queue.member
+        driver, member = queue.route.driver, queue.member
         if driver is None or member is None:
             return
         if is_due(verdict, node, driver, self._store.group(queue.group), member.told_digests):
@@ -555,10 +573,10 @@ class QuorumQueues:
         text = f"its state after entry {verdict.after} is not the one that a majority of the members has come to"
         self.groups.damaged(queue.group, Damaged(text))
 
-    def _told(self, kind: LetterKind, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
+    def _told(self, kind: IntEnum, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
         match kind:
-            case LetterKind.GIVE_UP:
-                self._told_to_give_up(queue, node, letters.decode_give_up(letter))
+            case GroupLetter.GIVE_UP:
+                self._told_to_give_up(queue, node, decode_give_up(letter))
             case LetterKind.DELIVER:
                 found = letters.decode_deliver(letter)
                 if queue.member is None:
@@ -572,8 +590,8 @@ class QuorumQueues:
             case LetterKind.USED:
                 if queue.leading is not None:
                     queue.leading.used(self.wall_ms())
-            case LetterKind.RELEASED:
-                queue.way.forget(node)
+            case GroupLetter.RELEASED:
+                queue.route.forget(node)
                 if queue.attention is not None:
                     queue.attention.lost(node)
             case _:

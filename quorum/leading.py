@@ -29,6 +29,7 @@ from quorum.subscription import FIRST_ID
 from raft.errors import Damaged, RaftError
 from raft.membership import members_of
 from raft.messages import NodeId
+from replicated.letters import GroupLetter, head
 
 if TYPE_CHECKING:
     from quorum.driver import QuorumQueues
@@ -58,7 +59,7 @@ class Leading:
     """One leadership of this node. `begin` it, then `end` it."""
 
     def __init__(self, queue: QuorumQueue, kind: QuorumQueues, member: Member) -> None:
-        driver = queue.way.driver
+        driver = queue.route.driver
         assert driver is not None, f"{queue.record.name} is led without a driver"
         self._queue = queue
         self._kind = kind
@@ -94,7 +95,7 @@ class Leading:
             self._cancel_deadline()
         self._worker.end()
         for node in self._attendants:
-            self._kind.calls.tell(node, QUORUM_TOPIC, letters.head(letters.LetterKind.RELEASED, self._queue.group))
+            self._kind.calls.tell(node, QUORUM_TOPIC, head(GroupLetter.RELEASED, self._queue.group))
 
     # proposing
 
@@ -105,7 +106,7 @@ class Leading:
             if on_done is not None:
                 on_done(results is not None)
 
-        self._queue.way.propose_here([commands.encode(op) for op in ops], told)
+        self._queue.route.propose_here([commands.encode(op) for op in ops], told)
 
     def propose_once(self, op: Op) -> None:
         what = type(op)
@@ -129,7 +130,7 @@ class Leading:
             self._cancel_deadline = None
         self._deadline = deadline
         if deadline is not None:
-            ahead = self._queue.queue_ms() - self._kind.wall_ms()
+            ahead = self._queue.entries.now_ms() - self._kind.wall_ms()
             self._cancel_deadline = self._kind.host.call_at(deadline - ahead, self._due)
 
     def _due(self, now: int) -> None:
@@ -145,7 +146,7 @@ class Leading:
         """The wall clock may have been set back since it was decided when to look."""
         if self._deadline is None:
             self.look_at_deadline()
-        elif self._deadline <= self._queue.queue_ms() and self._cancel_deadline is not None:
+        elif self._deadline <= self._queue.entries.now_ms() and self._cancel_deadline is not None:
             self._cancel_deadline()
             self._due(now)
 

@@ -1,6 +1,6 @@
 """One quorum queue as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
 
-    session        what clients of this node say: to the leader, wherever it is, through `way`
+    session        what clients of this node say: to the leader, wherever it is, through `route`
     subscriptions  the consumers of this node, by the number the session gave them
     member         the queue's machine and log, if this node has them; then what its consumers get is read here
     leading        what only the leader's node does; None elsewhere
@@ -38,6 +38,7 @@ from quorum.browsing import browse
 from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Tick, UponCancel
 from quorum.consumers import Consumer as MachineConsumer
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
+from quorum.entries import QueueEntries
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, News
 from quorum.member import Member
@@ -46,12 +47,11 @@ from quorum.purges import Purges
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, QueueSession
 from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
-from quorum.way import Way
 from quorum.windows import Windows
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
+from replicated.leader_route import LeaderRoute
 from replicated.ports import Driver
-from replicated.queue_time import QueueTime
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class QuorumQueue(Owner):
         self.deleted = False
         self._keep_to(effective)
         self.session = QueueSession(kind.key, self)
-        self.way = Way(group, kind.groups, kind.calls, self.queue_ms, self.member_nodes, self.heard, self._refused)
+        self.entries = QueueEntries(group, kind.ports, self.heard, partial(kind.refused, self))
+        self.route = LeaderRoute(group, kind.ports, self.member_nodes, self.entries)
         self.member: Member | None = None
         self.leading: Leading | None = None
         self.attention: Attention | None = None
@@ -88,7 +89,6 @@ class QuorumQueue(Owner):
         self._windows = Windows(self, kind)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
-        self._time = QueueTime(kind.wall_ms, kind.monotonic)
         self._resync = False  # what is out to our consumers is to be looked up in the machine
         self._figures = QueueStatistics()
 
@@ -104,8 +104,8 @@ class QuorumQueue(Owner):
 
     def joined(self, driver: Driver, member: Member) -> None:
         """This node has a member from now on."""
-        self.way.driver, self.way.bodies = driver, member.bodies
-        self.member = member
+        self.route.driver = driver
+        self.member = self.entries.member = member
         self.attention = self.quarantined = None
         self._resync = True
         self._host.wake(self)
@@ -113,7 +113,7 @@ class QuorumQueue(Owner):
     def left(self) -> None:
         """This node has none any more, or none that is of use to clients."""
         self._lead(False)
-        self.way.driver = self.way.bodies = self.member = None
+        self.route.driver = self.member = self.entries.member = None
         self._effects.clear()
         for subscription in self.subscriptions.values():
             subscription.take_back()
@@ -122,7 +122,7 @@ class QuorumQueue(Owner):
 
     def leading_changed(self) -> None:
         """The leadership has come to this node's member, or has left it."""
-        self._lead(self.way.leads)
+        self._lead(self.route.leads)
         self.try_again()
 
     def _lead(self, leads: bool) -> None:
@@ -136,7 +136,7 @@ class QuorumQueue(Owner):
 
     def try_again(self) -> None:
         """Somebody may be there to talk to."""
-        if self.deleted or not self.way.look_for():
+        if self.deleted or not self.route.look_for():
             return
         # It goes to a new version when its nodes do, and they lead no more meanwhile.
         self._purges.once = self._windows.change = True
@@ -145,10 +145,6 @@ class QuorumQueue(Owner):
         if not self.session.open:
             self.session.open = True
             self.session.flush()
-
-    def queue_ms(self) -> int:
-        """What time it is in the queue, if it is led from here."""
-        return self._time.now(self.member.machine.state.now if self.member is not None else 0)
 
     @property
     def has_leader(self) -> bool:
@@ -294,7 +290,7 @@ class QuorumQueue(Owner):
     def took_too_long(self) -> ResourceExhausted:
         return ResourceExhausted(
             f"{self.record.label} did not answer within {WAIT_MS // 1000} s: "
-            + ("too much waits for its leader" if self.way.leader() else "it has no leader")
+            + ("too much waits for its leader" if self.route.leader() else "it has no leader")
         )
 
     def _got(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool, result: Any) -> None:
@@ -358,7 +354,7 @@ class QuorumQueue(Owner):
         if self.leading is not None and self.session.idle:
             self.leading.used(now)
             return None
-        if self.deleted or not self.session.open or not self.way.look_for():
+        if self.deleted or not self.session.open or not self.route.look_for():
             return None
         self.attend()
         answer: Pending[None] = Pending()
@@ -398,8 +394,8 @@ class QuorumQueue(Owner):
         figures = self._figures
         figures.consumers = self.consumer_count
         figures.ready = figures.persistent = self.ready_count
-        figures.state = "running" if self.way.leader() else "minority" if self.quarantined is None else "quarantined"
-        figures.details = {"leader": self.way.leader(), "members": self.member_nodes()}
+        figures.state = "running" if self.route.leader() else "minority" if self.quarantined is None else "quarantined"
+        figures.details = {"leader": self.route.leader(), "members": self.member_nodes()}
         if self.member is not None:
             machine = self.member.machine.figures()
             figures.ready_bytes = machine.ready_bytes
@@ -469,11 +465,11 @@ class QuorumQueue(Owner):
 
     def send(self, portion: Portion, attempt: int) -> None:
         self._kind.asking(self)
-        self.way.propose(portion.ops, partial(self._proposed, portion, attempt))
+        self.route.propose(portion.ops, partial(self._proposed, portion, attempt))
 
     def still_asks(self) -> bool:
         """Whether what was said waits for answers. What was said to a leader of old is said again to the next one."""
-        if self.session.sent and self.way.asks_in_vain():
+        if self.session.sent and self.route.leader_moved():
             self.session.failed(self.session.attempt)
         return bool(self.session.sent)
 
@@ -498,10 +494,6 @@ class QuorumQueue(Owner):
             self._count_at_last(all_of_them=True)
         if not self.deleted:
             self._kind.look_for_leader(self)
-
-    def _refused(self, node: NodeId, why: str) -> None:
-        """The leader's node takes what is said here for harmful. It is said again, perhaps to another one some day."""
-        self._kind.refused(self, f"node {node} does not take what this node has to say: {why}")
 
     def heard(self, news: News) -> None:
         """From the leader's node, of a queue that has no member here."""

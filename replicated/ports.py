@@ -4,6 +4,7 @@ node/peers/calls.py fulfil these as they are; tests provide small worlds of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from raft.driver import GroupStore, OnResults, SnapshotRules
@@ -136,3 +137,17 @@ class Loop(Protocol):
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePorts:
+    """What every queue of one kind has of its node."""
+
+    node: NodeId
+    incarnation: int
+    topic: int  # in `calls`, of this kind of queue
+    groups: Groups
+    calls: Calls
+    loop: Loop
+    wall_ms: Callable[[], int]
+    monotonic: Callable[[], float]

@@ -32,8 +32,8 @@ def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[
         if 2 * len(lost) >= len(nodes):
             stuck.append(queue)
             away.update(lost)
-        elif queue.way.driver is not None:
-            learning.update(map(node_of, queue.way.driver.core.status().membership.learners))
+        elif queue.route.driver is not None:
+            learning.update(map(node_of, queue.route.driver.core.status().membership.learners))
     found = []
     if stuck:
         names = ", ".join(sorted(map(name_of, away)))
@@ -52,6 +52,6 @@ def problems(queues: Iterable[QuorumQueue], reaches: Reaches, name_of: Callable[
 
 def _voting_nodes(queue: QuorumQueue) -> list[NodeId]:
     """A member that still learns makes no majority, though the record names it."""
-    driver = queue.way.driver
+    driver = queue.route.driver
     voters = driver.core.status().membership.voters if driver is not None else ()
     return list(map(node_of, voters)) or list(queue.member_nodes())

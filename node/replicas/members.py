@@ -245,7 +245,7 @@ class QueueMembers:
         found: list[Led[int]] = []
 
         async def work(queue: QuorumQueue) -> str:
-            node = queue.way.leader() or queue.way.look_for()
+            node = queue.route.leader() or queue.route.look_for()
             figures = await self._figures(queue, node) if node else None
             leader = led_by(figures) if figures is not None else 0
             if leader != node and leader:

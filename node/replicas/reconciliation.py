@@ -143,7 +143,7 @@ class Reconciler:
         return found
 
     def _take_step(self, queue: QuorumQueue, candidates: Sequence[Candidate]) -> bool:
-        driver = queue.way.driver
+        driver = queue.route.driver
         if driver is None or queue in self._changing or queue.deleted:
             return False
         status = driver.core.status()

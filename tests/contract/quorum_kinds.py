@@ -134,12 +134,12 @@ class ClusteredKind:
         queues = [queue for node in cluster.nodes.values() for queue in node.kind.queues.values()]
         if any(queue.session.portions for queue in queues):
             return False
-        stands = [queue.way.driver.core.status() for queue in queues if queue.way.driver is not None]
+        stands = [queue.route.driver.core.status() for queue in queues if queue.route.driver is not None]
         last: dict[int, int] = {}
         for queue in queues:
-            if queue.way.driver is not None:
-                last[queue.group] = max(last.get(queue.group, 0), queue.way.driver.core.status().last)
-        here = [queue.group for queue in queues if queue.way.driver is not None]
+            if queue.route.driver is not None:
+                last[queue.group] = max(last.get(queue.group, 0), queue.route.driver.core.status().last)
+        here = [queue.group for queue in queues if queue.route.driver is not None]
         return all(status.applied == last[group] for status, group in zip(stands, here, strict=True))
 
     def close(self) -> None:

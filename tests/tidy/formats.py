@@ -66,6 +66,7 @@ CHAPTERS = {
         "raft/transport.py",
         "node/peers/calls.py",
         "node/anywhere/wire.py",
+        "replicated/letters.py",
         "quorum/letters.py",
         "node/anywhere/replies.py",
     ],

@@ -22,6 +22,7 @@ PORTS = {
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
+    "letters": ("quorum", "replicated"),  # of one kind of queue; of all whose log is a group
     "machine": ("quorum", "raft"),
     "ready": ("quorum", "raft"),  # messages that wait for a consumer; what a member's core wants done
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get

@@ -307,9 +307,9 @@ class Cluster:
         """The node that leads the queue's group, waited for."""
         until = self.loop.time() + within_s
         while True:
-            leaders = [node for node in self.alive() if node.queue(record).way.leads]
+            leaders = [node for node in self.alive() if node.queue(record).route.leads]
             if leaders:
-                return max(leaders, key=lambda node: node.queue(record).way.driver.standing.term)  # type: ignore[union-attr]
+                return max(leaders, key=lambda node: node.queue(record).route.driver.standing.term)  # type: ignore[union-attr]
             assert self.loop.time() < until, f"no leader of {record.name} within {within_s} s"
             self.loop.run_for(0.01)
 

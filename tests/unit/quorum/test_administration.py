@@ -13,10 +13,10 @@ from native.content import messages
 from quorum.commands import ConsumerKey, Piece
 from quorum.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
-from quorum.letters import AnswerStatus
 from raft.errors import Damaged
 from raft.membership import RemoveMember
 from raft.messages import MemberId
+from replicated.letters import AnswerStatus
 from replicated.roll_call import WITHIN_S
 from tests.unit.quorum.clients import Clients, Publisher
 
@@ -61,7 +61,7 @@ def test_a_node_without_a_member_that_asks_the_wrong_one_asks_the_leader_next() 
     """It asked the wrong one again and again: nobody told it who leads, and its clients, who would have, were not there."""
     clients, record = led_by_node_1(3, nodes=4)
     kind, queue = clients.of(4, record)
-    queue.way.refused(AnswerStatus.NOT_LEADER, 2)
+    queue.route.refused(AnswerStatus.NOT_LEADER, 2)
     error = failure_of(clients, kind.administration.transfer(queue, 3))
     assert isinstance(error, ResourceExhausted)
     assert error.text == "queue 'q' in vhost '/' is led by another node now: try again"
@@ -221,7 +221,7 @@ def test_the_catalog_is_told_of_a_change_when_it_is_committed() -> None:
     kind, queue = clients.of(1, record)
     told: list[tuple[MemberId, ...]] = []
     kind.set_members = lambda record, members, formed, anew: told.append(members)
-    driver, leading = queue.way.driver, queue.leading
+    driver, leading = queue.route.driver, queue.leading
     assert driver is not None and leading is not None
     driver.core.change(RemoveMember(record.members[2]), clients.cluster.loop.time())
     assert driver.core.status().change_pending

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from quorum import letters
 from quorum.attention import Attention
-from quorum.letters import AnswerStatus
-from quorum.way import Way
 from raft.messages import NodeId
-from replicated.ports import Payload
+from replicated import letters
+from replicated.leader_route import LeaderRoute
+from replicated.letters import AnswerStatus
+from replicated.ports import Payload, QueuePorts
 
 ME = 4
 MEMBERS = (1, 2, 3)
@@ -77,9 +77,8 @@ def kind(others: Others) -> Kind:
 @pytest.fixture
 def attention(kind: Any) -> Attention:
     queue: Any = SimpleNamespace(group=1, subscriptions={}, departed={}, member=None, deleted=False)
-    queue.way = Way(
-        1, kind.groups, kind.calls, kind.wall_ms, lambda: MEMBERS, lambda news: None, lambda node, why: None
-    )
+    ports = QueuePorts(ME, 1, 3, kind.groups, kind.calls, SimpleNamespace(), kind.wall_ms, lambda: 1.0)
+    queue.route = LeaderRoute(1, ports, lambda: MEMBERS, SimpleNamespace())
     queue.attention = Attention(queue, kind)
     attention: Attention = queue.attention
     return attention

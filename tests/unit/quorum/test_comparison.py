@@ -11,10 +11,10 @@ from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
 from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
-from quorum.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from raft.messages import node_of
+from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import QuorumNode
 
@@ -108,8 +108,8 @@ def test_a_member_with_another_body_is_found_and_made_anew(odd: str) -> None:
     assert publisher.confirmed == [b"pay100"]
     cluster.carry = carry  # type: ignore[method-assign]
     if odd == "leader":
-        way_driver = cluster.nodes[leader].queue(record).way.driver
-        mine = cluster.nodes[victim].queue(record).way.driver
+        way_driver = cluster.nodes[leader].queue(record).route.driver
+        mine = cluster.nodes[victim].queue(record).route.driver
         assert way_driver is not None and mine is not None
         cluster.nodes[leader].groups.transfer(way_driver.group, mine.me)
     cluster.run(ROUND_S + 5)
@@ -135,7 +135,7 @@ def test_of_two_members_in_another_state_the_second_is_given_up_when_the_first_v
     anew: set[int] = set()  # nodes whose new members were seen to vote
     for _ in range(int(6 * ROUND_S / 0.05)):
         cluster.run(0.05)
-        drivers = [driver for node in cluster.alive() if (driver := node.queue(record).way.driver) is not None]
+        drivers = [driver for node in cluster.alive() if (driver := node.queue(record).route.driver) is not None]
         voters = {voter for driver in drivers if driver.leads for voter in driver.core.status().membership.voters}
         anew |= {node_of(voter) for voter in voters - founders}
         assert not voters or len([driver for driver in drivers if driver.me in voters]) >= 4, "two were away at once"
@@ -180,7 +180,7 @@ def test_a_new_member_that_is_away_keeps_nobody_from_being_made_anew() -> None:
     cluster = clients.cluster
     leader = cluster.leader(record)
     leader.kind.administration.add_member(leader.queue(record), 4)
-    driver = leader.queue(record).way.driver
+    driver = leader.queue(record).route.driver
     assert driver is not None
     while not driver.core.status().membership.promotable:
         cluster.loop.run_for(0.001)
@@ -218,9 +218,9 @@ def test_a_member_gives_up_on_the_word_of_its_leader_alone(forged: dict[str, Any
     number, other = sorted({1, 2, 3} - {leader.number})
     node = cluster.nodes[number]
     queue = node.queue(record)
-    assert queue.member is not None and queue.way.driver is not None
+    assert queue.member is not None and queue.route.driver is not None
     after, digest = next(iter(queue.member.told_digests.items()))
-    me, standing = queue.way.driver.me, queue.way.driver.standing
+    me, standing = queue.route.driver.me, queue.route.driver.standing
     verdict = Verdict(after, digest + 1, standing.term, standing.leader, me)
     changes = {"another": queue.record.members[other - 1], "earlier": me - 1, "what it has": digest}
     wrong = {name: changes.get(value, value) for name, value in forged.items()}
@@ -230,7 +230,7 @@ def test_a_member_gives_up_on_the_word_of_its_leader_alone(forged: dict[str, Any
     letter = give_up(queue.group, verdict._replace(**wrong))
     node.kind._heard(sender, letter, None)
     cluster.run(0.01)
-    stays = queue.way.driver is not None and queue.way.driver.me == me
+    stays = queue.route.driver is not None and queue.route.driver.me == me
     assert stays is bool(forged)
 
 
@@ -241,10 +241,10 @@ def test_a_member_does_not_give_up_on_the_word_of_a_node_that_names_the_leader()
     cluster.run(ROUND_S)
     number, other = sorted({1, 2, 3} - {leader.number})
     queue = cluster.nodes[number].queue(record)
-    assert queue.member is not None and queue.way.driver is not None
+    assert queue.member is not None and queue.route.driver is not None
     after, digest = next(iter(queue.member.told_digests.items()))
-    standing = queue.way.driver.standing
-    verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.way.driver.me)
+    standing = queue.route.driver.standing
+    verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.route.driver.me)
     cluster.nodes[number].kind._heard(other, give_up(queue.group, verdict), None)
     cluster.run(0.01)
     assert queue.member is not None

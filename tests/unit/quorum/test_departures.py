@@ -43,7 +43,7 @@ def test_a_voter_keeps_its_log_at_a_start_whose_catalog_does_not_name_it_yet() -
     cluster.run(3)
     cluster.nodes[4].kind.members_changed(told[-1])
     cluster.run(3)
-    status = leader.queue(record).way.driver.core.status()  # type: ignore[union-attr]
+    status = leader.queue(record).route.driver.core.status()  # type: ignore[union-attr]
     assert sorted(map(node_of, status.membership.voters)) == [1, 2, 3, 4]
     leader.kind.set_members = lambda record, members, formed, anew: None
     publisher.publish(5)
@@ -59,7 +59,7 @@ def test_a_voter_keeps_its_log_at_a_start_whose_catalog_does_not_name_it_yet() -
     publisher.publish(5)
     cluster.run(3)
     assert publisher.confirmed == numbered(10)
-    driver = cluster.nodes[4].queue(record).way.driver
+    driver = cluster.nodes[4].queue(record).route.driver
     assert driver is not None and driver.me in driver.core.status().membership.voters
 
 
@@ -160,5 +160,5 @@ def test_what_a_node_says_of_itself_is_what_is_read() -> None:
     cluster.run(1)
     assert goes_on_without(told[0], 3, told[0]["raft"]["term"])
     assert not goes_on_without(told[0], 2, told[0]["raft"]["term"])
-    status = leader.queue(record).way.driver.core.status()  # type: ignore[union-attr]
+    status = leader.queue(record).route.driver.core.status()  # type: ignore[union-attr]
     assert members_of(status.membership) == record.members

@@ -649,7 +649,7 @@ def test_what_was_taken_away_from_a_client_that_could_not_be_written_to_is_not_g
     cluster.run(1)
     assert other.bodies == numbered(5)
     for node in cluster.alive():
-        node.queue(record).way.driver.take_snapshot()  # type: ignore[union-attr]
+        node.queue(record).route.driver.take_snapshot()  # type: ignore[union-attr]
     cluster.run(1)
     stuck.writable = True
     clients.hosts[2].wake(stuck.queue)
@@ -695,8 +695,8 @@ def test_a_member_that_was_removed_is_never_founded_again() -> None:
     cluster.restart(3)
     _, again = clients.of(3, record)
     assert again.member is not None
-    assert again.way.driver.me > founder
-    assert again.way.driver.core.status().membership.voters == ()
+    assert again.route.driver.me > founder
+    assert again.route.driver.core.status().membership.voters == ()
 
 
 def test_a_member_that_comes_again_is_none_that_was_here() -> None:
@@ -710,7 +710,7 @@ def test_a_member_that_comes_again_is_none_that_was_here() -> None:
     seen = []
     for members in (record.members[:2], tuple(later), record.members[:2], tuple(later)):
         kind.members_changed(replace(record, members=members, formed=1))
-        driver = clients.of(3, record)[1].way.driver
+        driver = clients.of(3, record)[1].route.driver
         if driver is not None:
             seen.append(driver.me)
             kind.drop_member(clients.of(3, record)[1])
@@ -730,10 +730,10 @@ def test_a_member_begins_under_the_number_that_its_leader_was_promised_and_once_
     assert told == ["added"]
     named = next(member for member in cluster.records[record.id].members if node_of(member) == 4)
     other_kind, other = clients.of(4, record)
-    assert other.way.driver is not None and other.way.driver.me == named
+    assert other.route.driver is not None and other.route.driver.me == named
     other_kind.drop_member(other)  # its log is lost, say
     other_kind._take_part(other)
-    assert other.way.driver.me > named
+    assert other.route.driver.me > named
 
 
 def exhausted_until(kind: QuorumQueues, calls: int) -> list[int]:
@@ -771,7 +771,7 @@ def test_a_member_whose_number_cannot_be_kept_begins_when_there_is_room(opened: 
         node.kind.tick(cluster.wall_ms())
     assert len(asked) <= 2, "once a second is enough"
     cluster.run(3)
-    driver = node.queue(record).way.driver
+    driver = node.queue(record).route.driver
     assert driver is not None and driver.me > member_id(3, 9)
     assert len(asked) == 3
 
@@ -864,7 +864,7 @@ def test_the_last_copy_of_a_queue_goes_on_with_what_is_left_of_it_and_says_so() 
     cluster.nodes[1] = cluster.start(1, cluster.nodes[1].disk)
     cluster.run(2)
     assert cluster.lost == [("q", 0)], "once is enough"
-    assert clients.of(1, cluster.records[record.id])[1].way.leads
+    assert clients.of(1, cluster.records[record.id])[1].route.leads
     assert rotten is not cluster.nodes[1].disk
 
 
@@ -880,7 +880,7 @@ def test_a_member_that_is_shared_by_its_own_log_goes_on_alone_only_where_the_cat
     assert cluster.leader(shared).number == 1
     Publisher(clients, 1, shared).publish(5)
     cluster.run(1)
-    last = clients.of(1, shared)[1].way.driver.core.status().last
+    last = clients.of(1, shared)[1].route.driver.core.status().last
     cluster.nodes[1].kill()
     cluster.run(3)
     others = Publisher(clients, 2, shared, name="others-")
@@ -895,7 +895,7 @@ def test_a_member_that_is_shared_by_its_own_log_goes_on_alone_only_where_the_cat
     cluster.open(node, of_before)
     assert cluster.lost == ([] if behind else [("q", last)])
     cluster.run(3)
-    assert node.queue(shared).way.leads is not behind
+    assert node.queue(shared).route.leads is not behind
     if behind:
         cluster.join_all()
         cluster.run(3)
@@ -911,7 +911,7 @@ def test_what_a_member_alone_cannot_read_any_more_is_lost_and_the_rest_is_served
     for _ in range(10):
         publisher.publish(1)
         cluster.run(0.1)
-    last = clients.of(1, record)[1].way.driver.core.status().last
+    last = clients.of(1, record)[1].route.driver.core.status().last
     cluster.nodes[1].groups.damaged((1 << 32) + record.id, Damaged("rot", last - 3))
     cluster.run(1)
     assert clients.of(1, record)[1].member is None
@@ -1039,7 +1039,7 @@ def test_a_member_that_was_taken_in_again_stays_though_the_catalog_does_not_name
     kind.members_changed(replace(without_3, formed=current.formed - 1))  # older than what its log has
     cluster.run(3)
     assert queue.member is not None
-    assert queue.way.driver.me == current.members[1]
+    assert queue.route.driver.me == current.members[1]
     leading, led = clients.of(1, record)
     leading.administration.remove_member(led, 3).then(lambda _: None, lambda error: pytest.fail(str(error)))
     cluster.run(3)

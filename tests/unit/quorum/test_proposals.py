@@ -8,7 +8,7 @@ import pytest
 
 from broker.queue_type import Outcome
 from native.content import encode, skip
-from quorum import commands, letters
+from quorum import commands
 from quorum.bodies import body_of
 from quorum.commands import (
     ID_END,
@@ -37,7 +37,7 @@ from quorum.commands import (
     encode_settle,
 )
 from quorum.effects import Deliver
-from quorum.letters import QUORUM_TOPIC, LetterKind
+from quorum.letters import QUORUM_TOPIC
 from quorum.machine import QueueMachine
 from quorum.proposals import LEADER_KINDS, SESSION_KINDS, RefusedProposal, check
 from quorum.rules import Rules
@@ -45,6 +45,7 @@ from quorum.snapshot import decode_snapshot, encode_snapshot
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
 from raft.messages import Entry
 from raft.settings import Settings
+from replicated.letters import AnswerStatus, GroupLetter, decode_answer, propose, refused
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
 ME = SessionKey(2, 5)
@@ -187,12 +188,12 @@ def test_a_node_that_is_refused_is_told_why_and_keeps_its_link() -> None:
     leader = cluster.leader(record)
     other = next(node for node in cluster.alive() if node is not leader)
     answers: list[bytes | None] = []
-    letter = letters.propose(leader.queue(record).group, [commands.encode(Upgrade(99))])
+    letter = propose(leader.queue(record).group, [commands.encode(Upgrade(99))])
     other.calls.ask(leader.number, QUORUM_TOPIC, letter, answers.append)
     cluster.run(1)
     assert answers[0] is not None
-    answer = letters.decode_answer(answers[0])
-    assert (answer.status, answer.refusal) == (letters.AnswerStatus.REFUSED, "UPGRADE is not for other nodes to say")
+    answer = decode_answer(answers[0])
+    assert (answer.status, answer.refusal) == (AnswerStatus.REFUSED, "UPGRADE is not for other nodes to say")
     assert cluster.refused == [
         (leader.number, f"what node {other.number} has to say is not proposed: UPGRADE is not for other nodes to say")
     ]
@@ -212,9 +213,9 @@ def test_who_is_refused_says_so_too_and_says_it_again() -> None:
     other = next(node for node in cluster.alive() if node is not leader)
     real = leader.kind._asked
 
-    def refuses(kind: LetterKind, *more: object) -> None:
-        if kind is LetterKind.PROPOSE:
-            more[-1](letters.refused(leader.number, "it is no good"))  # type: ignore[operator]
+    def refuses(kind: GroupLetter, *more: object) -> None:
+        if kind is GroupLetter.PROPOSE:
+            more[-1](refused(leader.number, "it is no good"))  # type: ignore[operator]
         else:
             real(kind, *more)  # type: ignore[arg-type]
 

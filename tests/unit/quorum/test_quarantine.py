@@ -22,7 +22,7 @@ POISON = b"poison"
 def poison(clients: Clients, record: QueueRecord) -> None:
     """As a leader of a later version would: nothing on its way is checked."""
     leader = clients.cluster.leader(record)
-    leader.queue(record).way.propose_here([commands.encode(Upgrade(99))], lambda results, error: None)
+    leader.queue(record).route.propose_here([commands.encode(Upgrade(99))], lambda results, error: None)
 
 
 class OlderMachine(QueueMachine):
@@ -85,7 +85,7 @@ def test_an_entry_that_nobody_knows_quarantines_its_queue_on_all_nodes_and_no_ot
     for node in cluster.alive():
         assert node.queue(record).statistics().state == "quarantined"
         assert [queue.record.name for queue in node.kind.quarantined] == ["q"]
-        assert not node.queue(record).way.leads
+        assert not node.queue(record).route.leads
         node.kind.delete(node.queue(record), clients.now)
         assert node.kind.quarantined == []
     cluster.run(1)
@@ -127,7 +127,7 @@ def test_an_older_node_stops_following_and_the_others_go_on(monkeypatch: pytest.
     publisher.publish(3)
     cluster.run(1)
     leader = cluster.leader(record)
-    leader.queue(record).way.propose_here([commands.encode(Upgrade(VERSION_NEWEST))], lambda results, error: None)
+    leader.queue(record).route.propose_here([commands.encode(Upgrade(VERSION_NEWEST))], lambda results, error: None)
     cluster.run(1)
     assert [(node, name) for node, name, _ in cluster.quarantined] == [(3, "q")]
     publisher.publish(3)  # its clients are served by the others
@@ -150,7 +150,7 @@ def test_an_older_node_that_led_hands_over(monkeypatch: pytest.MonkeyPatch) -> N
     publisher, taker = Publisher(clients, 1, record), Taker(clients, 2, record)
     publisher.publish(3)
     cluster.run(1)
-    cluster.nodes[1].queue(record).way.propose_here(
+    cluster.nodes[1].queue(record).route.propose_here(
         [commands.encode(Upgrade(VERSION_NEWEST))], lambda results, error: None
     )
     publisher.publish(3)
@@ -186,7 +186,7 @@ def test_a_snapshot_of_a_later_version_quarantines_its_queue_at_the_start(monkey
     publisher.publish(3)
     cluster.run(2)
     node = cluster.nodes[3]
-    way_driver = node.queue(record).way.driver
+    way_driver = node.queue(record).route.driver
     assert way_driver is not None
     way_driver.take_snapshot()
     cluster.run(0.5)

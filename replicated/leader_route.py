@@ -1,49 +1,54 @@
-"""The way from this node to the leader of one queue's group, wherever that is.
+"""The route from this node to the leader of one queue's group, on whichever node that is.
 
-This node's own member says who leads, as soon as it knows. A node without one asks the nodes that have one, in turn, and
-follows what they answer. Nothing is kept here: what was not answered is said again by quorum/session.py.
+This node's own member says who leads, as soon as it knows. A node without a member asks the nodes that have one, in turn, and
+follows what they answer. Nothing is kept here: what was not answered is for the queue to propose again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from quorum import commands, letters
-from quorum.bodies import Bodies
-from quorum.commands import Got, Result
-from quorum.letters import QUORUM_TOPIC, AnswerStatus, BadLetter, Fetched, News
-from raft.errors import Damaged, RaftError, TooLarge
+from raft.errors import RaftError, TooLarge
 from raft.messages import NodeId
-from replicated.ports import Calls, Driver, Groups
+from replicated import letters
+from replicated.letters import AnswerStatus, BadLetter
+from replicated.ports import Driver, QueuePorts
 
-OnAnswer = Callable[[Sequence[Result | Fetched] | None], None]
-"""Told the results of the ops, or None: nothing was done, or nobody knows."""
+OnAnswer = Callable[[Sequence[Any] | None], None]
+"""Given the results of the ops, or None: nothing was done, or that is unknown."""
 
 
-class Way:
+class Entries(Protocol):
+    """The entries of one kind of queue: how they begin, and how their results reach who proposed them."""
+
+    def head(self) -> bytes:
+        """What the leader's node puts before the ops."""
+
+    def applied(self, on_answer: OnAnswer, results: Sequence[Any] | None, error: RaftError | None) -> None:
+        """This node led: the results of the entry; None: it was not applied, or that is unknown."""
+
+    def decode(self, answer: bytes) -> Sequence[Any]:
+        """The results in another node's answer, which says DONE. Raises BadLetter."""
+
+    def refused(self, node: NodeId, why: str) -> None:
+        """The leader's node takes the ops for harmful."""
+
+
+class LeaderRoute:
     """See the module."""
 
     def __init__(
-        self,
-        group: int,
-        groups: Groups,
-        calls: Calls,
-        queue_ms: Callable[[], int],
-        members: Callable[[], Sequence[NodeId]],
-        on_news: Callable[[News], None],
-        on_refused: Callable[[NodeId, str], None],
+        self, group: int, ports: QueuePorts, members: Callable[[], Sequence[NodeId]], entries: Entries
     ) -> None:
         self.driver: Driver | None = None  # this node's member, if it has one
-        self.bodies: Bodies | None = None  # and its entries
         self._group = group
-        self._groups = groups
-        self._calls = calls
-        self._queue_ms = queue_ms  # what time it is in the queue, where it is led
+        self._groups = ports.groups
+        self._calls = ports.calls
+        self._topic = ports.topic
         self._members = members
-        self._on_news = on_news
-        self._on_refused = on_refused  # told of a leader's node that takes what is said here for harmful, and why
+        self._entries = entries
         self._believed: NodeId = 0  # to lead; for a node without a member
         self._tried = 0  # members' nodes, one after the other
         self._asked: NodeId = 0  # the node that was asked last, if not this one
@@ -61,7 +66,7 @@ class Way:
         return node if node and self._calls.connected(node) else 0
 
     def look_for(self) -> NodeId:
-        """As `leader`; where nobody knows, a node that may."""
+        """As `leader`; if that is unknown, a node that may lead."""
         node = self.leader()
         if node or self.driver is not None:
             return node
@@ -73,9 +78,9 @@ class Way:
         self._believed = nodes[self._tried % len(nodes)]
         return self._believed
 
-    def asks_in_vain(self) -> bool:
-        """Whether the node that was asked last leads no more, as far as is known here. One that stands still, or hears nobody,
-        never says so, and its link may live on for long."""
+    def leader_moved(self) -> bool:
+        """Whether the node that was asked last leads no more, as far as is known here. A node that hangs, or is cut off, never
+        says so, and its link may live on for long."""
         if not self._asked:
             return False
         if self.driver is not None:
@@ -91,7 +96,7 @@ class Way:
             self._believed = 0
 
     def refused(self, status: AnswerStatus, leader: NodeId) -> None:
-        """What the node that was asked says of who leads (0: nobody), unless it may lead and just has too much to do."""
+        """The leader (0: none) as the node that was asked names it, unless that may lead itself and is just overloaded."""
         if status not in (AnswerStatus.AGAIN, AnswerStatus.REFUSED):
             self._believed = leader
 
@@ -102,36 +107,23 @@ class Way:
             on_answer(None)
         elif node == self._groups.node:
             self._asked = 0
-            self.propose_here(ops, partial(self._proposed, on_answer))
+            self.propose_here(ops, partial(self._entries.applied, on_answer))
         else:
             self._asked = node
             answered = partial(self._answered, node, on_answer)
-            self._calls.ask(node, QUORUM_TOPIC, letters.propose(self._group, ops), answered)
+            self._calls.ask(node, self._topic, letters.propose(self._group, ops), answered)
 
     def propose_here(
-        self, ops: Sequence[Any], on_results: Callable[[Sequence[Result] | None, RaftError | None], None]
+        self, ops: Sequence[Any], on_results: Callable[[Sequence[Any] | None, RaftError | None], None]
     ) -> None:
         """This node leads, as far as it knows."""
-        data = b"".join((commands.entry_head(self._queue_ms()), *ops))
+        data = b"".join((self._entries.head(), *ops))
 
         def told(results: Sequence[Any] | None, error: RaftError | None) -> None:
             assert not isinstance(error, TooLarge), f"an entry of {len(data)} bytes: larger runs are not to be taken"
             on_results(results[0] if results else None, error)
 
         self._groups.propose(self._group, [data], told)
-
-    def _proposed(self, on_answer: OnAnswer, results: Sequence[Result] | None, error: RaftError | None) -> None:
-        if results is None:
-            on_answer(None)
-            return
-        assert self.bodies is not None, f"group {self._group} has applied an entry here, without a member"
-        try:
-            bodies = [self.bodies.get(result.piece) for result in results if type(result) is Got]
-        except Damaged as damage:  # asked again, another member gives the same message
-            self._groups.damaged(self._group, damage)
-            on_answer(None)
-            return
-        on_answer(letters.with_bodies(results, bodies) if bodies else results)
 
     def _answered(self, node: NodeId, on_answer: OnAnswer, data: bytes | None) -> None:
         if data is None:
@@ -140,15 +132,15 @@ class Way:
             return
         try:
             answer = letters.decode_answer(data)
+            results = self._entries.decode(data) if answer.status is AnswerStatus.DONE else None
         except BadLetter:
-            self.forget(node)  # of a version that says it otherwise: somebody else may lead some day
+            self.forget(node)  # its version has another format: another node may lead later
             on_answer(None)
             return
-        if answer.status is AnswerStatus.DONE:
-            self._on_news(answer.news)
-            on_answer(answer.results)
+        if results is not None:
+            on_answer(results)
             return
         if answer.status is AnswerStatus.REFUSED:
-            self._on_refused(node, answer.refusal)
+            self._entries.refused(node, answer.refusal)
         self.refused(answer.status, answer.leader)
         on_answer(None)

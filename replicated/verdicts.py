@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from quorum.letters import Verdict
 from raft.messages import NodeId, node_of
+from replicated.letters import Verdict
 from replicated.ports import Driver, MemberStore
 
 

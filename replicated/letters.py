@@ -1,0 +1,207 @@
+"""Letters between nodes about one replicated queue, over node/peers/calls.py. Little endian:
+
+    offset  size  field
+         0     1  kind
+         1     8  group
+         9        by kind
+
+    kind  name       what follows
+       1  PROPOSE    commands as the kind of queue has them. An ask; see below for its answer
+       2  ATTEND     incarnation u64 | for each consumer of the asking node: number u64 | next id u64. An ask, answered by a
+                     status alone: the leader's node serves these consumers from these ids on, as long as it leads
+       7  RELEASED   nothing: the sender leads no more, and serves no other node
+       8  ADMIN      what u8 | node u32. An ask of the leader's node, see quorum/administration.py; answered by a status,
+                     and by what was wrong as text, if anything was. Figures are asked of any node, and are the text, as JSON
+       9  COMPARE    nothing. An ask of a member's node; answered by: status u8 | leader node u32 | version u32: the newest
+                     of the machine that the node knows | for each mark: index u64 | digest u64. See quorum/comparison.py
+      10  GIVE_UP    after u64 | digest u64 | term u64 | leader u64 | member u64. A majority has come to this digest after the
+                     entry at index `after`, and this member has told another one. See replicated/verdicts.py
+
+All other numbers are for the letters that only one kind of queue has.
+
+An answer: status u8 | leader node u32: the one that leads, as far as is known, or 0 | by status:
+       0  DONE        the results, as the kind of queue has them
+       1  NOT_LEADER  nothing was done
+       2  AGAIN       too much waits there, or it is unknown whether it was done
+       3  NO_GROUP    this node knows no such queue (yet, or any more)
+       4  REFUSED     why, as text. Nothing was done: what was said would have done harm to every member of the group
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from raft.errors import BadBytes
+
+
+class GroupLetter(IntEnum):
+    """The letters of every kind of queue."""
+
+    PROPOSE = 1
+    ATTEND = 2
+    RELEASED = 7
+    ADMIN = 8
+    COMPARE = 9
+    GIVE_UP = 10
+
+
+class AnswerStatus(IntEnum):
+    DONE = 0
+    NOT_LEADER = 1
+    AGAIN = 2
+    NO_GROUP = 3
+    REFUSED = 4
+
+
+class BadLetter(BadBytes):
+    """These bytes are no letter about a replicated queue. The link that brought them ends."""
+
+
+HEAD = Struct("<BQ")
+STATUS = Struct("<BI")
+_ATTEND = Struct("<Q")
+_ATTENDED = Struct("<QQ")
+_ADMIN = Struct("<BI")
+_COMPARED = Struct("<BII")
+_MARK = Struct("<QQ")
+_GIVE_UP = Struct("<QQQQQ")
+
+REFUSAL_BYTES_MAX = 1_000  # of the text: it is for a line of the log
+
+
+class Answer(NamedTuple):
+    status: AnswerStatus
+    leader: int
+    refusal: str = ""
+
+
+def head(kind: int, group: int) -> bytes:
+    return HEAD.pack(kind, group)
+
+
+def kind_and_group(letter: bytes, kinds: Mapping[int, IntEnum]) -> tuple[IntEnum, int]:
+    """`kinds`: by their numbers, those that a queue of this kind knows."""
+    try:
+        kind, group = HEAD.unpack_from(letter)
+        return kinds[kind], group
+    except struct.error as error:
+        raise BadLetter(f"a letter of {len(letter)} bytes: {error}") from error
+    except KeyError as error:
+        raise BadLetter(f"a letter of {len(letter)} bytes: no kind has the number {error}") from error
+
+
+def propose(group: int, ops: Sequence[bytes]) -> list[bytes]:
+    return [head(GroupLetter.PROPOSE, group), *ops]
+
+
+def attend(group: int, incarnation: int, consumers: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join(
+        [head(GroupLetter.ATTEND, group), _ATTEND.pack(incarnation), *(_ATTENDED.pack(*one) for one in consumers)]
+    )
+
+
+def decode_attend(letter: bytes) -> tuple[int, list[tuple[int, int]]]:
+    """Incarnation, and number and next id of each consumer."""
+    try:
+        (incarnation,) = _ATTEND.unpack_from(letter, HEAD.size)
+        return incarnation, list(_ATTENDED.iter_unpack(letter[HEAD.size + _ATTEND.size :]))
+    except struct.error as error:
+        raise BadLetter(f"an ATTEND of {len(letter)} bytes: {error}") from error
+
+
+def attending(leader: int) -> bytes:
+    """The answer to an ATTEND that is followed."""
+    return STATUS.pack(AnswerStatus.DONE, leader)
+
+
+def refusal(status: AnswerStatus, leader: int) -> bytes:
+    return STATUS.pack(status, leader)
+
+
+def refused(leader: int, why: str) -> bytes:
+    return STATUS.pack(AnswerStatus.REFUSED, leader) + why.encode("utf-8", "replace")[:REFUSAL_BYTES_MAX]
+
+
+def decode_answer(answer: bytes) -> Answer:
+    """The results of what is DONE are behind STATUS."""
+    try:
+        status, leader = STATUS.unpack_from(answer)
+        if status != AnswerStatus.REFUSED:
+            return Answer(AnswerStatus(status), leader)
+        return Answer(
+            AnswerStatus.REFUSED, leader, answer[STATUS.size :][:REFUSAL_BYTES_MAX].decode("utf-8", "replace")
+        )
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer of {len(answer)} bytes: {error}") from error
+
+
+class Compared(NamedTuple):
+    """What a member reports of its state."""
+
+    status: AnswerStatus
+    version: int = 0  # of the machine, the newest that its node knows
+    digests: Sequence[tuple[int, int]] = ()  # index of an entry, and the digest after it
+
+
+def compared(leader: int, version: int, digests: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join([_COMPARED.pack(AnswerStatus.DONE, leader, version), *(_MARK.pack(*one) for one in digests)])
+
+
+def decode_compared(answer: bytes) -> Compared:
+    try:
+        status = AnswerStatus(STATUS.unpack_from(answer)[0])
+        if status is not AnswerStatus.DONE:
+            return Compared(status)
+        _, _, version = _COMPARED.unpack_from(answer)
+        return Compared(status, version, list(_MARK.iter_unpack(answer[_COMPARED.size :])))
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer to COMPARE of {len(answer)} bytes: {error}") from error
+
+
+class Verdict(NamedTuple):
+    """A leader's word that a member is in a wrong state."""
+
+    after: int  # index of an entry
+    digest: int  # that a majority has come to there
+    term: int
+    leader: int
+    member: int
+
+
+def give_up(group: int, verdict: Verdict) -> bytes:
+    return head(GroupLetter.GIVE_UP, group) + _GIVE_UP.pack(*verdict)
+
+
+def decode_give_up(letter: bytes) -> Verdict:
+    try:
+        return Verdict._make(_GIVE_UP.unpack_from(letter, HEAD.size))
+    except struct.error as error:
+        raise BadLetter(f"a GIVE_UP of {len(letter)} bytes: {error}") from error
+
+
+def admin(group: int, what: int, node: int) -> bytes:
+    return head(GroupLetter.ADMIN, group) + _ADMIN.pack(what, node)
+
+
+def decode_admin(letter: bytes) -> tuple[int, int]:
+    try:
+        what, node = _ADMIN.unpack_from(letter, HEAD.size)
+        return what, node
+    except struct.error as error:
+        raise BadLetter(f"an ADMIN of {len(letter)} bytes: {error}") from error
+
+
+def admin_answer(status: AnswerStatus, leader: int, wrong: str = "") -> bytes:
+    return STATUS.pack(status, leader) + wrong.encode()
+
+
+def decode_admin_answer(answer: bytes) -> tuple[AnswerStatus, int, str]:
+    try:
+        status, leader = STATUS.unpack_from(answer)
+        return AnswerStatus(status), leader, answer[STATUS.size :].decode()
+    except (struct.error, ValueError) as error:
+        raise BadLetter(f"an answer to ADMIN of {len(answer)} bytes: {error}") from error
