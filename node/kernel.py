@@ -62,6 +62,8 @@ from raft.groups import Groups, Timer
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore
 from raft.transport import Net
+from replicated.ports import CatalogPorts
+from replicated.queue import QueueReports
 from storage.lmdb_store import Store
 from storage.wal_writer import LogWriter
 
@@ -282,7 +284,7 @@ class Kernel:
 
     def sentences(self) -> tuple[str, ...]:
         """What an operator should know of this node; each goes on behind its name."""
-        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.quarantined))
+        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.members.quarantined))
 
     # ------------------------------------------------------------------------- queues
 
@@ -310,20 +312,24 @@ class Kernel:
             wall_ms=self._wall_ms,
             monotonic=ports.clock.monotonic,
             new_replica=self._new_replica,
-            set_members=records.set_members,
-            incarnation_of=records.incarnation_of,
+            catalog=CatalogPorts(
+                records.set_members,
+                records.incarnation_of,
+                partial(name_of_node, self.metadata.catalog),
+                alone=lambda: member.alone,
+                is_behind=lambda: member.catalog_is_behind,
+            ),
+            reports=QueueReports(
+                on_damaged=self._repair_member,
+                on_lost=self._queue_cut,
+                on_quarantined=reports.quarantined,
+                on_diverged=reports.diverged,
+                on_refused=reports.refused,
+            ),
             node_name=place.name,
-            on_damaged=self._repair_member,
-            alone=lambda: member.alone,
-            catalog_is_behind=lambda: member.catalog_is_behind,
-            on_lost=self._queue_cut,
-            on_diverged=reports.diverged,
-            on_quarantined=reports.quarantined,
-            on_refused=reports.refused,
             entry_bytes_kept_max=self._settings.entry_bytes_kept_max,
         )
-        quorum.name_of = partial(name_of_node, self.metadata.catalog)
-        records.tell(quorum)
+        records.tell(quorum.members.changed)
         quorum.attach(self.broker)
         self.broker.add_kind(quorum)
 
@@ -340,20 +346,20 @@ class Kernel:
         if driver.group == METADATA_GROUP:
             self.metadata.leading_changed()
         else:
-            self.quorum.leading_changed(driver.group)
+            self.quorum.members.leading_changed(driver.group)
 
     def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
         if driver.group == METADATA_GROUP:
             self.member.damaged(damage)
         else:
-            self.quorum.damaged(driver.group)
+            self.quorum.members.damaged(driver.group)
             self._repair_member(driver.group, damage)
 
     def _member_halted(self, driver: Driver, error: CannotApply) -> None:
         if driver.group == METADATA_GROUP:
             self.member.halted(str(error))
         else:
-            self.quorum.halted(driver.group, str(error))
+            self.quorum.members.halted(driver.group, str(error))
 
     def _member_repaired(self, driver: Driver) -> None:
         if driver.group == METADATA_GROUP:
@@ -367,7 +373,7 @@ class Kernel:
         self.notices.members += not self.member.alone
 
         def repaired(_: MemberId) -> None:
-            if not self.quorum.lives_again(group):
+            if not self.quorum.members.lives_again(group):
                 self._ports.process.restart(f"the only copy of group {group}, on this node, has lost a part")
 
         self.store.repair(group, damage, repaired)

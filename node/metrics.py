@@ -264,12 +264,12 @@ class Metrics(Collector):
         yield counter(
             "leveret_quorum_divergences",
             "Comparisons in which members of a quorum queue led from here had come to different states",
-            self._quorum.divergences,
+            self._quorum.verdicts.divergences,
         )
         yield gauge(
             "leveret_quorum_quarantined",
             "Quorum queues whose member on this node takes no part, as its log holds what this node does not know",
-            len(self._quorum.quarantined),
+            len(self._quorum.members.quarantined),
         )
         yield counter(
             "leveret_quorum_refusals",

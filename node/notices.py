@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.records import QueueRecord
-from quorum.queue import QuorumQueue
+from replicated.queue import ReplicatedQueue
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Notices:
         return tuple(found)
 
 
-def stopped_sentences(metadata: str | None, queues: Sequence[QuorumQueue]) -> tuple[str, ...]:
+def stopped_sentences(metadata: str | None, queues: Sequence[ReplicatedQueue]) -> tuple[str, ...]:
     """Of what this node cannot follow any more, as its log holds something that it does not know."""
     found = []
     if metadata is not None:

@@ -5,8 +5,9 @@
 
     queue.py      the queue as clients of this node see it              session.py   what they say, until it is answered
     member.py     the machine under Raft, and its effects               entries.py   what its entries say, and their results
-    driver.py     all of the node's; members that begin and end         leading.py   what only the leader's node does
+    driver.py     all of the node's                                     leading.py   what only the leader's node does
 
 The machine decides on every member alike and keeps no bodies: its state says which entry of the log holds a message. The
 member on the node of a consumer delivers to it, from its own copy of the log.
+What any kind of replicated queue needs is in replicated/.
 """

@@ -10,33 +10,35 @@ from broker import browsed
 from broker.browsed import Browsed, bounded
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
+from broker.queue_type import QueueHost
 from native.content import singles
 from quorum import letters
-from quorum.letters import QUORUM_TOPIC
 from quorum.member import Member
 from raft.errors import Damaged
 from replicated.letters import BadLetter
+from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 
-def browse(queue: QuorumQueue, kind: QuorumQueues, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+def browse(
+    queue: QuorumQueue, ports: QueuePorts, host: QueueHost, skip: int, limit: int, now: int
+) -> Pending[list[Browsed]]:
     """As the member here has it, leader or not; else as another one does that can be reached."""
     if queue.member is not None:
         try:
             return Pending.of(browse_member(queue.member, skip, limit))
         except Damaged as damage:
-            kind.groups.damaged(queue.group, damage)
-    nodes = [node for node in queue.member_nodes() if node != kind.key.node and kind.calls.connected(node)]
+            ports.groups.damaged(queue.group, damage)
+    nodes = [node for node in queue.member_nodes() if node != ports.node and ports.calls.connected(node)]
     refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
     if not nodes:
         return Pending.failed(refused)
-    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(kind.host, now, lambda: refused)
+    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(host, now, lambda: refused)
     letter = letters.browse(queue.group, skip, limit)
-    kind.calls.ask(nodes[0], QUORUM_TOPIC, letter, partial(_told, waiting, refused))
+    ports.calls.ask(nodes[0], ports.topic, letter, partial(_told, waiting, refused))
     return waiting.answer
 
 

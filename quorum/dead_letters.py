@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.queue_type import Arrival
+from broker.queue_type import Arrival, QueueHost
 from native.content import skip
 from quorum.bodies import counted
 from quorum.commands import DeadSettled, Op
 from quorum.effects import Dead
 from quorum.member import Member
 from raft.errors import Damaged
+from replicated.ports import QueuePorts
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 IN_FLIGHT_MAX = 32
@@ -37,9 +37,12 @@ Propose = Callable[[Sequence[Op], Callable[[bool], None]], None]
 class DeadLetterWorker:
     """Of one leadership."""
 
-    def __init__(self, queue: QuorumQueue, kind: QuorumQueues, member: Member, propose: Propose) -> None:
+    def __init__(
+        self, queue: QuorumQueue, member: Member, ports: QueuePorts, host: QueueHost, propose: Propose
+    ) -> None:
         self._queue = queue
-        self._kind = kind
+        self._ports = ports
+        self._host = host
         self._member = member
         self._propose = propose
         self._in_flight: set[int] = set()  # ids that were published, or whose settling was proposed
@@ -85,7 +88,7 @@ class DeadLetterWorker:
                     return
 
     def _now_ms(self) -> int:
-        return int(self._kind.monotonic() * 1000)
+        return int(self._ports.monotonic() * 1000)
 
     def _forget_gone(self, found: Sequence[Dead], limit: int) -> None:
         """Of those with nowhere to go, what is not held any more. `found`: the first so many that are."""
@@ -105,18 +108,18 @@ class DeadLetterWorker:
         try:
             body = self._member.bodies.get(dead.piece)
         except Damaged as damage:
-            self._kind.groups.damaged(self._queue.group, damage)
+            self._ports.groups.damaged(self._queue.group, damage)
             self._retry_at = now + RETRY_MS
             return
         start = skip(body.content, body.position, offset)
         content = counted(body.content[start : skip(body.content, start, 1)], dead.delivery_count, dead.acquired_count)
         number = dead.first_id + offset
         self._in_flight.add(number)
-        self._kind.host.dead_letter_confirmed(
+        self._host.dead_letter_confirmed(
             self._queue,
             dead.reason,
             (body.exchange, body.routing_key, content, body.persistent),
-            self._kind.wall_ms(),
+            self._ports.wall_ms(),
             partial(self._published, number),
         )
 

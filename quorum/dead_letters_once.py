@@ -9,7 +9,7 @@ still waits when the node stops is not published: it was to be at most once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,6 @@ from quorum.bodies import Body, counted
 from quorum.effects import DeadLetter
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 WAITING_MAX = 20_000  # dead letters, pieces of runs; beyond it publishers are to be held
@@ -32,8 +31,8 @@ PER_STEP = 4  # messages; to publish one takes about 50 µs, more if it goes to 
 class DeadLettersOnce:
     """See the module. Of one node."""
 
-    def __init__(self, kind: QuorumQueues) -> None:
-        self._kind = kind
+    def __init__(self, wall_ms: Callable[[], int]) -> None:
+        self._wall_ms = wall_ms
         self._waiting: deque[tuple[QuorumQueue, DeadLetter, Body, int]] = deque()  # with the bytes of its messages
         self._bytes = 0
         self._under_way = False
@@ -76,5 +75,5 @@ class DeadLettersOnce:
             ]
             if not messages:
                 return
-            host.dead_letter(queue, dead.reason, messages, self._kind.wall_ms())
+            host.dead_letter(queue, dead.reason, messages, self._wall_ms())
             yield

@@ -5,8 +5,7 @@
     nodes          tells the machine which nodes cannot be reached, are back, or have begun a new life
     attendants     nodes without a member that have consumers: sends them what these are given, with the messages
     dead letters   at most once in dead_letters_once.py, at least once in dead_letters.py
-    comparison     of the members, in comparison.py
-    record         has the catalog name the members that the group has
+    group          what the leader's node does for any group, in replicated/leader_duties.py
 
 What is proposed here and lost is proposed again by whoever leads then: the machine still asks for it, or the tick sees it.
 """
@@ -16,27 +15,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from broker.queue_type import QueueHost
 from native.content import skip
 from quorum import commands, letters
 from quorum.bodies import Body
-from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick
-from quorum.comparison import Comparison
+from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick, Upgrade
 from quorum.dead_letters import DeadLetterWorker
+from quorum.dead_letters_once import DeadLettersOnce
 from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
-from quorum.letters import QUORUM_TOPIC, Delivery, News
+from quorum.letters import Delivery, News
 from quorum.member import Member
 from quorum.subscription import FIRST_ID
 from raft.errors import Damaged, RaftError
-from raft.membership import members_of
 from raft.messages import NodeId
+from replicated.leader_duties import LeaderDuties
 from replicated.letters import GroupLetter, head
+from replicated.ports import CatalogPorts, QueuePorts
+from replicated.verdicts import Verdicts
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 
-RECORD_MS = 2_000  # how often the record is compared with the membership
 EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
 PUT_OFF_MS = 10  # a tick, while too many dead letters wait to be published
@@ -58,11 +58,27 @@ class Attendant:
 class Leading:
     """One leadership of this node. `begin` it, then `end` it."""
 
-    def __init__(self, queue: QuorumQueue, kind: QuorumQueues, member: Member) -> None:
+    def __init__(
+        self,
+        queue: QuorumQueue,
+        member: Member,
+        key: SessionKey,
+        *,
+        ports: QueuePorts,
+        host: QueueHost,
+        catalog: CatalogPorts,
+        verdicts: Verdicts,
+        dead_letters_once: DeadLettersOnce,
+    ) -> None:
+        """`key`: of this node."""
         driver = queue.route.driver
         assert driver is not None, f"{queue.record.name} is led without a driver"
         self._queue = queue
-        self._kind = kind
+        self._key = key
+        self._ports = ports
+        self._host = host
+        self._incarnation_of = catalog.incarnation_of
+        self._dead_letters_once = dead_letters_once
         self._member = member
         self._machine = member.machine
         self._driver = driver
@@ -73,12 +89,11 @@ class Leading:
         self._deadline: int | None = None
         self._cancel_deadline: Callable[[], None] | None = None
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
-        self._used_at = kind.wall_ms()
-        self._worker = DeadLetterWorker(queue, kind, member, self.propose)
-        self._check_record_at = 0
+        self._used_at = ports.wall_ms()
+        self._worker = DeadLetterWorker(queue, member, ports, host, self.propose)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
         self._delete_at = 0
-        self.comparison = Comparison(queue, kind, self)
+        self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))
         self.ended = False
 
     def begin(self) -> None:
@@ -86,16 +101,17 @@ class Leading:
         self.keep_rules()
         self.look_at_deadline()
         self._worker.look()
-        self.comparison.look(self._kind.wall_ms())
+        self.group.begin()
 
     def end(self) -> None:
         self.ended = True
+        self.group.end()
         self._member.due_elsewhere = None
         if self._cancel_deadline is not None:
             self._cancel_deadline()
         self._worker.end()
         for node in self._attendants:
-            self._kind.calls.tell(node, QUORUM_TOPIC, head(GroupLetter.RELEASED, self._queue.group))
+            self._ports.calls.tell(node, self._ports.topic, head(GroupLetter.RELEASED, self._queue.group))
 
     # proposing
 
@@ -130,15 +146,15 @@ class Leading:
             self._cancel_deadline = None
         self._deadline = deadline
         if deadline is not None:
-            ahead = self._queue.entries.now_ms() - self._kind.wall_ms()
-            self._cancel_deadline = self._kind.host.call_at(deadline - ahead, self._due)
+            ahead = self._queue.entries.now_ms() - self._ports.wall_ms()
+            self._cancel_deadline = self._host.call_at(deadline - ahead, self._due)
 
     def _due(self, now: int) -> None:
         self._deadline = self._cancel_deadline = None
         if self.ended:
             return
-        if self._kind.dead_letters_once.holds_ticks:  # the machine would bury faster than messages are passed on
-            self._cancel_deadline = self._kind.host.call_at(now + PUT_OFF_MS, self._due)
+        if self._dead_letters_once.holds_ticks:  # the machine would bury faster than messages are passed on
+            self._cancel_deadline = self._host.call_at(now + PUT_OFF_MS, self._due)
         else:
             self.propose_once(Tick())
 
@@ -157,11 +173,8 @@ class Leading:
         self.keep_rules()
         self._keep_deadline(now)
         self._check_nodes()
-        if not self._check_record_at - RECORD_MS <= now < self._check_record_at:
-            self._check_record_at = now + RECORD_MS
-            self.check_record()
         self._worker.look()
-        self.comparison.look(now)
+        self.group.check(now)
         self._try_again_to_delete(now)
         for node in [node for node, one in self._attendants.items() if one.until <= now]:
             del self._attendants[node]
@@ -170,14 +183,14 @@ class Leading:
         ops: list[Op] = []
         suspected = self._machine.suspected()
         for key in self._machine.sessions():
-            if key.node == self._kind.key.node:
-                if key != self._kind.key:
+            if key.node == self._key.node:
+                if key != self._key:
                     ops.append(SessionGone(key))  # an earlier life of this process
                 elif key in suspected:
                     ops.append(NodeUp(key))  # a leader before has not seen it; it leads now
                 continue
-            incarnation = self._kind.incarnation_of(key.node)
-            reachable = self._kind.groups.trusts(key.node)
+            incarnation = self._incarnation_of(key.node)
+            reachable = self._ports.groups.trusts(key.node)
             if incarnation is None and reachable:
                 continue  # it has joined, and the catalog here does not know it yet
             if incarnation is None or incarnation > key.incarnation:
@@ -189,14 +202,7 @@ class Leading:
             self.propose(ops, lambda _: self._under_way.discard(SessionKey))
 
     def check_record(self) -> None:
-        """The catalog is told of changes of the membership when they are committed. It may lag behind, never be ahead."""
-        status, record = self._driver.core.status(), self._queue.record
-        members = tuple(sorted(members_of(status.membership)))
-        anew = status.formed < record.formed and self._kind.alone()  # what is left of the last copy is what counts
-        if status.change_pending or members == tuple(sorted(record.members)):
-            return
-        if anew or status.formed >= record.formed:
-            self._kind.set_members(record, members, status.formed, anew)
+        self.group.check_record()
 
     # nodes without a member
 
@@ -209,13 +215,13 @@ class Leading:
         if attendant is None or attendant.incarnation != incarnation:
             attendant = self._attendants[node] = Attendant(incarnation)
         attendant.next_ids = dict(consumers)
-        attendant.until = self._kind.wall_ms() + ATTENDED_MS
+        attendant.until = self._ports.wall_ms() + ATTENDED_MS
         self._catch_up(node, attendant)
         self._tell_news(node, attendant)
 
     def link_went(self, node: NodeId) -> None:
         self._attendants.pop(node, None)
-        self.comparison.link_went(node)
+        self.group.link_went(node)
 
     def writable(self, node: NodeId) -> None:
         attendant = self._attendants.get(node)
@@ -242,7 +248,7 @@ class Leading:
             self._catch_up(node, attendant)
 
     def _send(self, node: NodeId, attendant: Attendant, effect: Deliver) -> None:
-        if attendant.behind or not self._kind.calls.writable(node):
+        if attendant.behind or not self._ports.calls.writable(node):
             attendant.behind = True
             return
         if not self._member.holds(effect.consumer, effect.first_id):
@@ -255,20 +261,20 @@ class Leading:
             effect.consumer.number, effect.first_id, count, effect.delivery_count, effect.acquired_count, body
         )
         end = skip(body.content, body.position, count)
-        self._kind.calls.tell(node, QUORUM_TOPIC, letters.deliver(self._queue.group, delivery, end))
+        self._ports.calls.tell(node, self._ports.topic, letters.deliver(self._queue.group, delivery, end))
         attendant.next_ids[effect.consumer.number] = effect.first_id + count
 
     def _body(self, effect: Deliver) -> Body | None:
         try:
             return self._member.bodies.get(effect.piece)
         except Damaged as damage:
-            self._kind.groups.damaged(self._queue.group, damage)
+            self._ports.groups.damaged(self._queue.group, damage)
             return None
 
     def tell_timed_out(self, consumer: ConsumerKey) -> None:
         if consumer.node in self._attendants:
             letter = letters.timed_out(self._queue.group, consumer.number)
-            self._kind.calls.tell(consumer.node, QUORUM_TOPIC, letter)
+            self._ports.calls.tell(consumer.node, self._ports.topic, letter)
 
     def tell_news(self) -> None:
         for node, attendant in self._attendants.items():
@@ -278,7 +284,7 @@ class Leading:
         now = self.news()
         if now != attendant.news:
             attendant.news = now
-            self._kind.calls.tell(node, QUORUM_TOPIC, letters.news(self._queue.group, now))
+            self._ports.calls.tell(node, self._ports.topic, letters.news(self._queue.group, now))
 
     def news(self) -> News:
         figures, state = self._machine.figures(), self._machine.state
@@ -331,9 +337,9 @@ class Leading:
         if expires is None:
             return
         if now - self._used_at >= expires:
-            self._kind.host.delete_queue(self._queue, "it was not used for as long as x-expires says")
+            self._host.delete_queue(self._queue, "it was not used for as long as x-expires says")
         else:
-            self._kind.host.call_at(self._used_at + expires, self._look_at_use)
+            self._host.call_at(self._used_at + expires, self._look_at_use)
 
     def _look_at_use(self, now: int) -> None:
         if not self.ended and not self._queue.consumer_count:

@@ -119,6 +119,10 @@ class QueueMachine(Movement):
         return self.state.rules
 
     @property
+    def applied(self) -> int:
+        return self.state.applied
+
+    @property
     def digest(self) -> int:
         return self.state.digest
 

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from quorum.bodies import Bodies
 from quorum.commands import ConsumerKey, Result
-from quorum.comparison import Marks
 from quorum.effects import Deliver, Effect
 from quorum.machine import QueueMachine
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
+from replicated.member import Marks
 from storage.disk import Buffer
 
 

@@ -10,27 +10,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.pending import Pending
+from broker.queue_type import QueueHost
 from quorum.commands import Answer, Purge, Purged, PurgeOnce
 from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 
 class Purges:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
+    def __init__(self, queue: QuorumQueue, host: QueueHost) -> None:
         self.once = True  # as far as is known the group does: it is of version 4 or later
         self._queue = queue
-        self._kind = kind
+        self._host = host
         self._numbers: deque[int] = deque()  # of those that were said and not answered, ascending
 
     def purge(self, now: int) -> Pending[int]:
         """One that takes too long may still be done."""
         session = self._queue.session
-        waiting: ReplyTimeout[int] = ReplyTimeout(self._kind.host, now, self._queue.took_too_long)
+        waiting: ReplyTimeout[int] = ReplyTimeout(self._host, now, self._queue.took_too_long)
         if self.once:
             number = session.new_number()
             self._numbers.append(number)
@@ -49,7 +49,7 @@ class Purges:
         self.once = False  # a machine of an earlier version: it has done nothing
         if not waiting.answer.answered:
             self._queue.session.say(Purge(), partial(self._purged, waiting))
-            self._kind.host.wake(self._queue)
+            self._host.wake(self._queue)
 
     def _purged(self, waiting: ReplyTimeout[int], result: Any) -> None:
         if result is Answer.GONE:

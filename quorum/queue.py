@@ -4,7 +4,7 @@
     subscriptions  the consumers of this node, by the number the session gave them
     member         the queue's machine and log, if this node has them; then what its consumers get is read here
     leading        what only the leader's node does; None elsewhere
-    attention      of the leader's node, where there is no member here and the queue is in use
+    remote_serving by the leader's node, where there is no member here and the queue is in use
 
 What a client asks for is said to the group and answered when it was applied. Nothing is delivered from within a round of the
 groups: effects gather until the host pumps.
@@ -17,9 +17,9 @@ for so long (replicated/reply_timeout.py); declaring answers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.browsed import Browsed
 from broker.confirms import Receipt
@@ -28,34 +28,36 @@ from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
 from broker.message import Run
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
-from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
+from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import take
-from quorum.attention import Attention
 from quorum.bodies import Body
 from quorum.browsing import browse
-from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, Tick, UponCancel
+from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, SessionKey, Tick, UponCancel
 from quorum.consumers import Consumer as MachineConsumer
+from quorum.dead_letters_once import DeadLettersOnce
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.entries import QueueEntries
 from quorum.leading import Leading
-from quorum.letters import NO_NEWS, Fetched, News
+from quorum.letters import NO_NEWS, Fetched, LetterKind, News
 from quorum.member import Member
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
+from quorum.queue_figures import fill_in, for_operators
 from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, QueueSession
 from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
 from quorum.windows import Windows
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
+from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
-from replicated.ports import Driver
+from replicated.letters import head
+from replicated.member import MemberLife
+from replicated.ports import Driver, QueuePorts
+from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
-
-if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
 
 WAITING_BYTES_MAX = 32 << 20
 RUN_BYTES_MAX = 31 << 20  # an entry must fit raft/settings.py, entry_bytes_max, with what stands beside the run in it
@@ -67,26 +69,45 @@ UNKNOWN_INDEX = 1 << 63  # beyond all
 class QuorumQueue(Owner):
     """See the module."""
 
-    def __init__(self, record: QueueRecord, effective: EffectiveArguments, kind: QuorumQueues, group: int) -> None:
+    def __init__(
+        self,
+        record: QueueRecord,
+        effective: EffectiveArguments,
+        group: int,
+        key: SessionKey,
+        *,
+        ports: QueuePorts,
+        host: QueueHost,
+        busy: BusyQueues[QuorumQueue],
+        dead_letters_once: DeadLettersOnce,
+        lead: Callable[[QuorumQueue, Member], Leading],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why."""
         self.record = record
         self.group = group
         self.deleted = False
         self._keep_to(effective)
-        self.session = QueueSession(kind.key, self)
-        self.entries = QueueEntries(group, kind.ports, self.heard, partial(kind.refused, self))
-        self.route = LeaderRoute(group, kind.ports, self.member_nodes, self.entries)
+        self.session = QueueSession(key, self)
+        self.entries = QueueEntries(group, ports, self.heard, on_refused)
+        self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
         self.member: Member | None = None
         self.leading: Leading | None = None
-        self.attention: Attention | None = None
+        self.remote_serving: RemoteServing | None = None
+        self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.subscriptions: dict[int, Subscription] = {}
         self.news: News = NO_NEWS  # what a node without a member knows
-        self._kind = kind
+        self._ports = ports
+        self._host = host
+        self._busy = busy
+        self._dead_letters_once = dead_letters_once
+        self._new_leading = lead
         self._by_consumer: dict[Consumer, Subscription] = {}
         self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         self._effects: deque[Effect] = deque()  # but dead letters, see quorum/dead_letters_once.py
-        self._purges = Purges(self, kind)
-        self._windows = Windows(self, kind)
+        self._purges = Purges(self, host)
+        self._windows = Windows(self, host, ports.loop)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
         self._resync = False  # what is out to our consumers is to be looked up in the machine
@@ -106,7 +127,10 @@ class QuorumQueue(Owner):
         """This node has a member from now on."""
         self.route.driver = driver
         self.member = self.entries.member = member
-        self.attention = self.quarantined = None
+        self.quarantined = None
+        if self.remote_serving is not None:
+            self.remote_serving.end()
+            self.remote_serving = None
         self._resync = True
         self._host.wake(self)
 
@@ -131,7 +155,7 @@ class QuorumQueue(Owner):
             self.leading = None
         if leads and not self.deleted:
             assert self.member is not None, f"{self.record.name} is led from here, without a member"
-            self.leading = Leading(self, self._kind, self.member)
+            self.leading = self._new_leading(self, self.member)
             self.leading.begin()
 
     def try_again(self) -> None:
@@ -140,8 +164,8 @@ class QuorumQueue(Owner):
             return
         # It goes to a new version when its nodes do, and they lead no more meanwhile.
         self._purges.once = self._windows.change = True
-        if self.attention is not None:
-            self.attention.ask()
+        if self.remote_serving is not None:
+            self.remote_serving.ask()
         if not self.session.open:
             self.session.open = True
             self.session.flush()
@@ -155,12 +179,8 @@ class QuorumQueue(Owner):
     def finds_no_leader(self) -> bool:
         """Whether something waits for one to be found."""
         return not self.deleted and (
-            not self.session.open or (self.attention is not None and not self.attention.answered)
+            not self.session.open or (self.remote_serving is not None and not self.remote_serving.answered)
         )
-
-    @property
-    def _host(self) -> Any:
-        return self._kind.host
 
     # what the contract asks
 
@@ -203,9 +223,10 @@ class QuorumQueue(Owner):
     def attend(self) -> None:
         """Where this node has no member, have another one read for its consumers, and tell how the queue is."""
         if self.member is None and not self.deleted:
-            if self.attention is None:
-                self.attention = Attention(self, self._kind)
-            self.attention.want()
+            if self.remote_serving is None:
+                look, keep_asking = partial(self._busy.look_for_leader, self), partial(self._busy.serve_remotely, self)
+                self.remote_serving = RemoteServing(self, self._ports, look, keep_asking)
+            self.remote_serving.want()
 
     def _check_access(self, consumer: Consumer) -> None:
         """As far as is known here; what other nodes say at the same time the machine puts in order."""
@@ -250,7 +271,7 @@ class QuorumQueue(Owner):
 
     def _forget_departed(self) -> None:
         """Those to whom nothing can come any more: the member here has seen that they left. Where there is none, the node
-        that serves us says so (quorum/attention.py)."""
+        that serves us says so (replicated/remote_serving.py)."""
         if self.member is None:
             return
         applied = self.member.machine.state.applied
@@ -338,7 +359,7 @@ class QuorumQueue(Owner):
             self._look_up()
         while self._effects:
             self._perform(self._effects.popleft(), now)
-        self._kind.dead_letters_once.pass_on(self._host)
+        self._dead_letters_once.pass_on(self._host)
         for subscription in list(self.subscriptions.values()):
             if subscription.known:
                 if subscription.waiting:
@@ -366,9 +387,16 @@ class QuorumQueue(Owner):
     def _counted(self, answer: Pending[None], _: Any) -> None:
         if answer not in self._counting:
             return
-        self._kind.used(self)
+        self._tell_used()
         self._counting[answer] = self._answered_at()
         self._count_at_last()
+
+    def _tell_used(self) -> None:
+        """It was declared again here; its leader has just answered."""
+        if self.leading is not None:
+            self.leading.used(self._ports.wall_ms())
+        else:
+            self._ports.calls.tell(self.route.leader(), self._ports.topic, head(LetterKind.USED, self.group))
 
     def _count_at_last(self, all_of_them: bool = False) -> None:
         """Tell those who wait for figures that the figures are there."""
@@ -379,7 +407,7 @@ class QuorumQueue(Owner):
                 answer.resolve(None)
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        return browse(self, self._kind, skip, limit, now)
+        return browse(self, self._ports, self._host, skip, limit, now)
 
     def purge(self, now: int) -> Pending[int]:
         return self._purges.purge(now)
@@ -390,33 +418,10 @@ class QuorumQueue(Owner):
             self.leading.keep_rules()
 
     def statistics(self) -> QueueStatistics:
-        """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
-        figures = self._figures
-        figures.consumers = self.consumer_count
-        figures.ready = figures.persistent = self.ready_count
-        figures.state = "running" if self.route.leader() else "minority" if self.quarantined is None else "quarantined"
-        figures.details = {"leader": self.route.leader(), "members": self.member_nodes()}
-        if self.member is not None:
-            machine = self.member.machine.figures()
-            figures.ready_bytes = machine.ready_bytes
-            figures.unacknowledged = machine.unacknowledged
-            figures.unacknowledged_bytes = machine.unacknowledged_bytes
-            figures.persistent += machine.unacknowledged
-            figures.disk_reads = self.member.bodies.reads
-            figures.details |= {"delayed": machine.delayed, "dead": machine.dead, "dead_bytes": machine.dead_bytes}
-        else:
-            figures.ready_bytes = self.news.ready_bytes
-            figures.unacknowledged = self.news.unacknowledged
-            figures.unacknowledged_bytes = self.news.unacknowledged_bytes
-            figures.persistent += self.news.unacknowledged
-        figures.single_active_consumer_tag = self._active_tag()
-        return figures
+        return fill_in(self._figures, self)
 
-    def _active_tag(self) -> str | None:
-        if self.member is not None:
-            active = self.member.machine.state.consumers.active
-            return active.tag if active is not None else None
-        return next((one.consumer.tag for one in self.subscriptions.values() if one.consumer.active), None)
+    def figures(self) -> dict[str, Any]:
+        return for_operators(self)
 
     # publishing, as the driver does it
 
@@ -464,7 +469,7 @@ class QuorumQueue(Owner):
     # what the session asks (Owner)
 
     def send(self, portion: Portion, attempt: int) -> None:
-        self._kind.asking(self)
+        self._busy.ask(self)
         self.route.propose(portion.ops, partial(self._proposed, portion, attempt))
 
     def still_asks(self) -> bool:
@@ -493,13 +498,29 @@ class QuorumQueue(Owner):
         if self._failures > FAILURES_MAX:
             self._count_at_last(all_of_them=True)
         if not self.deleted:
-            self._kind.look_for_leader(self)
+            self._busy.look_for_leader(self)
 
     def heard(self, news: News) -> None:
         """From the leader's node, of a queue that has no member here."""
         self.news = news
         if self.member is None:
             self._active_is(news.active)
+
+    # what is asked while another node serves it (ServedQueue)
+
+    def has_member(self) -> bool:
+        return self.member is not None
+
+    def consumers_here(self) -> Sequence[tuple[int, int]]:
+        consumers = [(one.number, one.next_id) for one in self.subscriptions.values()]
+        return consumers + [(number, departed.next_id) for number, departed in self.departed.items()]
+
+    def departed_here(self) -> Sequence[int]:
+        return [number for number, departed in self.departed.items() if departed.known_at is not None]
+
+    def forget_departed(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.departed.pop(number, None)
 
     # what the member asks (Performer)
 
@@ -513,7 +534,7 @@ class QuorumQueue(Owner):
             if type(effect) is DeadLetter:  # its message is to be read now: the log may forget it soon
                 body = leading.body_of_dead(index, effect) if leading is not None else None
                 if body is not None:
-                    self._kind.dead_letters_once.add(self, effect, body)
+                    self._dead_letters_once.add(self, effect, body)
             else:
                 self._effects.append(effect)
 
@@ -572,8 +593,8 @@ class QuorumQueue(Owner):
         if self.member is not None:
             self._resync = True
             self._host.wake(self)
-        elif self.attention is not None:
-            self.attention.missed()
+        elif self.remote_serving is not None:
+            self.remote_serving.missed()
 
     def _give_back(self, number: int, delivery: WaitingDelivery) -> None:
         self.session.settle(number, delivery.first_id, delivery.length, Outcome.RETURNED)
@@ -665,7 +686,7 @@ class QuorumQueue(Owner):
         try:
             return self.member.bodies.get(delivery.source)
         except Damaged as damage:
-            self._kind.groups.damaged(self.group, damage)
+            self._ports.groups.damaged(self.group, damage)
             return None
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.queue_type import QueueHost
 from quorum.commands import Answer, Result, Window
 from quorum.subscription import Subscription
 from quorum.versions import WINDOWS_CHANGE
+from replicated.ports import Loop
 
 if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
     from quorum.queue import QuorumQueue
 
 RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long as the group is of an earlier version
@@ -28,10 +29,11 @@ RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long
 class Windows:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
+    def __init__(self, queue: QuorumQueue, host: QueueHost, loop: Loop) -> None:
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
-        self._kind = kind
+        self._host = host
+        self._loop = loop
         self._retries = False
 
     def moved(self, version: int) -> None:
@@ -42,7 +44,7 @@ class Windows:
     def try_again(self) -> None:
         """The group may be of a later version."""
         self.change = True
-        self._kind.host.wake(self._queue)
+        self._host.wake(self._queue)
 
     def _try_again_later(self) -> None:
         def try_again() -> None:
@@ -51,7 +53,7 @@ class Windows:
 
         if not self._retries:
             self._retries = True
-            self._kind.loop.call_later(RETRY_S, try_again)
+            self._loop.call_later(RETRY_S, try_again)
 
     def keep(self, subscription: Subscription, now: int) -> None:
         """Tell the group when it is to be another one."""

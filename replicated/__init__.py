@@ -1,6 +1,14 @@
-"""What any kind of queue needs whose log is a Raft group. A kind of queue adds its machine, its commands and its clients.
+"""What any kind of queue needs whose log is a Raft group.
 
-ports.py          what is asked of the node: groups, store, calls, timers
-sole_replica.py   restart from the only, damaged replica         roll_call.py       which voters respond
-queue_time.py     the clock of a queue                           reply_timeout.py   a reply with a timeout
+    queue.py            what a queue is here                            ports.py            what it has of its node
+    member.py           the life of a member, and its digests           local_members.py    the members of this node
+    leader_route.py     to the leader, on whichever node                letters.py          what nodes say to each other
+    leader_duties.py    what the leader's node does for any group       busy_queues.py      what is to be done now and then
+    administration.py   members added and removed by operators          departures.py       when an unnamed member leaves
+    comparison.py       whether members are in the same state           verdicts.py         when a member obeys such a finding
+    remote_serving.py   a queue in use on a node without a member       sole_replica.py     restart from the only, damaged one
+    roll_call.py        which voters respond                            reply_timeout.py    a reply with a timeout
+    queue_time.py       the clock of a queue
+
+A kind of queue adds its machine, the commands in its log, the letters that only it has, and what its clients see.
 """

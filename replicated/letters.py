@@ -10,10 +10,10 @@
        2  ATTEND     incarnation u64 | for each consumer of the asking node: number u64 | next id u64. An ask, answered by a
                      status alone: the leader's node serves these consumers from these ids on, as long as it leads
        7  RELEASED   nothing: the sender leads no more, and serves no other node
-       8  ADMIN      what u8 | node u32. An ask of the leader's node, see quorum/administration.py; answered by a status,
+       8  ADMIN      what u8 | node u32. An ask of the leader's node, see replicated/administration.py; answered by a status,
                      and by what was wrong as text, if anything was. Figures are asked of any node, and are the text, as JSON
        9  COMPARE    nothing. An ask of a member's node; answered by: status u8 | leader node u32 | version u32: the newest
-                     of the machine that the node knows | for each mark: index u64 | digest u64. See quorum/comparison.py
+                     of the machine that the node knows | for each mark: index u64 | digest u64. See replicated/comparison.py
       10  GIVE_UP    after u64 | digest u64 | term u64 | leader u64 | member u64. A majority has come to this digest after the
                      entry at index `after`, and this member has told another one. See replicated/verdicts.py
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from broker.records import QueueRecord
 from raft.driver import GroupStore, OnResults, SnapshotRules
 from raft.errors import Damaged
 from raft.group_records import GroupIdentity
@@ -151,3 +152,16 @@ class QueuePorts:
     loop: Loop
     wall_ms: Callable[[], int]
     monotonic: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPorts:
+    """What replicated queues have of the catalog of their cluster, as this node knows it."""
+
+    set_members: Callable[[QueueRecord, tuple[MemberId, ...], int, bool], None]
+    """Submits the metadata command, with the members, where in the log the group got them, and whether it began anew; it may
+    fail, and is called again."""
+    incarnation_of: Callable[[NodeId], int | None]  # None: the cluster has no such node
+    name_of: Callable[[NodeId], str] = str  # what people call a node
+    alone: Callable[[], bool] = lambda: False  # no other node may have members
+    is_behind: Callable[[], bool] = lambda: True  # its log may know more

@@ -1,4 +1,4 @@
-"""The group of a quorum queue as an operator reads it, from what its members' nodes tell (quorum/administration.py). Pure."""
+"""The group of a quorum queue for an operator, from what its members' nodes report (replicated/administration.py). Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What operators do with the members of quorum queues, one queue or many, by the names of nodes. Fulfils QueueMembersPort.
 
-Each change is one of Raft's, made by the leader of that queue's group (quorum/administration.py); groups do not wait for each
-other. A change that meets another one of the same group, or an election, is tried again for PATIENCE_S.
+Each change is one of Raft's, made by the leader of that queue's group (replicated/administration.py); groups do not wait for
+each other. A change that meets another one of the same group, or an election, is tried again for PATIENCE_S.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from node.replicas.health import lost_without, problems
 from node.replicas.placement import Candidate, next_member
 from node.replicas.rebalancing import Led, moves
 from node.replicas.reconciliation import target_size
-from quorum.administration import Administration
-from quorum.driver import QUEUE_GROUPS, QuorumQueues
+from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
 from raft.messages import NodeId, node_of
+from replicated.administration import Administration
+from replicated.local_members import QUEUE_GROUPS
 
 PATIENCE_S = 5.0
 AGAIN_S = 0.1
@@ -64,7 +65,7 @@ class QueueMembers:
         self._audit = audit
 
     @property
-    def _administration(self) -> Administration:
+    def _administration(self) -> Administration[QuorumQueue]:
         return self._quorum.administration
 
     # one queue

@@ -1,19 +1,19 @@
-"""What quorum queues have to do with the catalog: they keep their members in it, and hear of those that others put there."""
+"""What replicated queues have to do with the catalog: they keep their members in it, and hear of those put there by others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from broker.broker import ignore
 from broker.catalog_commands import Command, SetQueueMembers
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata
-from quorum.driver import QuorumQueues
 from raft.messages import MemberId, NodeId
 
 
 class QueueRecords:
-    """The records of queues, as the quorum queues of a node see them."""
+    """The records of queues, as the replicated queues of a node see them."""
 
     def __init__(self, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
@@ -28,11 +28,11 @@ class QueueRecords:
         record = self._metadata.catalog.node_of_number(number)
         return record.incarnation if record is not None else None
 
-    def tell(self, quorum: QuorumQueues) -> None:
-        """Of every change of a queue's members, from now on."""
+    def tell(self, changed: Callable[[QueueRecord], None]) -> None:
+        """Of every record whose members change, from now on."""
 
         def applied(command: Command, result: Any) -> None:
             if isinstance(command, SetQueueMembers) and result is not None:
-                quorum.members_changed(result)
+                changed(result)
 
         self._metadata.subscribe(applied)

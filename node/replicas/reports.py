@@ -6,8 +6,8 @@ from collections.abc import Callable
 from logging import Logger
 
 from broker.log_throttle import LogThrottle
-from quorum.comparison import Odd
-from quorum.queue import QuorumQueue
+from replicated.member import Odd
+from replicated.queue import ReplicatedQueue
 
 REFUSALS_TOLD_S = 10.0  # what was not proposed is said again several times a second: one line in so long for each queue
 
@@ -20,7 +20,7 @@ class QuorumReports:
         self._monotonic = monotonic
         self._refusals = LogThrottle(REFUSALS_TOLD_S)
 
-    def diverged(self, queue: QuorumQueue, odd: Odd) -> None:
+    def diverged(self, queue: ReplicatedQueue, odd: Odd) -> None:
         name = queue.record.label
         if odd.nodes:
             self._logger.error(
@@ -34,13 +34,13 @@ class QuorumReports:
                 "which one is right is for an operator to find out", name, odd.at,
             )  # fmt: skip
 
-    def quarantined(self, queue: QuorumQueue, why: str) -> None:
+    def quarantined(self, queue: ReplicatedQueue, why: str) -> None:
         self._logger.error(
             "%s is quarantined on this node: %s. Its member here votes and keeps what it is sent, but serves nobody: update "
             "this node and start it again. Other queues go on", queue.record.label, why,
         )  # fmt: skip
 
-    def refused(self, queue: QuorumQueue, why: str) -> None:
+    def refused(self, queue: ReplicatedQueue, why: str) -> None:
         suppressed = self._refusals.may_log(queue.record.label, self._monotonic())
         if suppressed is not None:
             again = f" ({suppressed} more times since the last line)" if suppressed else ""

@@ -99,17 +99,17 @@ KILLERS = (
     Killer(
         "queues",
         tuple(
-            f"tests/unit/quorum/test_{name}.py"
+            f"tests/unit/{name}.py"
             for name in (
-                "machine",
-                "bounded_entries",
-                "returned",
-                "returning",
-                "numbered",
-                "proposals",
-                "session",
-                "snapshot",
-                "attention",
+                "quorum/test_machine",
+                "quorum/test_bounded_entries",
+                "quorum/test_returned",
+                "quorum/test_returning",
+                "quorum/test_numbered",
+                "quorum/test_proposals",
+                "quorum/test_session",
+                "quorum/test_snapshot",
+                "replicated/test_remote_serving",
             )
         ),
         blind_to=ALL_BUT_QUEUES,
@@ -122,9 +122,9 @@ KILLERS = (
                 "quorum/test_dead_letters",
                 "quorum/test_dead_letters_once",
                 "quorum/test_driver",
-                "quorum/test_departures",
-                "quorum/test_comparison",
-                "quorum/test_administration",
+                "replicated/test_departures",
+                "replicated/test_comparison",
+                "replicated/test_administration",
                 "quorum/test_quarantine",
                 "quorum/test_taken_away",
                 "replicated/test_queue_time",

@@ -24,6 +24,7 @@ PORTS = {
     "names": ("broker", "storage"),
     "letters": ("quorum", "replicated"),  # of one kind of queue; of all whose log is a group
     "machine": ("quorum", "raft"),
+    "member": ("quorum", "replicated"),  # with the fifo machine; as every group has it
     "ready": ("quorum", "raft"),  # messages that wait for a consumer; what a member's core wants done
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get
 }

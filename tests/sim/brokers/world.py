@@ -25,11 +25,11 @@ from node.catalog.metadata_machine import CommandOutcome
 from node.catalog.pieces import Incoming, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2
-from quorum.driver import QUEUE_GROUPS
 from quorum.queue import QuorumQueue
 from quorum.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
 from quorum.versions import VERSION_NEWEST
 from raft.messages import node_of
+from replicated.local_members import QUEUE_GROUPS
 from storage.disk import Buffer
 from storage.errors import Corrupt, StorageError
 from tests.histories.judge import judge

@@ -72,7 +72,9 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         broker,  # type: ignore[arg-type]
         SimpleNamespace(statistics=lambda: LOG),  # type: ignore[arg-type]
         SimpleNamespace(commits=9, halted=None, refusals=2),  # type: ignore[arg-type]
-        SimpleNamespace(divergences=4, quarantined=["q"], refusals=3),  # type: ignore[arg-type]
+        SimpleNamespace(
+            verdicts=SimpleNamespace(divergences=4), members=SimpleNamespace(quarantined=["q"]), refusals=3
+        ),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
         SimpleNamespace(wrong_checksums=6),  # type: ignore[arg-type]
         SimpleNamespace(forgetful_members=7),  # type: ignore[arg-type]

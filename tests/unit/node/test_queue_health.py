@@ -20,7 +20,7 @@ def queue_with(voters: tuple[int, ...], learners: tuple[int, ...]) -> QuorumQueu
     driver = SimpleNamespace(core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)))
     seen: Any = SimpleNamespace(
         record=QueueRecord("/", "payments", "quorum", True, False, False, {}, id=1),
-        way=SimpleNamespace(driver=driver),
+        route=SimpleNamespace(driver=driver),
         member_nodes=lambda: (*voters, *learners),
     )
     return cast(QuorumQueue, seen)

@@ -18,7 +18,6 @@ from broker.queue_type import QueueHost
 from broker.records import QueueRecord
 from node.peers.calls import CallEars, PeerCalls
 from quorum.commands import SessionKey
-from quorum.comparison import Odd
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
 from raft.driver import SnapshotRules
@@ -26,6 +25,9 @@ from raft.groups import Groups
 from raft.messages import MemberId, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
 from raft.settings import Settings
+from replicated.member import Odd
+from replicated.ports import CatalogPorts
+from replicated.queue import QueueReports
 from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
 from storage.wal import LogCore
@@ -87,6 +89,12 @@ class QuorumNode:
         self.incarnation = incarnation
         self.alive = True
         self.failures: list[str] = []
+        # What the catalog says and gives; a test may put something else here.
+        self.new_replica = cluster.new_replica
+        self.set_members = cluster.set_members
+        self.incarnation_of = cluster.incarnation_of
+        self.alone = lambda: list(cluster.nodes) == [number]
+        self.catalog_is_behind = lambda: True
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
         self.store = RaftStore(disk, cluster.limits, AtOnce(), cluster.new_replica, cluster.findings.append)
@@ -106,9 +114,9 @@ class QuorumNode:
             log=self.log,
             random=cluster.random.random,
             on_failed=self._stop,
-            on_leading=lambda driver: self.kind.leading_changed(driver.group),
+            on_leading=lambda driver: self.kind.members.leading_changed(driver.group),
             on_damaged=lambda driver, damage: self._repair(driver.group, damage),
-            on_halted=lambda driver, error: self.kind.halted(driver.group, str(error)),
+            on_halted=lambda driver, error: self.kind.members.halted(driver.group, str(error)),
         )
         self.store.on_damaged = self.groups.damaged
         self.wire = Wire(self)
@@ -122,18 +130,23 @@ class QuorumNode:
             loop=cluster.loop,
             wall_ms=cluster.wall_ms,
             monotonic=cluster.loop.clock.monotonic,
-            new_replica=cluster.new_replica,
-            set_members=cluster.set_members,
-            incarnation_of=cluster.incarnation_of,
+            new_replica=lambda above: self.new_replica(above),
+            catalog=CatalogPorts(
+                lambda record, members, formed, anew: self.set_members(record, members, formed, anew),
+                lambda node: self.incarnation_of(node),
+                alone=lambda: self.alone(),
+                is_behind=lambda: self.catalog_is_behind(),
+            ),
+            reports=QueueReports(
+                on_damaged=self._repair,
+                on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),
+                on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
+                on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
+                on_refused=lambda queue, why: cluster.refused.append((number, why)),
+            ),
             node_name=f"n{number}",
             settings=cluster.settings,
             rules=cluster.rules,
-            on_damaged=self._repair,
-            alone=lambda: list(cluster.nodes) == [number],
-            on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),
-            on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
-            on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
-            on_refused=lambda queue, why: cluster.refused.append((number, why)),
         )
 
     def queue(self, record: QueueRecord) -> QuorumQueue:
@@ -153,8 +166,8 @@ class QuorumNode:
         self.cluster.cut_off(self.number)
 
     def _repair(self, group: int, damage: Any) -> None:
-        self.kind.damaged(group)
-        self.store.repair(group, damage, lambda member: self.kind.lives_again(group))
+        self.kind.members.damaged(group)
+        self.store.repair(group, damage, lambda member: self.kind.members.lives_again(group))
 
     def _stop(self, reason: str) -> None:
         if self.alive:
@@ -217,7 +230,7 @@ class Cluster:
             return
         changed = self.records[record.id] = replace(current, members=members, formed=max(1, formed))
         for node in self.alive():
-            self.loop.call_soon(node.kind.members_changed, changed)
+            self.loop.call_soon(node.kind.members.changed, changed)
 
     def incarnation_of(self, node: NodeId) -> int | None:
         return self.nodes[node].incarnation if node in self.nodes else None

@@ -13,13 +13,13 @@ from quorum import movement
 from quorum import queue as queues
 from quorum.bodies import Body
 from quorum.commands import NodeDown, Piece, Policy, SessionGone
-from quorum.driver import LOOK_S, QuorumQueues
 from quorum.leading import EXPIRES_RETRY_MS
 from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
 from raft.driver import SnapshotRules
 from raft.errors import Damaged
 from raft.messages import member_id, node_of
 from raft.node_log import StoreLimits
+from replicated.busy_queues import LOOK_S
 from replicated.reply_timeout import WAIT_MS
 from storage.errors import DiskFull
 from tests.sim.disk import SimDisk
@@ -397,7 +397,7 @@ def test_a_deleted_queue_leaves_nothing_behind_and_confirms_what_was_on_its_way(
     cluster.run(1)
     assert publisher.confirmed == numbered(6)
     assert [dict(node.store.stores) for node in cluster.alive()] == [{}, {}, {}]
-    assert [node.kind._promised for node in cluster.alive()] == [{}, {}, {}]
+    assert [node.kind.members._promised for node in cluster.alive()] == [{}, {}, {}]
     assert taker.bodies == numbered(3)
 
 
@@ -709,11 +709,11 @@ def test_a_member_that_comes_again_is_none_that_was_here() -> None:
     later = [record.members[0], record.members[1], member_id(3, 9)]
     seen = []
     for members in (record.members[:2], tuple(later), record.members[:2], tuple(later)):
-        kind.members_changed(replace(record, members=members, formed=1))
+        kind.members.changed(replace(record, members=members, formed=1))
         driver = clients.of(3, record)[1].route.driver
         if driver is not None:
             seen.append(driver.me)
-            kind.drop_member(clients.of(3, record)[1])
+            kind.members.drop(clients.of(3, record)[1])
     assert len(seen) == len(set(seen)) >= 2, seen
     assert seen == sorted(seen)
 
@@ -731,14 +731,14 @@ def test_a_member_begins_under_the_number_that_its_leader_was_promised_and_once_
     named = next(member for member in cluster.records[record.id].members if node_of(member) == 4)
     other_kind, other = clients.of(4, record)
     assert other.route.driver is not None and other.route.driver.me == named
-    other_kind.drop_member(other)  # its log is lost, say
-    other_kind._take_part(other)
+    other_kind.members.drop(other)  # its log is lost, say
+    other_kind.members.take_part(other)
     assert other.route.driver.me > named
 
 
-def exhausted_until(kind: QuorumQueues, calls: int) -> list[int]:
+def exhausted_until(node: QuorumNode, calls: int) -> list[int]:
     """So many numbers of members cannot be kept for want of room. The list grows with each that was asked for."""
-    new_replica, asked = kind.new_replica, list[int]()
+    new_replica, asked = node.new_replica, list[int]()
 
     def keep(above: int) -> int:
         asked.append(above)
@@ -746,7 +746,7 @@ def exhausted_until(kind: QuorumQueues, calls: int) -> list[int]:
             raise DiskFull("cannot write node.facts: No space left on device")
         return new_replica(above)
 
-    kind.new_replica = keep
+    node.new_replica = keep
     return asked
 
 
@@ -759,13 +759,13 @@ def test_a_member_whose_number_cannot_be_kept_begins_when_there_is_room(opened: 
     cluster.leader(record)
     cluster.run(2)
     node = cluster.nodes[3]
-    asked = exhausted_until(node.kind, 2)
+    asked = exhausted_until(node, 2)
     changed = replace(record, members=(*record.members, member_id(3, 9)), formed=1)
     if opened:
         node.kind.delete(node.queue(record), cluster.wall_ms())
         cluster.open(node, changed)
     else:
-        node.kind.members_changed(changed)
+        node.kind.members.changed(changed)
     assert node.queue(record).member is None and len(asked) == 1
     for _ in range(30):
         node.kind.tick(cluster.wall_ms())
@@ -783,17 +783,17 @@ def test_a_member_that_was_put_off_does_not_begin_when_its_queue_is_gone_or_name
     cluster.leader(record)
     cluster.run(2)
     node = cluster.nodes[3]
-    asked = exhausted_until(node.kind, 2)
+    asked = exhausted_until(node, 2)
     for one in (record, deleted):
-        node.kind.members_changed(replace(one, members=(*one.members, member_id(3, 9)), formed=1))
+        node.kind.members.changed(replace(one, members=(*one.members, member_id(3, 9)), formed=1))
     assert len(asked) == 2
-    node.kind.members_changed(replace(record, formed=2))
+    node.kind.members.changed(replace(record, formed=2))
     node.kind.delete(node.queue(deleted), cluster.wall_ms())
     for _ in range(3):
         cluster.loop.run_for(1)
         node.kind.tick(cluster.wall_ms())
     assert len(asked) == 2
-    assert node.queue(record).member is None and not node.kind.has_log(node.queue(record))
+    assert node.queue(record).member is None and not node.kind.members.has_log(node.queue(record))
 
 
 def test_a_member_is_not_added_on_the_leaders_node_when_its_number_cannot_be_kept() -> None:
@@ -802,7 +802,7 @@ def test_a_member_is_not_added_on_the_leaders_node_when_its_number_cannot_be_kep
     record = cluster.declare("q", [1, 2, 3], home=1)
     cluster.leader(record)
     kind, queue = clients.of(1, record)
-    exhausted_until(kind, 1)
+    exhausted_until(cluster.nodes[1], 1)
     told: list[BrokerError | None] = []
     kind.administration._add(queue, 1, told.append)
     assert [type(error) for error in told] == [ResourceExhausted]
@@ -889,8 +889,8 @@ def test_a_member_that_is_shared_by_its_own_log_goes_on_alone_only_where_the_cat
     assert len(others.confirmed) == 5
     of_before = replace(shared, members=shared.members[:1])
     node = cluster.nodes[1] = QuorumNode(cluster, 1, cluster.nodes[1].disk, 2, DISK_ID)
-    node.kind.alone = lambda: True
-    node.kind._catalog_is_behind = lambda: behind
+    node.alone = lambda: True
+    node.catalog_is_behind = lambda: behind
     node.kind.attach(clients.hosts[1])
     cluster.open(node, of_before)
     assert cluster.lost == ([] if behind else [("q", last)])
@@ -1036,7 +1036,7 @@ def test_a_member_that_was_taken_in_again_stays_though_the_catalog_does_not_name
     assert [node_of(member) for member in current.members] == [1, 3]
     kind, queue = clients.of(3, record)
     without_3 = replace(current, members=current.members[:1])
-    kind.members_changed(replace(without_3, formed=current.formed - 1))  # older than what its log has
+    kind.members.changed(replace(without_3, formed=current.formed - 1))  # older than what its log has
     cluster.run(3)
     assert queue.member is not None
     assert queue.route.driver.me == current.members[1]

@@ -84,10 +84,10 @@ def test_an_entry_that_nobody_knows_quarantines_its_queue_on_all_nodes_and_no_ot
     assert in_vain.confirmed == []
     for node in cluster.alive():
         assert node.queue(record).statistics().state == "quarantined"
-        assert [queue.record.name for queue in node.kind.quarantined] == ["q"]
+        assert [queue.record.name for queue in node.kind.members.quarantined] == ["q"]
         assert not node.queue(record).route.leads
         node.kind.delete(node.queue(record), clients.now)
-        assert node.kind.quarantined == []
+        assert node.kind.members.quarantined == []
     cluster.run(1)
     publisher.publish(5)
     cluster.run(1)

@@ -63,9 +63,9 @@ def test_a_node_that_cannot_read_what_a_new_member_stands_on_stops(monkeypatch: 
     def add(*_: object) -> None:
         raise NoDescriptors("cannot open a snapshot: simulated EMFILE")
 
-    follower.kind.damaged(group)
+    follower.kind.members.damaged(group)
     monkeypatch.setattr(follower.groups, "add", add)
     with pytest.raises(NoDescriptors):
-        follower.kind.lives_again(group)
+        follower.kind.members.lives_again(group)
     assert follower.failures == ["cannot open a snapshot: simulated EMFILE"]
     cluster.close()

@@ -16,40 +16,62 @@ Until then the member takes part: its vote may be one that the group counts on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
+from broker.pending import Pending
 from raft.membership import members_of
 from raft.messages import Membership, NodeId, node_of
 from raft.ready import Role
+from replicated.ports import QueuePorts
+from replicated.queue import ReplicatedQueue
 
-if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
-    from quorum.queue import QuorumQueue
+Q = TypeVar("Q", bound=ReplicatedQueue)
+Q_of = TypeVar("Q_of", bound=ReplicatedQueue, contravariant=True)
 
 
-class Departures:
-    """Of all quorum queues of a node. `tick` it about once a second."""
+class Members(Protocol[Q_of]):
+    """Of this node: replicated/local_members.py."""
 
-    def __init__(self, kind: QuorumQueues) -> None:
-        self._kind = kind
-        self._asked: dict[QuorumQueue, int] = {}  # how often somebody was asked whether the member may leave
+    def has_log(self, queue: Q_of) -> bool: ...
 
-    def begin(self, queue: QuorumQueue) -> None:
+    def term_on_disk(self, queue: Q_of) -> int: ...
+
+    def drop(self, queue: Q_of) -> None: ...
+
+
+class Departures(Generic[Q]):
+    """Of all queues of one kind on a node. `tick` it about once a second."""
+
+    def __init__(
+        self,
+        ports: QueuePorts,
+        members: Members[Q],
+        incarnation_of: Callable[[NodeId], int | None],
+        figures: Callable[[Q, NodeId], Pending[dict[str, Any] | None]],
+    ) -> None:
+        """`figures`: of the group, as another node has them (replicated/administration.py)."""
+        self._ports = ports
+        self._members = members
+        self._incarnation_of = incarnation_of
+        self._figures = figures
+        self._asked: dict[Q, int] = {}  # how often a node was asked whether the member may leave
+
+    def begin(self, queue: Q) -> None:
         """Its record does not name this node, which has a member of it."""
         if queue not in self._asked:
             self._asked[queue] = 0
             self._ask(queue)
 
-    def forget(self, queue: QuorumQueue) -> None:
+    def forget(self, queue: Q) -> None:
         self._asked.pop(queue, None)
 
     def tick(self) -> None:
         for queue in list(self._asked):
             self._ask(queue)
 
-    def _ask(self, queue: QuorumQueue) -> None:
+    def _ask(self, queue: Q) -> None:
         if not self._departs(queue):
             del self._asked[queue]
         elif self._catalog_is_current:
@@ -57,21 +79,20 @@ class Departures:
             if node:
                 self._asked[queue] += 1
                 answered = partial(self._answered, queue)
-                self._kind.administration.figures(queue, node).then(answered, lambda error: None)
+                self._figures(queue, node).then(answered, lambda error: None)
 
-    def _departs(self, queue: QuorumQueue) -> bool:
-        here = self._kind.key.node
-        return not queue.deleted and here not in queue.member_nodes() and self._kind.has_log(queue)
+    def _departs(self, queue: Q) -> bool:
+        here = self._ports.node
+        return not queue.deleted and here not in queue.member_nodes() and self._members.has_log(queue)
 
     @property
     def _catalog_is_current(self) -> bool:
         """It knows this process, so it has all that was decided before this process said that it has started."""
-        key = self._kind.key
-        return self._kind.incarnation_of(key.node) == key.incarnation
+        return self._incarnation_of(self._ports.node) == self._ports.incarnation
 
-    def _to_be_asked(self, queue: QuorumQueue) -> NodeId:
+    def _to_be_asked(self, queue: Q) -> NodeId:
         """The leader's node; where that is not known, one after the other of those that may know. 0: nobody can be asked."""
-        here, driver, calls = self._kind.key.node, queue.route.driver, self._kind.calls
+        here, driver, calls = self._ports.node, queue.route.driver, self._ports.calls
         nodes = {*queue.member_nodes()}
         if driver is not None:
             nodes.update(map(node_of, members_of(driver.core.status().membership)))
@@ -80,12 +101,12 @@ class Departures:
         others = sorted(node for node in nodes if node != here and calls.connected(node))
         return others[self._asked[queue] % len(others)] if others else 0
 
-    def _answered(self, queue: QuorumQueue, figures: Mapping[str, Any] | None) -> None:
+    def _answered(self, queue: Q, figures: Mapping[str, Any] | None) -> None:
         if queue not in self._asked or not self._departs(queue):
             return
-        if goes_on_without(figures, self._kind.key.node, self._kind.term_on_disk(queue)):
+        if goes_on_without(figures, self._ports.node, self._members.term_on_disk(queue)):
             del self._asked[queue]
-            self._kind.drop_member(queue)
+            self._members.drop(queue)
 
 
 def goes_on_without(figures: Mapping[str, Any] | None, node: NodeId, term: int) -> bool:

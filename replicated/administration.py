@@ -1,8 +1,8 @@
-"""What operators do with a quorum queue's group: add and remove members, hand the leadership over, ask how it is.
+"""What operators do with the group of a queue: add and remove members, hand the leadership over, ask how it is.
 
 Any node may be asked; what only the leader can do is passed on to its node. The catalog's record follows by itself: the
 leader's node tells it the members that the group has, once they are committed, and nodes begin or give up their member when
-the record names them or does so no more (quorum/driver.py).
+the record names them or does so no more (replicated/local_members.py).
 
 A voter is not removed if that left the group without one, or without a majority that answers when it is asked: nothing could be
 committed any more, not even another change of the members, until enough of them are back.
@@ -15,24 +15,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
-from quorum.letters import QUORUM_TOPIC
 from raft.errors import BadChange, ChangePending, NotLeader, RaftError
 from raft.majority import majority_of
 from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, node_of, shown
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter
-from replicated.ports import Driver, Payload
+from replicated.ports import Driver, Payload, QueuePorts
+from replicated.queue import ReplicatedQueue
 from replicated.roll_call import RollCall
 from storage.errors import Exhausted
 
-if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
-    from quorum.queue import QuorumQueue
+Q = TypeVar("Q", bound=ReplicatedQueue)
 
 _CHANGED = (BadChange,)  # asking again is of no use
 
@@ -48,29 +46,34 @@ class What(IntEnum):
     PROMISE = 6  # of the node that is to have a member: which one it will be; node 0
 
 
-class Administration:
-    """Of all quorum queues, through this node."""
+class Administration(Generic[Q]):
+    """Of all queues of one kind, through this node."""
 
-    def __init__(self, kind: QuorumQueues) -> None:
-        self._kind = kind
+    def __init__(
+        self, ports: QueuePorts, name_of: Callable[[NodeId], str], promise_member: Callable[[Q], MemberId]
+    ) -> None:
+        """`promise_member`: the one that begins on this node once the queue's record names it; raises Exhausted."""
+        self._ports = ports
+        self._name_of = name_of
+        self._promise_member = promise_member
 
-    def add_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+    def add_member(self, queue: Q, node: NodeId) -> Pending[None]:
         """A member on this node, that becomes a voter once it has caught up. Answered when it is a learner."""
         return self._ask(queue, What.ADD, node)
 
-    def remove_member(self, queue: QuorumQueue, node: NodeId, *, anyway: bool = False) -> Pending[None]:
+    def remove_member(self, queue: Q, node: NodeId, *, anyway: bool = False) -> Pending[None]:
         """The member on this node goes. Answered when that is committed. `anyway`: also where too few of the others can be
         reached to go on without it."""
         return self._ask(queue, What.REMOVE_ANYWAY if anyway else What.REMOVE, node)
 
-    def transfer(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+    def transfer(self, queue: Q, node: NodeId) -> Pending[None]:
         """Have the member on this node lead. Answered when it was asked to."""
         return self._ask(queue, What.TRANSFER, node)
 
-    def figures(self, queue: QuorumQueue, node: NodeId) -> Pending[dict[str, Any] | None]:
+    def figures(self, queue: Q, node: NodeId) -> Pending[dict[str, Any] | None]:
         """The `status` that another node, or this one, has of the queue, as JSON has it. None: it does not answer, or does not
         know the queue."""
-        if node == self._kind.key.node:
+        if node == self._ports.node:
             return Pending.of(json.loads(_told(self.status(queue))))
         answer: Pending[dict[str, Any] | None] = Pending()
 
@@ -82,58 +85,44 @@ class Administration:
                 figures = None
             answer.resolve(figures)
 
-        if self._kind.calls.connected(node):
+        if self._ports.calls.connected(node):
             letter = letters.admin(queue.group, What.FIGURES, 0)
-            self._kind.calls.ask(node, QUORUM_TOPIC, letter, answered)
+            self._ports.calls.ask(node, self._ports.topic, letter, answered)
         else:
             answer.resolve(None)
         return answer
 
-    def status(self, queue: QuorumQueue) -> dict[str, Any]:
+    def status(self, queue: Q) -> dict[str, Any]:
         """Every figure of this node's member and machine, and where the leader is."""
-        session = queue.session
         found: dict[str, Any] = {
             "group": queue.group,
             "leader_node": queue.route.leader(),
             "members": [shown(member) for member in queue.record.members],
-            "said": {
-                "open": session.open,
-                "portions": len(session.portions),
-                "in_flight": session.sent,
-                "waiting_bytes": session.waiting_bytes,
-                "waiting_messages": session.waiting_messages,
-            },
         }
-        driver, member = queue.route.driver, queue.member
-        if driver is not None and member is not None:
+        driver = queue.route.driver
+        if driver is not None:
             raft = asdict(driver.core.status())
             raft["role"] = driver.standing.role.value
             found["raft"] = raft
-            found["machine"] = asdict(member.machine.figures())
-            found["machine"]["version"] = member.machine.version
-            found["machine"]["applied"] = member.machine.state.applied
-            found["machine"]["digest"] = member.machine.digest
-        if queue.leading is not None:
-            found["dead_letters_nowhere"] = queue.leading.dead_letters_nowhere
-            if (odd := queue.leading.comparison.diverged) is not None:
-                found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
-        return found
+        return found | queue.figures()
 
     # the leader's node
 
-    def _ask(self, queue: QuorumQueue, what: What, node: NodeId) -> Pending[None]:
+    def _ask(self, queue: Q, what: What, node: NodeId) -> Pending[None]:
         answer: Pending[None] = Pending()
         leader = queue.route.look_for()
         if not leader:
             answer.fail(ResourceExhausted(f"{queue.record.label} has no leader"))
-        elif leader == self._kind.key.node:
+        elif leader == self._ports.node:
             self._do(queue, what, node, lambda error: _tell(answer, error))
         else:
             letter = letters.admin(queue.group, what, node)
-            self._kind.calls.ask(leader, QUORUM_TOPIC, letter, lambda data: self._answered(queue, leader, answer, data))
+            self._ports.calls.ask(
+                leader, self._ports.topic, letter, lambda data: self._answered(queue, leader, answer, data)
+            )
         return answer
 
-    def _answered(self, queue: QuorumQueue, asked: NodeId, answer: Pending[None], data: bytes | None) -> None:
+    def _answered(self, queue: Q, asked: NodeId, answer: Pending[None], data: bytes | None) -> None:
         try:
             status, leader, wrong = (None, 0, "") if data is None else letters.decode_admin_answer(data)
         except BadLetter as error:
@@ -149,14 +138,14 @@ class Administration:
             queue.route.refused(status, leader)
             answer.fail(ResourceExhausted(wrong or self._not_there(queue, asked, status, leader)))
 
-    def _not_there(self, queue: QuorumQueue, asked: NodeId, status: AnswerStatus, leader: NodeId) -> str:
+    def _not_there(self, queue: Q, asked: NodeId, status: AnswerStatus, leader: NodeId) -> str:
         if status is AnswerStatus.NO_GROUP:
-            return f"node '{self._kind.name_of(asked)}' does not know {queue.record.label}: try again"
+            return f"node '{self._name_of(asked)}' does not know {queue.record.label}: try again"
         if not leader:
             return f"{queue.record.label} has no leader: try again"
         return f"{queue.record.label} is led by another node now: try again"
 
-    def asked(self, queue: QuorumQueue | None, letter: bytes, answer: Callable[[Payload], None]) -> None:
+    def asked(self, queue: Q | None, letter: bytes, answer: Callable[[Payload], None]) -> None:
         """Another node's ADMIN letter."""
         what, node = letters.decode_admin(letter)
         if queue is None:
@@ -165,11 +154,11 @@ class Administration:
 
         def told(error: BrokerError | None) -> None:
             if error is None:
-                answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node))
+                answer(letters.admin_answer(AnswerStatus.DONE, self._ports.node))
             elif isinstance(error, ResourceExhausted):
                 answer(letters.admin_answer(AnswerStatus.AGAIN, queue.route.leader(), error.text))
             else:
-                answer(letters.admin_answer(AnswerStatus.DONE, self._kind.key.node, error.text))
+                answer(letters.admin_answer(AnswerStatus.DONE, self._ports.node, error.text))
 
         try:
             asked = What(what)
@@ -179,7 +168,7 @@ class Administration:
             answer(letters.admin_answer(AnswerStatus.DONE, queue.route.leader(), _told(self.status(queue))))
         elif asked is What.PROMISE:
             try:
-                promised = str(self._kind.promise_member(queue))
+                promised = str(self._promise_member(queue))
             except Exhausted as error:
                 answer(
                     letters.admin_answer(AnswerStatus.AGAIN, 0, f"no number for another member can be kept: {error}")
@@ -191,15 +180,15 @@ class Administration:
         else:
             self._do(queue, asked, node, told)
 
-    def _do(self, queue: QuorumQueue, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
+    def _do(self, queue: Q, what: What, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
         """This node leads, as far as it knows."""
         driver = queue.route.driver
         assert driver is not None, f"{queue.record.label} is led from here, without a member"
         there = [one for one in members_of(driver.core.status().membership) if node_of(one) == node]
         if what is not What.ADD and not there:
-            name = self._kind.name_of(node)
+            name = self._name_of(node)
             told(NotFound(f"{queue.record.label} has no member on node '{name}'"))
-        elif what is What.TRANSFER and node == self._kind.key.node:
+        elif what is What.TRANSFER and node == self._ports.node:
             told(None)  # it leads already
         elif what is What.TRANSFER:
             self._transfer(queue, there[0], told)
@@ -213,11 +202,11 @@ class Administration:
         else:
             self._change(queue, RemoveMember(there[0]), told)
 
-    def _add(self, queue: QuorumQueue, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
+    def _add(self, queue: Q, node: NodeId, told: Callable[[BrokerError | None], None]) -> None:
         """Under a number that the node gives: nobody else knows which ones its lost members had."""
-        if node == self._kind.key.node:
+        if node == self._ports.node:
             try:
-                mine = self._kind.promise_member(queue)
+                mine = self._promise_member(queue)
             except Exhausted as error:
                 told(ResourceExhausted(f"no number for another member can be kept: {error}"))
             else:
@@ -235,7 +224,7 @@ class Administration:
             elif not queue.route.leads:
                 told(_refused(NotLeader(0)))
             elif node_of(member) != node:
-                name = self._kind.name_of(node)
+                name = self._name_of(node)
                 told(
                     ResourceExhausted(
                         f"node '{name}' does not say which member of {queue.record.label} it will have: try again"
@@ -244,11 +233,9 @@ class Administration:
             else:
                 self._change(queue, AddLearner(member), told)
 
-        self._kind.calls.ask(node, QUORUM_TOPIC, letters.admin(queue.group, What.PROMISE, 0), promised)
+        self._ports.calls.ask(node, self._ports.topic, letters.admin(queue.group, What.PROMISE, 0), promised)
 
-    def _remove(
-        self, queue: QuorumQueue, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]
-    ) -> None:
+    def _remove(self, queue: Q, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
         voters = driver.core.status().membership.voters
         left = [one for one in voters if one != member]
         if member not in voters or not left:  # nobody counts on it; or it is the last one, which the group says itself
@@ -267,10 +254,10 @@ class Administration:
             else:
                 told(self._would_lack(queue, member, missing))
 
-        RollCall(left, called).begin(partial(self._is_there, queue, driver), self._kind.loop)
+        RollCall(left, called).begin(partial(self._is_there, queue, driver), self._ports.loop)
 
-    def _would_lack(self, queue: QuorumQueue, member: MemberId, missing: Sequence[MemberId]) -> BrokerError:
-        name_of = self._kind.name_of
+    def _would_lack(self, queue: Q, member: MemberId, missing: Sequence[MemberId]) -> BrokerError:
+        name_of = self._name_of
         without = (
             f"without its member on node '{name_of(node_of(member))}' {queue.record.label} would have no majority that"
         )
@@ -280,32 +267,32 @@ class Administration:
         silent = ", ".join(name_of(node_of(one)) for one in missing)
         return ResourceExhausted(f"{without} answers: these do not, or are being repaired: {silent}: try again")
 
-    def _is_there(self, queue: QuorumQueue, driver: Driver, voter: MemberId) -> Pending[bool]:
+    def _is_there(self, queue: Q, driver: Driver, voter: MemberId) -> Pending[bool]:
         node = node_of(voter)
-        if node == self._kind.key.node:
+        if node == self._ports.node:
             return Pending.of(voter == driver.me)
         if not self._reaches(node):
             return Pending.of(False)
         return self.figures(queue, node).map(lambda figures: (figures or {}).get("raft", {}).get("member") == voter)
 
     def _reaches(self, node: NodeId) -> bool:
-        return node == self._kind.key.node or self._kind.groups.trusts(node)
+        return node == self._ports.node or self._ports.groups.trusts(node)
 
-    def _transfer(self, queue: QuorumQueue, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
+    def _transfer(self, queue: Q, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
         try:
-            self._kind.groups.transfer(queue.group, member)
+            self._ports.groups.transfer(queue.group, member)
         except RaftError as error:
             told(_refused(error))
         else:
             told(None)
 
-    def _change(self, queue: QuorumQueue, change: Change, told: Callable[[BrokerError | None], None]) -> None:
+    def _change(self, queue: Q, change: Change, told: Callable[[BrokerError | None], None]) -> None:
         def changed(results: Sequence[Any] | None, error: RaftError | None) -> None:
             if error is None and queue.leading is not None:
                 queue.leading.check_record()  # the node that is concerned acts on the record
             told(None if error is None else _refused(error))
 
-        self._kind.groups.change(queue.group, change, changed)
+        self._ports.groups.change(queue.group, change, changed)
 
 
 def _refused(error: RaftError) -> BrokerError:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from broker.records import QueueRecord
-from quorum.departures import goes_on_without
-from quorum.driver import QUEUE_GROUPS
 from raft.membership import members_of
 from raft.messages import NodeId, member_id, node_of
+from replicated.departures import goes_on_without
+from replicated.local_members import QUEUE_GROUPS
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.quorum.nodes import Cluster
 from tests.unit.quorum.test_driver import numbered
@@ -36,16 +36,16 @@ def test_a_voter_keeps_its_log_at_a_start_whose_catalog_does_not_name_it_yet() -
     publisher = Publisher(clients, 1, record)
     told: list[QueueRecord] = []
     for node in cluster.alive():
-        node.kind.set_members = lambda record, members, formed, anew: told.append(  # the catalog has no majority
+        node.set_members = lambda record, members, formed, anew: told.append(  # the catalog has no majority
             replace(record, members=members, formed=formed)
         )
     asked_to(leader.kind.administration.add_member(leader.queue(record), 4))
     cluster.run(3)
-    cluster.nodes[4].kind.members_changed(told[-1])
+    cluster.nodes[4].kind.members.changed(told[-1])
     cluster.run(3)
     status = leader.queue(record).route.driver.core.status()  # type: ignore[union-attr]
     assert sorted(map(node_of, status.membership.voters)) == [1, 2, 3, 4]
-    leader.kind.set_members = lambda record, members, formed, anew: None
+    leader.set_members = lambda record, members, formed, anew: None
     publisher.publish(5)
     cluster.run(1)
     last = log_of(cluster, 4, record).last_index()
@@ -91,10 +91,10 @@ def test_nothing_goes_as_long_as_the_catalog_may_be_older_than_the_process() -> 
     clients, record = removed_while_down()
     cluster = clients.cluster
     node = cluster.restart(3)
-    node.kind.incarnation_of = lambda number: node.incarnation - 1
+    node.incarnation_of = lambda number: node.incarnation - 1
     cluster.run(5)
     assert log_of(cluster, 3, record) is not None
-    node.kind.incarnation_of = cluster.incarnation_of
+    node.incarnation_of = cluster.incarnation_of
     cluster.run(3)
     assert log_of(cluster, 3, record) is None
 

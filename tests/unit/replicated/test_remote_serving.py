@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from quorum.attention import Attention
 from raft.messages import NodeId
 from replicated import letters
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus
 from replicated.ports import Payload, QueuePorts
+from replicated.remote_serving import RemoteServing
 
 ME = 4
 MEMBERS = (1, 2, 3)
@@ -44,23 +44,31 @@ class Others:
             self._waiting.pop(0)()
 
 
-class Kind:
-    """The quorum queues of this node, as far as they are used here."""
+class Queue:
+    """A queue in use on this node, without a member here. Fulfils ServedQueue."""
 
-    def __init__(self, others: Others) -> None:
-        self.calls = others
-        self.groups = SimpleNamespace(node=ME, trusts=lambda node: True)
-        self.key = SimpleNamespace(incarnation=1)
+    group = 1
+    deleted = False
+
+    def __init__(self, ports: QueuePorts) -> None:
+        entries: Any = SimpleNamespace()
+        self.route = LeaderRoute(1, ports, lambda: MEMBERS, entries)
         self.looks = 0
 
-    def wall_ms(self) -> int:
-        return 1_000
+    def has_member(self) -> bool:
+        return False
 
-    def attending(self, queue: Any) -> None:
+    def consumers_here(self) -> list[tuple[int, int]]:
+        return []
+
+    def departed_here(self) -> list[int]:
+        return []
+
+    def forget_departed(self, numbers: Sequence[int]) -> None:
         pass
 
-    def look_for_leader(self, queue: Any) -> None:
-        """The real one calls `ask` again, a moment later."""
+    def look_for_leader(self) -> None:
+        """The real one has `ask` called again, a moment later."""
         self.looks += 1
 
 
@@ -70,52 +78,55 @@ def others() -> Others:
 
 
 @pytest.fixture
-def kind(others: Others) -> Kind:
-    return Kind(others)
+def ports(others: Others) -> QueuePorts:
+    calls: Any = others
+    groups: Any = SimpleNamespace(node=ME, trusts=lambda node: True)
+    loop: Any = SimpleNamespace()
+    return QueuePorts(ME, 1, 3, groups, calls, loop, lambda: 1_000, lambda: 1.0)
 
 
 @pytest.fixture
-def attention(kind: Any) -> Attention:
-    queue: Any = SimpleNamespace(group=1, subscriptions={}, departed={}, member=None, deleted=False)
-    ports = QueuePorts(ME, 1, 3, kind.groups, kind.calls, SimpleNamespace(), kind.wall_ms, lambda: 1.0)
-    queue.route = LeaderRoute(1, ports, lambda: MEMBERS, SimpleNamespace())
-    queue.attention = Attention(queue, kind)
-    attention: Attention = queue.attention
-    return attention
+def queue(ports: QueuePorts) -> Queue:
+    return Queue(ports)
 
 
-def test_who_is_named_as_the_leader_is_asked_at_once(attention: Attention, others: Others, kind: Kind) -> None:
+@pytest.fixture
+def serving(queue: Queue, ports: QueuePorts) -> RemoteServing:
+    return RemoteServing(queue, ports, queue.look_for_leader, lambda: None)
+
+
+def test_who_is_named_as_the_leader_is_asked_at_once(serving: RemoteServing, others: Others, queue: Queue) -> None:
     others.names, others.leads = {1: 3, 2: 3}, 3
-    attention.want()
+    serving.want()
     others.answer()
     assert others.asked[-1] == 3
-    assert (len(others.asked), kind.looks, attention.answered) == (2, 0, True)
+    assert (len(others.asked), queue.looks, serving.answered) == (2, 0, True)
 
 
 def test_two_nodes_that_name_each_other_are_not_asked_in_turn_without_a_pause(
-    attention: Attention, others: Others, kind: Kind
+    serving: RemoteServing, others: Others, queue: Queue
 ) -> None:
     """Each heard of the other one last, and until an election is over that was thousands of letters a second."""
     others.names = {1: 2, 2: 1, 3: 2}
-    attention.want()
+    serving.want()
     for look in range(1, 4):
         others.answer()
-        assert (len(others.asked), kind.looks, attention.answered) == (2 * look, look, False)
-        attention.ask()  # a moment later
+        assert (len(others.asked), queue.looks, serving.answered) == (2 * look, look, False)
+        serving.ask()  # a moment later
     others.leads = others.names[others.asked[-1]]
     others.answer()
-    assert attention.answered
+    assert serving.answered
 
 
 def test_a_leader_that_is_found_is_followed_to_the_next_one_at_once_again(
-    attention: Attention, others: Others, kind: Kind
+    serving: RemoteServing, others: Others, queue: Queue
 ) -> None:
     others.names, others.leads = {1: 2, 2: 3, 3: 2}, 2
-    attention.want()
+    serving.want()
     others.answer()
     asked = len(others.asked)
-    assert attention.answered
+    assert serving.answered
     others.leads = 3
-    attention.ask()
+    serving.ask()
     others.answer()
-    assert (others.asked[asked:], kind.looks, attention.answered) == ([2, 3], 0, True)
+    assert (others.asked[asked:], queue.looks, serving.answered) == ([2, 3], 0, True)

@@ -1,4 +1,4 @@
-"""A queue that is in use on a node without a member: the leader's node is asked to serve its consumers, and to tell how it is.
+"""A queue in use on a node without a member: the leader's node is asked to serve its consumers, and to report its state.
 
 The leader's node forgets whom it serves when it leads no more, and says so if it can. So it is asked again now and then, and
 at once when there is reason to doubt. Each time it hears how far the consumers have come, and sends what they lack.
@@ -6,38 +6,74 @@ at once when there is reason to doubt. Each time it hears how far the consumers 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from quorum.letters import QUORUM_TOPIC
 from raft.messages import NodeId
 from replicated import letters
+from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus, BadLetter
+from replicated.ports import QueuePorts
 
-if TYPE_CHECKING:
-    from quorum.driver import QuorumQueues
-    from quorum.queue import QuorumQueue
-
-WANTED_MS = 10_000  # after its last use a queue without consumers wants no attention any more
+WANTED_MS = 10_000  # after its last use a queue without consumers needs it no more
 
 
-class Attention:
-    """Of one queue."""
+class ServedQueue(Protocol):
+    """The queue, as far as it is served by another node."""
 
-    def __init__(self, queue: QuorumQueue, kind: QuorumQueues) -> None:
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def deleted(self) -> bool: ...
+
+    @property
+    def route(self) -> LeaderRoute: ...
+
+    def has_member(self) -> bool: ...
+
+    def consumers_here(self) -> Sequence[tuple[int, int]]:
+        """The number of each consumer of this node, and the id that comes next for it."""
+
+    def departed_here(self) -> Sequence[int]:
+        """Consumers that are known to the group to have left, and still are among `consumers_here`."""
+
+    def forget_departed(self, numbers: Sequence[int]) -> None:
+        """What was out to these has come."""
+
+
+class RemoteServing:
+    """Of one queue, while it has no member here. `end` it when it has."""
+
+    def __init__(
+        self,
+        queue: ServedQueue,
+        ports: QueuePorts,
+        look_for_leader: Callable[[], None],
+        keep_asking: Callable[[], None],
+    ) -> None:
+        """`look_for_leader` has `ask` called again when there may be one; `keep_asking` has `go_on` called every second."""
         self.answered = False  # the node that leads, as far as is known, serves us
         self._queue = queue
-        self._kind = kind
+        self._ports = ports
+        self._look_for_leader = look_for_leader
+        self._keep_asking = keep_asking
+        self._ended = False
         self._asking: NodeId = 0  # whose answer is waited for
         self._again = False  # ask once more when the answer is there: it may be too early for what is wanted now
         self._passed_on = False  # the last one that was asked named another, which is asked now
         self._server: NodeId = 0
         self._wanted_until = 0
 
+    def end(self) -> None:
+        """This node has a member."""
+        self._ended = True
+
     def want(self) -> None:
         """The queue is used."""
-        before, self._wanted_until = self._wanted_until, self._kind.wall_ms() + WANTED_MS
-        self._kind.attending(self._queue)
+        before, self._wanted_until = self._wanted_until, self._ports.wall_ms() + WANTED_MS
+        self._keep_asking()
         if not self.answered or not before:
             self.ask()
 
@@ -51,42 +87,40 @@ class Attention:
         if node == self._server:
             self._server = 0
             self.answered = False
-            self._kind.look_for_leader(self._queue)
+            self._look_for_leader()
 
     def go_on(self, now: int) -> bool:
-        """Called about once a second. False: nobody needs this any more."""
-        if not self._queue.subscriptions and not self._queue.departed and now > self._wanted_until:
+        """Called about once a second. False: this is needed no more."""
+        if not self._queue.consumers_here() and now > self._wanted_until:
             return False
-        self._leave_who_is_silent()
+        self._leave_silent_nodes()
         self.ask()
         return True
 
-    def _leave_who_is_silent(self) -> None:
-        """A node that stands still keeps its link, and answers when somebody else has long been leading."""
+    def _leave_silent_nodes(self) -> None:
+        """A node that hangs keeps its link, and answers when another one has long been leading."""
         for node in {self._asking, self._server} - {0}:
-            if not self._kind.groups.trusts(node):
+            if not self._ports.groups.trusts(node):
                 self._asking = 0
                 self._queue.route.forget(node)
                 self.lost(node)
 
     def ask(self) -> None:
         queue = self._queue
-        if self._asking or queue.member is not None:
+        if self._asking or queue.has_member():
             return
         node = queue.route.look_for()
         if not node:
             self._refused()
             return
         self._asking = node
-        consumers = [(one.number, one.next_id) for one in queue.subscriptions.values()]
-        consumers += [(number, departed.next_id) for number, departed in queue.departed.items()]
-        left = [number for number, departed in queue.departed.items() if departed.known_at is not None]
-        letter = letters.attend(queue.group, self._kind.key.incarnation, consumers)
-        self._kind.calls.ask(node, QUORUM_TOPIC, letter, partial(self._told, node, left))
+        letter = letters.attend(queue.group, self._ports.incarnation, queue.consumers_here())
+        told = partial(self._told, node, queue.departed_here())
+        self._ports.calls.ask(node, self._ports.topic, letter, told)
 
-    def _told(self, node: NodeId, left: list[int], data: bytes | None) -> None:
+    def _told(self, node: NodeId, left: Sequence[int], data: bytes | None) -> None:
         queue = self._queue
-        if node != self._asking or queue.deleted or queue.attention is not self:
+        if node != self._asking or queue.deleted or self._ended:
             return
         self._asking = 0
         try:
@@ -97,8 +131,7 @@ class Attention:
             self.answered = True
             self._passed_on = False
             self._server = node
-            for number in left:  # what was out to these has been sent before this answer
-                queue.departed.pop(number, None)
+            queue.forget_departed(left)  # what was out to these has been sent before this answer
             if self._again:
                 self._again = False
                 self.ask()
@@ -115,4 +148,4 @@ class Attention:
 
     def _refused(self) -> None:
         self.answered = self._passed_on = False
-        self._kind.look_for_leader(self._queue)
+        self._look_for_leader()

@@ -134,7 +134,7 @@ def test_a_voter_is_kept_where_another_one_has_just_gone_and_nobody_knows_it_yet
     kind, queue = clients.of(1, record)
     cluster.silent.add(3)
     told: list[BrokerError] = []
-    assert kind.groups.trusts(3)
+    assert clients.cluster.nodes[1].groups.trusts(3)
     kind.administration.remove_member(queue, 2).then(lambda _: pytest.fail("it was removed"), told.append)
     cluster.run(WITHIN_S + 0.1)
     assert [type(error) for error in told] == [PreconditionFailed]
@@ -160,8 +160,7 @@ def test_a_member_that_is_being_repaired_is_not_there_though_its_node_is() -> No
     clients, record = led_by_node_1(3)
     cluster = clients.cluster
     kind, queue = clients.of(1, record)
-    there, queue_there = clients.of(3, record)
-    there.groups.damaged(queue_there.group, Damaged("entry 1 cannot be read"))
+    cluster.nodes[3].groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
     cluster.run(0.002)
     told: list[object] = []
     kind.administration.remove_member(queue, 2).then(told.append, told.append)
@@ -218,9 +217,9 @@ def test_any_node_shows_what_is_in_the_queue() -> None:
 def test_the_catalog_is_told_of_a_change_when_it_is_committed() -> None:
     """Nobody but the leader has it yet: a later one may never hear of it."""
     clients, record = led_by_node_1(3)
-    kind, queue = clients.of(1, record)
+    queue = clients.of(1, record)[1]
     told: list[tuple[MemberId, ...]] = []
-    kind.set_members = lambda record, members, formed, anew: told.append(members)
+    clients.cluster.nodes[1].set_members = lambda record, members, formed, anew: told.append(members)
     driver, leading = queue.route.driver, queue.leading
     assert driver is not None and leading is not None
     driver.core.change(RemoveMember(record.members[2]), clients.cluster.loop.time())

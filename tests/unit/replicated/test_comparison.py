@@ -10,11 +10,12 @@ import pytest
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
-from quorum.comparison import COMPARE_MS, MARK_ENTRIES, MARKS_MAX, Odd, odd_ones
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from raft.messages import node_of
+from replicated.comparison import COMPARE_MS, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
+from replicated.member import MARK_ENTRIES, MARKS_MAX, Odd
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import QuorumNode
 
@@ -77,7 +78,7 @@ def test_a_member_in_another_state_than_the_majority_is_told_of_and_made_anew(od
     assert [(node, told.nodes) for node, told in cluster.diverged] == [(leader, (wrong,))]
     after = {node_of(one): one for one in cluster.records[record.id].members}
     assert before.keys() == after.keys()
-    assert sum(node.kind.divergences for node in cluster.alive()) == 1
+    assert sum(node.kind.verdicts.divergences for node in cluster.alive()) == 1
     assert {node for node in before if before[node] != after[node]} == {wrong}
     taker = Taker(clients, wrong, record)
     cluster.run(2)
@@ -158,7 +159,7 @@ def test_of_two_members_in_another_state_the_second_stays_however_long_the_first
     waiting: list[tuple[int, object]] = []  # repairs that its disk takes long for
 
     def wait_with_repair(group: int, damage: object) -> None:
-        slow.kind.damaged(group)
+        slow.kind.members.damaged(group)
         waiting.append((group, damage))
 
     vars(slow)["_repair"] = wait_with_repair

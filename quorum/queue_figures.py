@@ -1,0 +1,66 @@
+"""What a queue shows of itself: its statistics for clients and the management API, and its state for operators."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from broker.queue_type import QueueStatistics
+
+if TYPE_CHECKING:
+    from quorum.queue import QuorumQueue
+
+
+def fill_in(figures: QueueStatistics, queue: QuorumQueue) -> QueueStatistics:
+    """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
+    figures.consumers = queue.consumer_count
+    figures.ready = figures.persistent = queue.ready_count
+    figures.state = "running" if queue.route.leader() else "minority" if queue.quarantined is None else "quarantined"
+    figures.details = {"leader": queue.route.leader(), "members": queue.member_nodes()}
+    if queue.member is not None:
+        machine = queue.member.machine.figures()
+        figures.ready_bytes = machine.ready_bytes
+        figures.unacknowledged = machine.unacknowledged
+        figures.unacknowledged_bytes = machine.unacknowledged_bytes
+        figures.persistent += machine.unacknowledged
+        figures.disk_reads = queue.member.bodies.reads
+        figures.details |= {"delayed": machine.delayed, "dead": machine.dead, "dead_bytes": machine.dead_bytes}
+    else:
+        figures.ready_bytes = queue.news.ready_bytes
+        figures.unacknowledged = queue.news.unacknowledged
+        figures.unacknowledged_bytes = queue.news.unacknowledged_bytes
+        figures.persistent += queue.news.unacknowledged
+    figures.single_active_consumer_tag = _active_tag(queue)
+    return figures
+
+
+def _active_tag(queue: QuorumQueue) -> str | None:
+    if queue.member is not None:
+        active = queue.member.machine.state.consumers.active
+        return active.tag if active is not None else None
+    return next((one.consumer.tag for one in queue.subscriptions.values() if one.consumer.active), None)
+
+
+def for_operators(queue: QuorumQueue) -> dict[str, Any]:
+    """In JSON's types; replicated/administration.py adds the group."""
+    session = queue.session
+    found: dict[str, Any] = {
+        "said": {
+            "open": session.open,
+            "portions": len(session.portions),
+            "in_flight": session.sent,
+            "waiting_bytes": session.waiting_bytes,
+            "waiting_messages": session.waiting_messages,
+        }
+    }
+    if queue.member is not None:
+        machine = queue.member.machine
+        found["machine"] = asdict(machine.figures())
+        found["machine"]["version"] = machine.version
+        found["machine"]["applied"] = machine.applied
+        found["machine"]["digest"] = machine.digest
+    if queue.leading is not None:
+        found["dead_letters_nowhere"] = queue.leading.dead_letters_nowhere
+        if (odd := queue.leading.group.comparison.diverged) is not None:
+            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
+    return found
