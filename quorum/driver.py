@@ -96,7 +96,7 @@ class QuorumQueues:
         self.queues: dict[int, QuorumQueue] = {}  # by group
         self.machine_version = machine_version  # the newest that groups may be brought to, as far as this node knows
         self.refusals = (
-            0  # of what other nodes wanted to have proposed, and of what these refused to propose for this one
+            0  # to propose what other nodes asked for, and by other nodes to propose what this one asked for
         )
         self._ports = ports = QueuePorts(
             key.node, key.incarnation, QUORUM_TOPIC, groups, calls, loop, wall_ms, monotonic

@@ -21,6 +21,8 @@ from replicated.queue_time import QueueTime
 class QueueEntries:
     """See the module."""
 
+    __slots__ = ("_group", "_groups", "_on_news", "_on_refused", "_time", "member")
+
     def __init__(
         self,
         group: int,

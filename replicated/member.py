@@ -1,18 +1,23 @@
 """A member of a group, as any kind of queue has it: its life on this node, and the digests by which members are compared.
 
     life          meaning                                       left by                                      for
-    ABSENT        this node has no log of the group             the record names this node                   SERVING, PUT_OFF
-    PUT_OFF       it is to begin, and could not be stored       tried again each second                      SERVING, ABSENT
-    SERVING       it takes part, and its machine applies        its log or snapshot cannot be read           DAMAGED
+    ABSENT        this node has no log of the group             the record names this node, or a log is      SERVING
+                                                                found at a start: the member begins
+                                                                and could not be stored                      PUT_OFF
+                                                                and its snapshot cannot be read              DAMAGED
+                                                                and its machine cannot go on                 QUARANTINED
+    PUT_OFF       it is to begin, and could not be stored       tried again each second                      as from ABSENT
+    SERVING       it takes part, and its machine applies        its log cannot be read, or a majority        DAMAGED
+                                                                has come to another state
                                                                 its machine cannot go on                     QUARANTINED
                                                                 the group goes on without it                 ABSENT
-    DAMAGED       it is given up; the store makes another       that begins                                  SERVING
-                  from what is left, for the others to repair   it is the sole replica: the node restarts
-    QUARANTINED   it votes and keeps what it is sent, and its   its log or snapshot cannot be read           DAMAGED
+    DAMAGED       it is given up; the store makes another       that one begins                              as from ABSENT
+                  one, which the others repair                  it is the sole replica: the node restarts
+    QUARANTINED   it votes and keeps what it is sent, and its   its log cannot be read                       DAMAGED
                   machine stands still                          the group goes on without it                 ABSENT
 
 A member that begins founds the group, or begins empty under a new number, or goes on with its log:
-replicated/local_members.py. At a start of the process it begins with what its disk has, after damage too.
+replicated/local_members.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,80 @@
+"""The life of the member on a node, through each state of the table in replicated/member.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from broker.records import QueueRecord
+from quorum import commands
+from quorum.commands import Upgrade
+from raft.errors import Damaged
+from raft.messages import NodeId, member_id
+from replicated.member import MemberLife
+from storage.errors import DiskFull
+from tests.unit.quorum.clients import Clients
+from tests.unit.quorum.nodes import Cluster
+
+
+def lives(cluster: Cluster, record: QueueRecord) -> dict[NodeId, MemberLife]:
+    return {node.number: node.queue(record).member_life for node in cluster.alive()}
+
+
+def declared(nodes: int = 3) -> tuple[Cluster, QueueRecord]:
+    cluster = Clients(nodes).cluster
+    record = cluster.declare("q", [1, 2, 3], home=1)
+    assert cluster.leader(record).number == 1
+    return cluster, record
+
+
+def test_members_serve_where_the_record_names_them() -> None:
+    cluster, record = declared(nodes=4)
+    serving = dict.fromkeys((1, 2, 3), MemberLife.SERVING)
+    assert lives(cluster, record) == serving | {4: MemberLife.ABSENT}
+    cluster.nodes[3].kill()
+    cluster.restart(3)
+    assert lives(cluster, record) == serving | {4: MemberLife.ABSENT}
+
+
+def test_a_member_whose_number_cannot_be_kept_is_put_off_until_there_is_room() -> None:
+    cluster, record = declared(nodes=4)
+    node = cluster.nodes[4]
+
+    def no_room(above: int) -> int:
+        raise DiskFull("cannot write node.facts: No space left on device")
+
+    new_replica, node.new_replica = node.new_replica, no_room
+    node.kind.members.changed(replace(record, members=(*record.members, member_id(4, 9)), formed=1))
+    cluster.run(3)
+    assert node.queue(record).member_life is MemberLife.PUT_OFF
+    node.new_replica = new_replica
+    cluster.run(2)
+    assert node.queue(record).member_life is MemberLife.SERVING
+
+
+def test_a_member_that_cannot_be_read_is_damaged_until_another_one_begins() -> None:
+    cluster, record = declared()
+    node = cluster.nodes[3]
+    queue = node.queue(record)
+    before = node.store.group(queue.group).member
+    node.kind.members.damaged(queue.group)
+    assert queue.member_life is MemberLife.DAMAGED
+    node.groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
+    cluster.run(3)
+    assert queue.member_life is MemberLife.SERVING
+    assert node.store.group(queue.group).member != before
+
+
+def test_a_member_whose_machine_fails_is_quarantined() -> None:
+    cluster, record = declared()
+    cluster.expects_quarantine = True
+    cluster.nodes[1].queue(record).route.propose_here([commands.encode(Upgrade(99))], lambda results, error: None)
+    cluster.run(1)
+    assert lives(cluster, record) == dict.fromkeys((1, 2, 3), MemberLife.QUARANTINED)
+
+
+def test_a_member_that_was_removed_is_absent() -> None:
+    cluster, record = declared()
+    leader = cluster.nodes[1]
+    leader.kind.administration.remove_member(leader.queue(record), 3).then(lambda _: None, lambda _: None)
+    cluster.run(5)
+    assert lives(cluster, record) == dict.fromkeys((1, 2), MemberLife.SERVING) | {3: MemberLife.ABSENT}
