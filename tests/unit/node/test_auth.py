@@ -261,3 +261,34 @@ def test_hashes_go_into_definitions_and_come_back() -> None:
 def test_a_hash_that_is_unknown_or_would_cost_too_much_is_not_imported(algorithm: str, password_hash: str) -> None:
     with pytest.raises(PreconditionFailed):
         Hashes().imported(algorithm, password_hash)
+
+
+def test_who_was_told_late_that_the_node_is_busy_makes_room_for_the_next() -> None:
+    held = Held()
+    auth, later = verifier(held, VerifierLimits(busy_max=1, busy_pause_s=1.0, queue=LoginLimits(waiting_per_user=1)))
+    for number in range(2):  # one is checked, one waits
+        verify(auth, None, b"%d" % number)
+    first, beyond = verify(auth, None, b"2"), verify(auth, None, b"3")
+    assert not first.answered and beyond.answered, "one is told late, and the next at once"
+    later.advance(1.0)
+    assert first.answered
+    assert not verify(auth, None, b"4").answered, "again one is told late"
+
+
+def test_a_login_that_gave_way_can_be_tried_again() -> None:
+    held = Held()
+    auth, later = verifier(held, VerifierLimits(busy_pause_s=1.0, queue=LoginLimits(waiting=2)))
+    user = UserRecord("u", auth.hash("right"))
+    verify(auth, None, b"0", "192.0.2.66")  # is checked
+    gave_way = verify(auth, user, b"right", "192.0.2.66")
+    verify(auth, None, b"1", "192.0.2.66")
+    verify(auth, None, b"2", "192.0.2.2")
+    later.advance(1.0)
+    assert isinstance(answer(gave_way), ResourceExhausted)
+    while held.waiting:
+        held.release()
+        later.advance(60.0)
+    again = verify(auth, user, b"right", "192.0.2.66")
+    while held.waiting:
+        held.release()
+    assert answer(again) is True

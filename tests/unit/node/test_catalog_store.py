@@ -299,3 +299,19 @@ def test_on_lmdb_with_a_thread(tmp_path: Path) -> None:
     first = asyncio.run(declared(200))
     second = asyncio.run(declared(200))
     assert second[:200] == first and len(second) == len(set(second)) == 400
+
+
+def test_what_gathered_before_the_catalog_became_another_one_is_not_written_over_it() -> None:
+    store, other, held = CountingStore(), CountingStore(), Held()
+    first_boot(store)
+    wanted = first_boot(other)
+    for name in "ab":
+        wanted.submit(DeclareQueue("/", name))
+    kept = Kept(store, held)
+    kept.submit(DeclareQueue("/", "being kept"))
+    kept.submit(DeclareQueue("/", "gathered"))
+    kept.position, kept.catalog = wanted.position, wanted.catalog
+    kept.replace(list(wanted.catalog.records()))
+    while held.waiting:
+        held.release()
+    assert [queue.name for queue in Kept(CountingStore(store.content)).catalog.queues("/")] == ["a", "b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
+from struct import Struct
 from typing import Any
 from unittest.mock import Mock
 
@@ -14,6 +15,7 @@ import pytest
 from broker.background_work import BackgroundWork
 from broker.catalog import Catalog
 from broker.catalog_commands import (
+    AddNode,
     Bind,
     Command,
     DeclareQueue,
@@ -27,13 +29,13 @@ from broker.catalog_commands import (
     encode_command,
 )
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
-from broker.records import BindingRecord, PolicyRecord, UserRecord, VhostRecord
+from broker.records import BindingRecord, NodeRecord, PolicyRecord, UserRecord, VhostRecord
 from node.catalog import metadata_machine
 from node.catalog import pieces as catalog_pieces
 from node.catalog.catalog_state import CatalogState, decode_state
 from node.catalog.catalog_store import Position
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.catalog.courier import NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
+from node.catalog.courier import FOLLOWS, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_submit
 from node.catalog.followers import WAIT_S
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_machine import CatalogMachine, Origin, encode_entry
@@ -277,8 +279,8 @@ class Alone:
         self.entries: list[Entry] = []
         self._jobs: list[Callable[[], None]] = []
         self.metadata = ClusterMetadata(Catalog(), MemoryStore(), self)
-        group, calls = Mock(leader=lambda: (1, 1), missing=tuple, propose=self._propose), Mock()
-        self.metadata.attach(1, 1, group, calls, lambda: 0.0)
+        self.group, self.calls = Mock(leader=lambda: (1, 1), missing=tuple, propose=self._propose), Mock()
+        self.metadata.attach(1, 1, self.group, self.calls, lambda: 0.0)
 
     def _propose(self, commands: Sequence[bytes], _: OnResults) -> None:
         for command in commands:
@@ -578,3 +580,133 @@ def test_what_one_commit_carries_is_told_over_many_turns_in_order_and_before_it_
         lengths[-1] += len(heard)
     assert heard == [*names, "later"] and max(lengths) <= 2
     assert all(one.answered for one in told) and later.answered and flushed.answered
+
+
+FOLLOWS_LETTER = Struct("<BQQ")
+
+
+def with_neighbour() -> Alone:
+    """Its catalog knows node 2 too, which can be reached."""
+    node = Alone()
+    for number in (1, 2):
+        node.metadata.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 1, f"n{number}:1")))
+    return node
+
+
+def vhosts_of_node_2(*names: str) -> list[Entry]:
+    """What its process 7 submits."""
+    commands = [encode_command(PutVhost(VhostRecord(name))) for name in names]
+    origins = [Origin(2, 7, number, number - 1) for number in range(1, len(names) + 1)]
+    return [
+        Entry(origin.number, 1, EntryKind.COMMAND, encode_entry(origin, command))
+        for origin, command in zip(origins, commands, strict=True)
+    ]
+
+
+def test_a_refused_command_is_answered_and_no_subscriber_hears_of_it() -> None:
+    node, heard = Alone(), list[Command]()
+    node.metadata.subscribe(lambda command, _: heard.append(command))
+    told = Told(node.metadata.submit(DeleteVhost("none")))
+    node.metadata.machine.apply(node.entries)
+    node.kept()
+    assert isinstance(told.error, NotFound) and heard == []
+
+
+def test_another_node_hears_that_this_one_follows_only_after_the_subscribers_were_told() -> None:
+    node, turns, order = Alone(), deque[Callable[[], None]](), list[str]()
+    node.metadata.work = BackgroundWork(turns.append, lambda: 0.0, steps_max=1)
+    node.metadata.subscribe(lambda command, _: order.append(command.record.name))
+    node.calls.tell.side_effect = lambda to, topic, letter: order.append(f"node {to} is told")
+    node.metadata.machine.apply(vhosts_of_node_2("a", "b", "c"))
+    node.kept()
+    while turns:
+        turns.popleft()()
+    assert order == ["a", "b", "c", "node 2 is told"]
+
+
+def test_what_is_said_of_an_earlier_process_of_this_node_answers_none_of_this_one_s_commands() -> None:
+    node = with_neighbour()
+    _, serve = node.calls.serve.call_args.args
+    told = Told(node.metadata.submit(PutVhost(VhostRecord("v"))))
+    node.metadata.machine.apply(node.entries)
+    node.kept()
+    serve(2, FOLLOWS_LETTER.pack(FOLLOWS, 9, 1), None)
+    assert not told.answered
+    serve(2, FOLLOWS_LETTER.pack(FOLLOWS, 1, 1), None)
+    assert told.answered
+
+
+def test_a_command_that_got_lost_before_another_is_submitted_again_with_that_one() -> None:
+    node = Alone()
+    told = [Told(node.metadata.submit(PutVhost(VhostRecord(name)))) for name in "abc"]
+    first, _, last = node.entries
+    node.metadata.machine.apply([first, last])
+    node.kept()
+    assert [one.answered for one in told] == [True, False, False]
+    node.metadata.tick()
+    node.metadata.machine.apply(node.entries[3:])
+    node.kept()
+    assert all(one.answered and one.error is None for one in told)
+
+
+def test_while_the_store_is_full_a_command_is_refused_at_once() -> None:
+    world = MetadataWorld(size=1)
+    node = world.leader_node()
+    world.stores[node.number].full = DiskFull("no room")
+    first = node.submit(DeclareQueue("/", "first"))
+    world.run(1.0)
+    assert not first.answered
+    second = node.submit(DeclareQueue("/", "second"))
+    assert second.answered and "what was declared cannot be kept now: no room" in str(second.error)
+    world.stores[node.number].full = None
+    world.run(1.0)
+    assert first.value is not None
+
+
+def test_a_node_whose_commands_a_snapshot_brought_is_told_that_they_are_followed() -> None:
+    node, others = Alone(), CatalogMachine(Catalog(), Position())
+    others.apply(vhosts_of_node_2("a", "b"))
+    node.metadata.machine.restore(b"".join(others.snapshot()), others.version)
+    node.kept()
+    node.calls.tell.assert_called_once_with(2, METADATA, FOLLOWS_LETTER.pack(FOLLOWS, 7, 2))
+
+
+def test_an_answer_does_not_wait_for_a_node_that_says_nothing_though_its_link_is_there() -> None:
+    node = with_neighbour()
+    node.group.trusts = lambda number: False
+    told = Told(node.metadata.submit(PutVhost(VhostRecord("v"))))
+    node.metadata.machine.apply(node.entries)
+    node.kept()
+    assert told.answered
+
+
+def test_who_waits_until_others_follow_is_answered_when_the_node_stops() -> None:
+    node = with_neighbour()
+    told = Told(node.metadata.submit(PutVhost(VhostRecord("v"))))
+    node.metadata.machine.apply(node.entries)
+    node.kept()
+    assert not told.answered
+    node.metadata.close()
+    assert told.answered and told.error is None
+
+
+def test_a_node_that_stands_still_submits_nothing_again() -> None:
+    node = Alone()
+    told = Told(node.metadata.submit(PutVhost(VhostRecord("v"))))
+    node.metadata.stand_still("an entry of a later version")
+    node.group.leader = lambda: (1, 2)
+    node.metadata.tick()
+    assert told.error is not None and len(node.entries) == 1
+
+
+def test_after_a_subscriber_failed_the_node_can_still_stop() -> None:
+    """A stop waits until everything that was applied is told; what cannot be followed is not told any more."""
+    node, failures = Alone(), list[str]()
+    node.metadata.on_failed = failures.append
+    node.metadata.subscribe(Mock(side_effect=ZeroDivisionError("a mistake")))
+    node.metadata.submit(PutVhost(VhostRecord("v")))
+    node.metadata.machine.apply(node.entries)
+    with pytest.raises(ZeroDivisionError):
+        node.kept()
+    assert len(failures) == 1 and "a mistake" in failures[0]
+    assert Told(node.metadata.flushed()).answered

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from broker.catalog_commands import NodeStarted, RemoveNode
 from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS
+from node.membership.greetings import greeting_of
+from node.membership.joining import Joining
+from node.peers import peer_pb2
 from tests.unit.node.cluster_world import DISK_ID, NOW, ClusterWorld
 
 
@@ -101,3 +105,55 @@ def test_a_node_whose_disk_is_a_copy_made_before_its_last_life_is_told_so() -> N
     assert told(200, 300) == "", "the process itself, when it runs"
     assert told(0, 400) == "", "of a version that does not say"
     assert "an old copy" in told(200, 400)
+
+
+def greeting_of_n2(**changes: Any) -> dict[str, Any]:
+    """Its process 400, whose directory knows of process 300."""
+    me = {"cluster_id": "c1", "number": 2, "disk_id": DISK_ID, "address": "n2:1", "incarnation": 400}
+    return {**me, "earlier_incarnation": 300} | changes
+
+
+def test_a_disk_that_is_newer_than_the_catalog_has_heard_is_not_an_old_one() -> None:
+    assert ClusterWorld().greet(**greeting_of_n2(disk_id=DISK_ID + 1)).removed == ""
+
+
+def test_a_copy_that_misses_the_last_process_by_one_is_an_old_copy() -> None:
+    world = ClusterWorld()
+    world.metadata.catalog.apply(NodeStarted("n2", DISK_ID, 300))
+    assert "an old copy" in world.greet(**greeting_of_n2(earlier_incarnation=299)).removed
+
+
+def test_where_an_old_copy_of_a_node_lives_is_not_where_the_node_is_dialed() -> None:
+    world = ClusterWorld()
+    world.metadata.catalog.apply(NodeStarted("n2", DISK_ID, 300))
+    neighbours = Mock()
+    joining = Joining(world.identity, world.metadata, neighbours)
+    copy = greeting_of_n2(earlier_incarnation=200, address="of the copy:1")
+    assert joining.greet(peer_pb2.Greeting(**copy)).removed
+    assert not neighbours.moved.called
+    joining.greet(peer_pb2.Greeting(**greeting_of_n2(address="moved:1")))
+    neighbours.moved.assert_called_once_with(2, "moved:1")
+
+
+def test_a_later_process_on_an_empty_disk_that_began_in_the_same_millisecond_is_to_ask_again() -> None:
+    world = ClusterWorld()
+    world.join()
+    world.metadata.catalog.apply(NodeStarted("n3", FIRST_LIFE, NOW + 9))
+    same = world.join(joiner="the next process", incarnation=NOW + 9)
+    assert (same.number, same.later, same.incarnation) == (0, True, NOW + 9)
+
+
+def test_asking_again_from_another_zone_takes_the_new_zone() -> None:
+    world = ClusterWorld()
+    world.join(zone="a")
+    world.join(zone="b")
+    assert world.metadata.catalog.nodes["n3"].zone == "b"
+
+
+def test_a_greeting_says_all_by_which_an_old_copy_is_told() -> None:
+    world = ClusterWorld(number=5)
+    identity = world.identity
+    said = greeting_of(identity, "n5:1")
+    assert (said.number, said.cluster_id, said.address) == (5, "c1", "n5:1")
+    assert identity.disk_id and said.disk_id == identity.disk_id
+    assert identity.incarnation and said.incarnation == identity.incarnation

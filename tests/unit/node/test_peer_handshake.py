@@ -171,3 +171,23 @@ def test_a_stranger_s_proof_is_for_one_method_and_by_one_secret(secret: Secret, 
     stranger = StrangerCalling(secret, "Join", b"let me in", world.gatekeeper.challenge(), NONCE)
     with pytest.raises(NotProven, match=said):
         world.gatekeeper.check_stranger(method, dict(stranger.metadata()))
+
+
+def test_a_node_without_cluster_id_is_told_which_cluster_this_is() -> None:
+    world = World()
+    world.gatekeeper.me = Identity(1, 111, "c1")
+    calling = Calling(SECRET, Identity(2, 222, ""), 1, world.gatekeeper.challenge(), NONCE)
+    with pytest.raises(NotProven, match="not to one without id"):
+        world.gatekeeper.check(metadata_of(calling))
+
+
+@pytest.mark.parametrize("nonce", [NONCE[1:], NONCE + b"x", b""])
+def test_a_nonce_of_another_length_is_refused_though_the_proof_is_right(nonce: bytes) -> None:
+    """A short one could come twice, and the proof that answers it be replayed."""
+    world = World()
+    calling = Calling(SECRET, CALLER, CALLED.node, world.gatekeeper.challenge(), nonce)
+    with pytest.raises(NotProven, match="not that of a node"):
+        world.gatekeeper.check(metadata_of(calling))
+    stranger = StrangerCalling(SECRET, "Join", b"let me in", world.gatekeeper.challenge(), nonce)
+    with pytest.raises(NotProven, match="not that of a node"):
+        world.gatekeeper.check_stranger("Join", dict(stranger.metadata()))

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from node.peers import peer_pb2
-from node.peers.frames import JOIN, encode_hello, framed
-from node.peers.handshake import Gatekeeper, Secret
+from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
+from node.peers.frames import JOIN, encode_hello, expect_hello, framed
+from node.peers.handshake import CHALLENGE, NONCE_BYTES, Gatekeeper, Secret, StrangerCalling
 from node.peers.link import LinkLimits, PeerLinks
-from node.peers.server import Doorman, PeerServer
+from node.peers.server import METHODS, Doorman, PeerServer
 from node.peers.stranger import NoAnswer, Stranger
 
 SECRET = Secret(b"a secret that both sides know")
@@ -86,5 +87,64 @@ def test_nobody_there_a_node_that_answers_no_strangers_and_one_that_is_silent_ar
         with pytest.raises(NoAnswer, match=r"no answer within 0\.2 s"):
             await stranger.greet(f"127.0.0.1:{port}", peer_pb2.Greeting(), 0.2)
         silent.close()
+
+    asyncio.run(scenario())
+
+
+class Counting(Polite):
+    """Notes who wanted to join."""
+
+    def __init__(self) -> None:
+        self.joined: list[str] = []
+
+    async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+        self.joined.append(request.name)
+        return await super().join(request)
+
+
+class Thoughtful(Counting):
+    """Answers nobody before they hang up."""
+
+    async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+        await super().join(request)
+        return await asyncio.Future()
+
+
+async def said_to(
+    address: str, proven: peer_pb2.JoinRequest, *sent: peer_pb2.JoinRequest, hangs_up: bool = False
+) -> bytes:
+    """All that is said to who proves one request, and sends these."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    async with asyncio.timeout(TIMEOUT_S):
+        size = int.from_bytes(await reader.readexactly(4), "little")
+        challenge = expect_hello(await reader.readexactly(size), CHALLENGE_HELLO)[CHALLENGE]
+        calling = StrangerCalling(SECRET, METHODS[JOIN], proven.SerializeToString(), challenge, os.urandom(NONCE_BYTES))
+        requests = [request.SerializeToString() for request in sent]
+        writer.writelines(framed([encode_hello(JOIN, calling.metadata()), *requests]))
+        if hangs_up:
+            writer.write_eof()
+        said = await reader.read()
+    writer.close()
+    return said
+
+
+def test_a_request_that_was_changed_on_its_way_is_not_answered_though_the_proof_is_right() -> None:
+    async def scenario() -> None:
+        doorman = Counting()
+        async with listening(doorman) as address:
+            said = await said_to(address, peer_pb2.JoinRequest(name="n2"), peer_pb2.JoinRequest(name="another"))
+        assert b"the request is not the one that was proven" in said
+        assert doorman.joined == []
+
+    asyncio.run(scenario())
+
+
+def test_one_request_is_answered_on_one_connection() -> None:
+    async def scenario() -> None:
+        doorman, request = Thoughtful(), peer_pb2.JoinRequest(name="n2")
+        async with listening(doorman) as address:
+            await said_to(address, request, request, request, hangs_up=True)
+        assert doorman.joined == ["n2"]
 
     asyncio.run(scenario())

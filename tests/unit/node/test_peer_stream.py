@@ -583,3 +583,14 @@ def test_a_tls_handshake_that_fails_is_told_with_address_and_reason_and_not_for_
     (told,) = [line for line in caplog.messages if "TLS handshake" in line]
     assert told.startswith("a TLS handshake with 127.0.0.1:")
     assert "on the listener for nodes failed: " in told and "CERTIFICATE_VERIFY_FAILED" in told
+
+
+def test_an_earlier_process_is_refused_with_the_reason() -> None:
+    async def scenario() -> None:
+        async with pair() as (called, _, port):
+            await call(port, lambda challenge: hello_of(Identity(2, 5), challenge))
+            assert await called.ears.next() == ("connected", 2, b"")
+            with pytest.raises(Refused, match="has called as incarnation 5, which is later than 4"):
+                await call(port, lambda challenge: hello_of(Identity(2, 4), challenge))
+
+    uvloop.run(scenario())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import AddNode, NodeLost, PutNode, RemoveNode
+from broker.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
 from broker.errors import NotFound, ResourceExhausted
 from broker.records import NodeRecord
 from node.identity import DISK, RAM, KnownNode
@@ -405,3 +405,24 @@ def test_behind_a_stop_there_are_no_links_and_nothing_goes_on() -> None:
     world.ways.answer("n2:1", peer_pb2.Greeted(removed="too late"))
     world.loop.run_for(10.0)
     assert world.news.ticks == ticks and world.process.said == []
+
+
+def test_a_later_process_that_was_away_too_long_is_told_of_too() -> None:
+    world = ClusterWorld()
+    world.groups.lead(ME)
+    world.upkeep.start()
+    world.loop.run_for(AWAY_S_MAX)
+    world.metadata.apply(NodeStarted("n2", DISK_ID, 300))
+    world.loop.run_for(3 * TICK_S)
+    assert world.metadata.submitted == [NodeLost("n2", 0), NodeLost("n2", 300)]
+
+
+def test_a_node_says_nothing_about_a_node_of_its_name_that_has_another_number() -> None:
+    """Its own record was removed, and somebody else has joined under the name since."""
+    world = ClusterWorld(number=5)
+    world.metadata.catalog.apply(AddNode(NodeRecord("n5", 0, DISK_ID, "n5:1")))
+    world.ways.address = "elsewhere:1"
+    world.upkeep.start()
+    world.loop.run_for(2 * GO_AROUND_S)
+    assert world.metadata.catalog.nodes["n5"].address == "n5:1"
+    assert not [command for command in world.metadata.submitted if isinstance(command, PutNode)]
