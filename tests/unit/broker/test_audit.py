@@ -153,3 +153,16 @@ def test_a_failed_login_names_a_user_only_if_there_is_one() -> None:
         "login failed: an unknown user from 192.0.2.7:4000 over gRPC: wrong user or password",
     ]
     assert lines.audit.logins == {("gRPC", False): 2, ("gRPC", True): 1}
+
+
+def test_a_change_is_that_of_who_asked_for_it_though_another_is_served_when_it_is_done() -> None:
+    def change() -> Lines:
+        lines = Lines()
+        pending: Pending[None] = Pending()
+        acting_for(Actor("admin", CLIENT))
+        lines.audit.watched(commands.DeleteUser("u"), pending)
+        acting_for(Actor("somebody else", CLIENT))
+        pending.resolve(None)
+        return lines
+
+    assert copy_context().run(change).noted == ["user 'admin' from 192.0.2.7:4000 over gRPC: delete user 'u'"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.dead_letter import PROPERTIES_BYTES_MAX
 from broker.history import History
 from broker.queue_type import Arrival, DeathReason
 from native.content import encode, messages
@@ -420,3 +421,13 @@ def test_a_dead_letter_whose_only_way_leads_back_has_nowhere_to_go(client: Clien
     broker.dead_letter_confirmed(broker.queue("/", "src"), DeathReason.EXPIRED, message, NOW, told.append)
     assert told == [Arrival.NOWHERE]
     assert kept(client) == [Arrival.ARRIVED], "a rejection is a consumer's loop, and its to end"
+
+
+def test_a_dead_letter_whose_history_makes_its_properties_too_long_goes_nowhere(client: Client) -> None:
+    """No frame to a client could carry it."""
+    source(client)
+    client.publish("", "src", b"long", headers={"h": "x" * (PROPERTIES_BYTES_MAX - 200)})
+    reject_one(client)
+    client.publish("", "src", b"short", headers={"h": "x" * (PROPERTIES_BYTES_MAX - 2_000)})
+    reject_one(client)
+    assert client.bodies_of("dead") == [b"short"]

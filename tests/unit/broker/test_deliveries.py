@@ -158,3 +158,12 @@ def test_any_order_of_settling_ends_as_it_does_for_a_set(steps: list[tuple[str, 
         known -= expected or set()
         assert unacknowledged.count == len(known)
         assert [tag for tag in range(next_tag + 2) if unacknowledged.holds(tag)] == sorted(known)
+
+
+def test_what_is_put_back_from_the_middle_is_held_in_its_place() -> None:
+    unacknowledged = held((1, 3), (4, 6), (7, 9))
+    taken = unacknowledged.take_range(4, 6)
+    assert taken is not None
+    unacknowledged.put_back(taken)
+    assert (unacknowledged.count, unacknowledged.holds(2), unacknowledged.holds(5)) == (9, True, True)
+    assert tags(unacknowledged.take_up_to(8)) == [(1, 3), (4, 6), (7, 8)]

@@ -487,3 +487,12 @@ def test_every_publish_is_counted_once_by_what_became_of_it(client: Client) -> N
     counters = client.session.counters
     assert (counters.published, counters.routed, counters.dropped, counters.returned) == (6, 3, 2, 1)
     assert (counters.published_confirm, counters.confirmed, counters.refused) == (2, 2, 0)
+
+
+def test_the_path_without_method_bytes_follows_a_new_binding(world: World, client: Client) -> None:
+    client.declare("q")
+    run = Run("amq.direct", "k", encode(encode_properties({}), b"a"), 1, 1)
+    client.session.publish(run, world.now)
+    client.bind("q", "amq.direct", "k")
+    client.session.publish(run, world.now)
+    assert client.bodies_of("q") == [b"a"]

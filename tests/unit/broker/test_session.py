@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from broker import session as session_module
+from broker.catalog_commands import PutPermission
 from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, PreconditionFailed, ResourceLocked
 from broker.limits import Limits
 from broker.names import server_consumer_tag
 from broker.pending import Pending
-from broker.queue_type import Got
+from broker.queue_type import Got, Outcome
+from broker.records import PermissionRecord
 from broker.session import GotMessage
 from native.content import messages
 from tests.unit.broker.broker_world import Client, World, refused
@@ -565,3 +567,62 @@ def test_very_many_are_given_back_with_one_call_for_each_queue(
     redelivered = [body for _, body, again in client.delivered if again]
     assert sorted(redelivered) == [b"%d" % at for at in range(8)], "their consumers have room again"
     assert [body for body in redelivered if int(body) % 2] == [b"1", b"3", b"5", b"7"]
+
+
+def test_who_may_not_read_a_queue_may_not_look_into_it(world: World, client: Client) -> None:
+    fill(client)
+    world.add_user("app", read="^other$")
+    app = world.client("app")
+    text = "read access to queue 'q' in vhost '/' refused for user 'app'"
+    refused(AccessRefused, text, lambda: app.session.browse("q", 0, 1, world.now))
+    world.submit(PutPermission(PermissionRecord("app", "/", ".*", ".*", ".*")))
+    assert len(world.answer(app.session.browse("q", 0, 1, world.now))) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_name", "outcome"),
+    [("nack", Outcome.RELEASED), ("recover", Outcome.RELEASED), ("reject", Outcome.REQUEUED)],
+)
+def test_only_a_reject_tells_the_queue_that_what_it_requeues_has_failed(
+    request_name: str, outcome: Outcome, world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quorum queue counts failures, and has a limit for them."""
+    fill(client, 1)
+    got = client.get("q")
+    assert got is not None
+    queue, outcomes = world.broker.queue("/", "q"), list[Outcome]()
+    monkeypatch.setattr(queue, "settle", lambda piece, how, now: outcomes.append(how))
+    monkeypatch.setattr(queue, "settle_all", lambda held, how, now: outcomes.append(how))
+    if request_name == "nack":
+        client.session.nack(got.tag, False, True, world.now)
+    elif request_name == "recover":
+        client.session.recover(True, world.now)
+    else:
+        client.session.reject(got.tag, True, world.now)
+    assert outcomes == [outcome]
+
+
+def test_room_in_a_global_prefetch_goes_to_the_queue_that_was_kept_waiting_first(client: Client) -> None:
+    client.declare("r")
+    client.session.set_prefetch(1, True)
+    client.consume("q", "of q")
+    client.consume("r", "of r")
+    fill(client, 1)
+    fill(client, 1, "r")
+    fill(client, 2)
+    assert client.consumer_tags == ["of q"]
+    client.ack(1)
+    assert client.consumer_tags == ["of q", "of r"]
+
+
+def test_room_that_a_cancelled_consumer_held_goes_to_the_queue_that_was_kept_waiting(client: Client) -> None:
+    client.declare("r")
+    client.session.set_prefetch(1, True)
+    client.consume("q", "of q")
+    client.consume("r", "of r")
+    fill(client, 3)
+    fill(client, 1, "r")
+    with client.world.one_turn():
+        client.session.cancel("of q", client.world.now)
+    client.ack(1)
+    assert client.consumer_tags == ["of q", "of r"]
