@@ -17,6 +17,7 @@ from quorum.commands import (
     Enqueue,
     Gap,
     Op,
+    Producer,
     Purge,
     Purged,
     SessionKey,
@@ -398,3 +399,26 @@ def test_ranges_of_a_settle_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         line.session.settle(1, first, 1, Outcome.ACKNOWLEDGED)
     line.session.flush()
     assert [len(op.ranges) for op in line.ops() if isinstance(op, Settle)] == [3, 2]
+
+
+def test_what_follows_a_numbered_message_does_not_join_it() -> None:
+    """It would be taken for a part of what the number says was published before."""
+    line = Line()
+    content = encode(NO_PROPERTIES, b"numbered")
+    line.session.enqueue(Run("", "k", content, 1, 8), None, joined=True, producer=Producer(b"p", 7))
+    line.publish(b"plain")
+    line.session.flush()
+    said = [op for op in line.ops() if isinstance(op, Enqueue)]
+    assert [op.producer for op in said] == [Producer(b"p", 7), None]
+    assert bodies_of(line.sent[0][0]) == [b"numbered", b"plain"]
+
+
+@pytest.mark.parametrize("expirations", [(60_000, None), (None, 60_000), (60_000, 1)])
+def test_messages_with_another_expiration_do_not_join_and_each_keeps_its_own(
+    expirations: tuple[int | None, int | None],
+) -> None:
+    line = Line()
+    for expiration_ms in expirations:
+        line.publish(b"a", expiration_ms=expiration_ms)
+    line.session.flush()
+    assert [op.expiration_ms for op in line.ops() if isinstance(op, Enqueue)] == list(expirations)

@@ -519,3 +519,37 @@ def test_a_disk_that_fails_while_a_file_is_filled_ends_the_log_and_leaves_no_fil
     assert len(log.failures) == 1 and log_files(log.disk) == [log_file(1)]
     with pytest.raises(DiskFailed):
         log.append(3, b"x")
+
+
+def test_what_nobody_waits_for_does_not_hold_up_the_commits_behind_one_that_was_on_its_way() -> None:
+    async def run() -> None:
+        log, goes_on = SmallCommits(), threading.Event()
+        log.disk.faults = lambda call: None if goes_on.wait(10) else pytest.fail("nobody let the disk go on")
+        first = log.writer.gathering
+        log.writer.append(KIND, 1, 1, [b"confirmed"])
+        await asyncio.sleep(0)  # the thread makes the first file, and writes it
+        assert log.writer.gathering > first, "it is on its way"
+        log.writer.append_lazy(KIND, 1, 2, [b"acknowledged"])
+        log.writer.flush_lazy()
+        goes_on.set()
+        await log.until_durable(first)
+        last = log.writer.gathering
+        log.writer.append(KIND, 1, 3, [b"confirmed too"])
+        await log.until_durable(last)
+        log.writer.close()
+
+    asyncio.run(run())
+
+
+def test_a_large_commit_that_takes_long_says_nothing_about_small_ones() -> None:
+    async def run() -> None:
+        log = SmallCommits()
+        await log.by_loop(FAST_S)  # the thread makes the first file
+        for _ in range(COMMITS_LOOKED_AT):
+            log.disk.takes_s, ticket = STALLED_S, log.writer.gathering
+            log.writer.append(KIND, 1, 1, [bytes(2_000)])
+            await log.until_durable(ticket)
+        assert await log.by_loop(FAST_S)
+        log.writer.close()
+
+    asyncio.run(run())

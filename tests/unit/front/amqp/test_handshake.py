@@ -10,6 +10,7 @@ from pamqp import commands
 
 from broker.errors import ResourceExhausted
 from front.amqp.connection import ConnectionState
+from front.amqp.handshake import LOGIN_TIMEOUT_S
 from front.amqp.terms import Credentials, Peer
 from tests.unit.front.amqp.client import (
     CAPABILITIES,
@@ -219,3 +220,17 @@ class TestLogin:
         ]
         assert client.broker.calls == [("permissions_changed",)]
         assert client.core.state is ConnectionState.RUNNING
+
+    def test_a_login_that_cannot_be_read_is_audited_as_a_failed_one(self) -> None:
+        client, _ = self.login(b"garbage")
+        (line,) = client.broker.audited
+        assert line.startswith("login failed: an unknown user from ")
+
+    def test_after_a_login_that_took_long_the_client_has_the_time_of_a_handshake_for_the_rest(self) -> None:
+        client = Client()
+        client.broker.answers_later = True
+        client.give(PROTOCOL_HEADER)
+        client.say(0, start_ok())
+        assert client.outside.armed == LOGIN_TIMEOUT_S
+        client.broker.answer_all()
+        assert client.outside.armed == client.core.limits.handshake_timeout_s != LOGIN_TIMEOUT_S
