@@ -1,0 +1,170 @@
+"""A log file on its way to the queues' own files: a stop, a failure, a full disk or damage comes in between."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from broker.background_work import BackgroundWork
+from classic import move_out
+from classic.housekeeping import RETRY_MS
+from storage import names
+from storage.errors import DiskFailed
+from tests.sim.disk import Call, Fault, no_faults
+from tests.unit.classic.classic_world import TINY, World, record_of
+
+FIRST = 1  # log file
+TURNS_MAX = 100
+LARGE = TINY.embed_below  # bodies of this size go to the shared store
+
+
+class Turns(deque[Callable[[], None]]):
+    """Of work that is done in slices, one step in each."""
+
+    def work(self) -> BackgroundWork:
+        return BackgroundWork(self.append, lambda: 0.0, steps_max=1)
+
+    def take(self, count: int) -> None:
+        for _ in range(count):
+            if self:
+                self.popleft()()
+
+
+def body(number: int, size: int = 30) -> bytes:
+    return b"%02d|" % number + bytes(size)
+
+
+def filled(world: World, count: int = 40, size: int = 30) -> World:
+    """Some log files of messages that live, with those of all queues."""
+    for number in range(count):
+        world.publish(list(world.queues), [body(number, size)], confirm=number)
+        world.loop.run_soon()
+    assert len(world.confirmed.accepted) == count
+    return world
+
+
+def numbers(world: World, name: str) -> list[int]:
+    return [int(found[:2]) for found, _ in world.waiting(name)]
+
+
+@pytest.mark.parametrize("end", ["stop", "failure"])
+def test_whenever_the_node_stops_or_the_disk_fails_a_walk_ends_and_nothing_is_written_or_released_by_it(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(move_out, "PIECE_BYTES", 500)
+    for after in range(TURNS_MAX):
+        turns = Turns()
+        world = filled(World([record_of("q", 1)], work=turns.work))
+        world.tick()
+        assert turns, "nothing is being moved out"
+        turns.take(after)
+        if not turns:
+            break
+        first = world.log.files().start
+        if end == "stop":
+            world.kind.stop(world.now)
+        else:
+            world.kind._shelf.fail(DiskFailed("input/output error"))
+        calls: list[Call] = []
+        world.disk.faults = calls.append
+        turns.take(TURNS_MAX)
+        assert not calls and world.log.files().start == first, f"after {after} turns"
+        world.disk.faults = no_faults
+        world.disk.kill()
+        world.start()
+        assert numbers(world, "q") == list(range(40))
+    assert 3 < after < TURNS_MAX - 1, "the walk ended too early or never"
+
+
+def index_is_full(call: Call) -> Fault | None:
+    return Fault.ENOSPC if call.name.endswith(names.INDEX_SUFFIX) and call.operation == "write" else None
+
+
+def test_on_a_full_disk_the_walk_is_tried_again_after_a_while_and_not_at_each_tick() -> None:
+    world = filled(World([record_of("q", 1)]))
+    tries: list[int] = []
+
+    def full(call: Call) -> Fault | None:
+        fault = index_is_full(call)
+        if fault is not None:
+            tries.append(world.now)
+        return fault
+
+    world.disk.faults = full
+    world.tick(2 * RETRY_MS // 100)
+    assert len(set(tries)) == 2
+    world.disk.faults = no_faults
+    world.tick(3 * RETRY_MS // 100)
+    assert world.log.files().start > FIRST
+    world.disk.kill()
+    world.start()
+    assert numbers(world, "q") == list(range(40))
+
+
+def test_what_a_walk_had_no_room_for_is_not_written_for_a_queue_that_was_deleted_since() -> None:
+    world = filled(World([record_of("q", 1), record_of("stays", 2)]))
+    world.disk.faults = index_is_full
+    world.tick()
+    world.disk.faults = no_faults
+    world.kind.delete(world.queues.pop("q"), world.now)
+    before = set(world.disk.files())
+    world.tick(3 * RETRY_MS // 100)
+    assert world.log.files().start > FIRST
+    directory = names.queue_directory("/", "q", 1)
+    assert not [name for name in {*world.disk.files(), *before} if name.startswith(f"{directory}/")]
+
+
+def test_what_was_walked_twice_on_a_full_disk_goes_when_it_is_settled_once() -> None:
+    world = filled(World([record_of("a", 1), record_of("b", 2)]), size=LARGE)
+    world.disk.faults = index_is_full
+    world.tick(2)
+    world.disk.faults = no_faults
+    world.tick(3 * RETRY_MS // 100)
+    assert world.kind._shelf.store.files, "nothing was moved out"
+    for queue in world.queues.values():
+        queue.purge(world.now)
+    world.tick(3 * RETRY_MS // 100)
+    assert not world.kind._shelf.store.contents
+
+
+def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow() -> None:
+    world = filled(World([record_of("q", 1)]))
+    first = world.log.files().start
+    name = names.log_file(first)
+    world.disk.flip_bit(name, 8 * (len(world.disk.content(name).rstrip(b"\0")) // 2))
+    world.tick(3 * RETRY_MS // 100)
+    assert world.log.files().start == first and world.disk.exists(name)
+    assert [found for found in world.kind.findings if f"{name} cannot be read from" in found]
+    world.disk.kill()
+    world.start()
+    found = numbers(world, "q")
+    assert len(found) == 39 and found[-1] == 39, "one message was damaged"
+
+
+def test_a_log_file_that_is_still_to_be_written_is_not_moved_out() -> None:
+    """The commit that fills it waits for a file descriptor, and the next one is for the next file."""
+    world = World([record_of("q", 1)], limits=replace(TINY, log_files_kept=0))
+    world.disk.faults = lambda call: Fault.EMFILE if call.operation == "create" else None
+    for number in range(40):
+        world.publish(["q"], [body(number, 100 if number else 2_000)], confirm=number)
+        world.loop.run_soon()
+    assert not world.confirmed.accepted and len(world.log.files()) > 1
+    world.tick(3)
+    assert world.log.files().start == FIRST
+    world.disk.faults = no_faults
+    world.tick(3 * RETRY_MS // 100)
+    assert len(world.confirmed.accepted) == 40
+    world.disk.kill()
+    world.start()
+    assert numbers(world, "q") == list(range(40))
+
+
+def test_what_is_known_of_a_log_file_goes_with_it() -> None:
+    world = filled(World([record_of("q", 1)]))
+    world.tick(3 * RETRY_MS // 100)
+    files = world.log.files()
+    assert files.start > FIRST
+    assert set(world.kind._shelf.live) <= set(files)
