@@ -710,3 +710,19 @@ def test_after_a_subscriber_failed_the_node_can_still_stop() -> None:
         node.kept()
     assert len(failures) == 1 and "a mistake" in failures[0]
     assert Told(node.metadata.flushed()).answered
+
+
+def test_a_copy_of_the_catalog_is_given_up_with_the_link_of_who_fetched_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would stay in memory for ever."""
+    monkeypatch.setattr(catalog_pieces, "PIECE_BYTES", 10)
+    node, incoming, answers = with_neighbour(), Incoming(), list[list[bytes]]()
+    node.group.read = lambda on_read: on_read(None)
+    _, serve = node.calls.serve.call_args.args
+    (link_changed,) = node.calls.on_link.call_args.args
+    serve(2, incoming.request(), answers.append)
+    assert incoming.take(b"".join(answers[0])) is None
+    serve(2, incoming.request(), answers.append)
+    assert incoming.take(b"".join(answers[1])) is None
+    link_changed(2, False)
+    serve(2, incoming.request(), answers.append)
+    assert answers[2] == [NOT_TAKEN]

@@ -1132,3 +1132,32 @@ def test_links_that_come_and_go_do_not_have_a_queue_without_a_leader_looked_afte
     before = len(looks)
     cluster.run(1)
     assert 1 / LOOK_S / 2 < len(looks) - before < 1 / LOOK_S + 2
+
+
+def test_what_an_earlier_process_of_the_only_node_held_is_given_out_again_at_once() -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1])
+    Publisher(clients, 1, record).publish(3)
+    taker = Taker(clients, 1, record, settles=False)
+    cluster.run(0.5)
+    assert taker.bodies == numbered(3)
+    cluster.nodes[1].kill()
+    cluster.restart(1)
+    cluster.leader(record)
+    cluster.run(2)
+    assert clients.drain(1, record) == numbered(3)
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_queue_that_was_declared_again_has_all_of_x_expires_before_it(node: int) -> None:
+    clients = Clients()
+    cluster = clients.cluster
+    record = cluster.declare("q", [1, 2, 3], home=1, **{"x-expires": 100_000})
+    host = clients.hosts[cluster.leader(record).number]
+    cluster.run(60)
+    clients.of(node, record)[1].used(clients.now)
+    cluster.run(90)
+    assert not host.to_delete
+    cluster.run(12)
+    assert len(host.to_delete) == 1
