@@ -162,6 +162,11 @@ KILLERS = (
         ),
         blind_to=(*ENGINE, "classic/", "node/", *QUORUM_QUEUES),
     ),
+    Killer(
+        "sessions",
+        tuple(f"tests/unit/broker/test_{name}.py" for name in ("session", "publish")),
+        blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES),
+    ),
     Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
@@ -193,7 +198,7 @@ KILLERS = (
     ),
     Killer(
         "links",
-        tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls")),
+        tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls", "peer_stranger")),
         blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES),
     ),
     Killer(
