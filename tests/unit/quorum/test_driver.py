@@ -948,7 +948,9 @@ def test_a_leader_whose_catalog_is_behind_ends_no_new_life_of_a_node(known: int 
     """Its consumers were given nothing any more: a life that is over does not come back."""
     clients, record = led_by_node_1()
     cluster = clients.cluster
-    clients.of(1, record)[0].incarnation_of = lambda node: known if node == 3 else 1
+    leading = clients.of(1, record)[1].leading
+    assert leading is not None
+    leading._incarnation_of = lambda node: known if node == 3 else 1
     cluster.nodes[3].kill()
     cluster.restart(3)
     taker = Taker(clients, 3, record)
