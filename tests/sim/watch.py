@@ -359,7 +359,7 @@ class Watch:
             invariants.commit_never_falls(book, s.me, old.commit, commit)
         if applied != old.applied:
             invariants.applied_within_commit(book, s.me, applied, commit)
-            invariants.applied_within_durable(book, s.me, applied, durable)
+            invariants.applied_within_durable(book, s.me, applied, twin.durable.last)
         checked = self._judge_committed(s, book, twin, checked)
         if commit and checked == commit and (commit != old.commit or membership != old.membership):
             invariants.membership_in_force_is_committed(book, s.me, commit, s.members.committed(commit))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from raft import election, follower, moving
+from raft.core import Core
 from raft.driver import Driver
 from raft.membership import MembershipHistory
 from raft.messages import Append, AppendReply, VoteReply, VoteRequest
@@ -82,6 +85,25 @@ def test_a_follower_that_acknowledges_before_its_disk_is_found(monkeypatch: pyte
     monkeypatch.setattr(follower, "_accept", accept)
     found = first_failure(range(1, 10))
     assert found.invariant in ("match_is_durable", "facts_are_durable_before_they_are_told"), found.message
+
+
+def test_a_follower_that_applies_before_its_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its core believes that all is fsynced which it has handed out to be, so it keeps its own word. There are no snapshots, of
+    which that is asked, too."""
+    persisted = Core.persisted
+
+    def believe_all(core: Any, number: int, now: float) -> None:
+        persisted(core, number, now)
+        log = core._s.log
+        if core._s.leadership is None:
+            log._drop(log.handed - log.durable)
+            log.durable = log.handed
+
+    monkeypatch.setattr(Core, "persisted", believe_all)
+    plan = draw(3, SECONDS)
+    slow = replace(plan.shape, voters=3, snapshot_entries_max=1 << 30, snapshot_bytes_max=1 << 30, fsync_s=0.02)
+    found = run(replace(plan, shape=slow, faults=()))
+    assert found.invariant == "applied_within_durable", found.message
 
 
 def test_a_store_that_lets_log_files_go_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
