@@ -5,19 +5,21 @@
     done with       what was acknowledged or rejected is not handed out again by the same process; nor by a later one, once
                     the log that says so was durable. Before that a crash may bring it back: docs/durability.md
 
+    lost            what leaves otherwise than by acknowledgement has its reason in `gone`: all else must come to a client
+
 A body is in a queue once, so it says which message it is. The target of dead letters promises neither order nor that a letter
 comes once: its source may have to send it again after a crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from broker.message import Run
 from broker.policy import EffectiveArguments
-from broker.queue_type import Outcome, Queue, QueueHost, Slice
+from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from classic.queue import ClassicQueue
@@ -25,12 +27,13 @@ from classic.shelf import ClassicLimits
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import VariableQueue
 from native.content import messages
+from native.sequence_set import Range
 from storage.disk import Disk
 from storage.log_users import LogShare
 from storage.wal_writer import LogWriter
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
-from tests.sim.brokers.ledger import deaths_of
+from tests.sim.brokers.ledger import UNACKNOWLEDGED, deaths_of
 
 if TYPE_CHECKING:
     from storage.beside_loop import Background
@@ -45,32 +48,87 @@ class ClassicBook:
 
     about: About
     home: int
-    on_unseen: Callable[[bytes], None]  # told of what comes back from a consumer that cannot have seen it
+    on_late: Callable[[bytes], None]  # told of what may come behind later ones: it came back unseen, or had left
     is_committed: Callable[[bytes], bool]  # whether the publisher of this body has published it for good
     is_target: bool = False  # of dead letters
-    stored: dict[bytes, bool] = field(default_factory=dict)
+    drops: bool = False  # what is too much for its limit of length
+    stored: dict[bytes, bool] = field(default_factory=dict)  # and whether it is persistent
+    bodies: dict[int, bytes] = field(default_factory=dict)  # by sequence: what was stored there last
     deaths: dict[tuple[bytes, str], bool] = field(default_factory=dict)  # bodies of a target, and where they died
     handed_out: dict[bytes, bool] = field(default_factory=dict)
+    got: dict[bytes, bool] = field(default_factory=dict)  # handed out to a get
+    has_careless_gets: bool = False  # clients asked for some that they do not acknowledge
     done_with: dict[bytes, bool] = field(default_factory=dict)  # durably
+    gone: dict[bytes, str] = field(default_factory=dict)  # why no client may ever acknowledge it
+    purged: list[int] = field(default_factory=list)  # messages of each purge that nobody has been told of
     lanes: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    keeps_order: bool = True  # until a file gave nothing: what was in it is there again after the next start
-    some_died: bool = False  # expired or were too many, in this process
     may_come_late: dict[bytes, bool] = field(default_factory=dict)
+    _died: dict[bytes, bool] = field(default_factory=dict)  # expired or were too many, in this process
+    _queue: ClassicQueue | None = None  # of the newest process that has read what the disk holds
 
-    def begins_again(self) -> None:
+    def begins_again(self, queue: ClassicQueue) -> None:
         """In another process. What died in the one before may be back, for nobody waits for the log to say that it has gone,
         and may live on, for the clock was set back or the limit is another. Others behind it were handed out meanwhile."""
-        if self.some_died:
-            self.may_come_late = {body: True for body in self.stored if body not in self.handed_out}
-            self.some_died = False
+        self.comes_late(self._died)
+        self._died = {}
+        for body in self.alive():
+            if not self.stored[body]:
+                self.gone[body] = "transient"
+        self._queue = queue
 
-    def takes(self, run: Run) -> None:
-        for props, body in messages(run.content, 0, run.count):
+    def alive(self) -> list[bytes]:
+        """What the newest process has, or had when it ended: ready, or out to a consumer."""
+        queue = self._queue
+        if queue is None:
+            return []
+        return [
+            body for held in (queue.out, *(level.ready for level in queue.levels)) for body in self.at(held.ranges())
+        ]
+
+    def may_be_nowhere(self, *, is_home_away: bool) -> dict[bytes, str]:
+        """What no client may ever acknowledge, and why. The home cannot tell gets of other nodes apart: one that acknowledges
+        nothing is answered as any other, and its client's node acknowledges it."""
+        gone = dict(self.gone)
+        if self.has_careless_gets:
+            gone.update(dict.fromkeys(self.got, UNACKNOWLEDGED))
+        if is_home_away:
+            gone.update(dict.fromkeys(self.alive(), "its home is away"))
+        return gone
+
+    def at(self, ranges: Sequence[Range]) -> list[bytes]:
+        return [self.bodies[sequence] for first, end in ranges for sequence in range(first, end)]
+
+    def takes(self, run: Run, first: int) -> None:
+        for sequence, (props, found) in enumerate(messages(run.content, 0, run.count), first):
+            body = bytes(found)
             if self.is_target:
-                self.deaths.update({(bytes(body), queue): True for queue, _ in deaths_of(bytes(props))})
+                self.deaths.update({(body, queue): True for queue, _ in deaths_of(bytes(props))})
             else:
                 invariants.uncommitted_is_nowhere(self.about, body, self.is_committed(body))
-            self.stored[bytes(body)] = True
+            self.stored[body] = run.persistent
+            self.bodies[sequence] = body
+
+    def comes_late(self, bodies: Iterable[bytes]) -> None:
+        """After the next start, if at all."""
+        for body in bodies:
+            if body not in self.handed_out:
+                self.may_come_late[body] = True
+                self.on_late(body)
+
+    def is_out_of_reach(self, ranges: Sequence[Range]) -> None:
+        """A file gave nothing: this is there again after the next start, unless that drops it."""
+        bodies = self.at(ranges)
+        self.comes_late(bodies)
+        self.gone.update({body: "transient" for body in bodies if not self.stored[body]})
+
+    def dies(self, bodies: Sequence[bytes], reason: DeathReason) -> None:
+        self._died.update(dict.fromkeys(bodies, True))
+        if reason is DeathReason.EXPIRED or self.drops:
+            self.gone.update(dict.fromkeys(bodies, reason.name.lower()))
+
+    def purges(self, bodies: Sequence[bytes]) -> None:
+        self.purged.append(len(bodies))
+        self.gone.update(dict.fromkeys(bodies, "purged"))
 
     def hands_out(self, level: int, bodies: Sequence[bytes], done_here: dict[bytes, bool]) -> None:
         """`done_here`: what this process knows to be done with."""
@@ -83,9 +141,9 @@ class ClassicBook:
                 self.handed_out[body] = True
                 publisher, number, _ = body.split(b":", 2)
                 before = self.lanes.get((publisher, level), 0)
-                if self.keeps_order and body not in self.may_come_late:
+                if body not in self.may_come_late:
                     invariants.first_deliveries_are_in_order(self.about, (publisher, level), before, int(number))
-                self.lanes[publisher, level] = max(before, int(number)) if self.keeps_order else int(number)
+                self.lanes[publisher, level] = max(before, int(number))
 
 
 class WatchedClassicQueues(ClassicQueues):
@@ -128,7 +186,7 @@ class WatchedClassicQueues(ClassicQueues):
         book = self._process.site.world.classic_book(record)
         if book is not None:
             assert isinstance(queue, ClassicQueue), f"{queue}"
-            book.begins_again()
+            book.begins_again(queue)
             self._watch(queue, book)
         return queue
 
@@ -143,41 +201,64 @@ class WatchedClassicQueues(ClassicQueues):
 
     def _watch(self, watched: ClassicQueue, book: ClassicBook) -> None:
         queue: Any = watched
-        stored, take, handed_out = queue.stored, queue._take, queue._handed_out
-        deliver_at_once, settle, die = queue.deliver_at_once, queue.settle_now, queue._leaving._die
+        stored, take, handed_out, get = queue.stored, queue._take, queue._handed_out, queue._get
+        deliver_at_once, settle, die, forget = (
+            queue.deliver_at_once, queue.settle_now, queue._leaving._die, queue.forget,
+        )  # fmt: skip
+        release_ready = queue.backing.release_ready
         out: dict[int, bytes] = {}
         done: dict[bytes, bool] = {}
+        dying: list[DeathReason] = []  # of what is dying at the moment
 
         def note_stored(run: Run, level: VariableQueue, now: int) -> StoredRun:
-            book.takes(run)
+            book.takes(run, level.next_sequence)
             return stored(run, level, now)
 
         def note_taken(level: VariableQueue, count_max: int) -> tuple[Slice, bytes] | None:
             taken = take(level, count_max)
             if taken is not None:
                 piece, content = taken
-                book.keeps_order = book.keeps_order and self._shelf.failed is None
                 bodies = bodies_of(content, piece.position, piece.count)
                 book.hands_out(piece.sequence >> LEVEL_SHIFT, bodies, done)
                 out.update(enumerate(bodies, piece.sequence))
             return taken
+
+        def note_got(no_ack: bool, now: int) -> Got | None:
+            got: Got | None = get(no_ack, now)
+            if got is not None:
+                book.got[book.bodies[got.piece.sequence]] = True
+            return got
 
         def note_handed_out(piece: Slice, no_ack: bool) -> None:
             handed_out(piece, no_ack)
             if no_ack:
                 be_done_with(piece)
 
-        def note_died(*what: Any) -> int:
-            book.some_died = True
-            count: int = die(*what)
+        def note_died(level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
+            dying.append(reason)
+            count: int = die(level, buries, count_max, reason, now)
+            dying.clear()
             return count
 
+        def note_forgotten(run: StoredRun, first: int, count: int) -> None:
+            forget(run, first, count)
+            if dying:
+                bodies = book.at([(first, first + count)])
+                book.dies(bodies, dying[0])
+                done.update(dict.fromkeys(bodies, True))
+                self._done.extend([(book, body) for body in bodies])
+
+        def note_released(whose: ClassicQueue) -> None:
+            release_ready(whose)
+            book.purges([body for level in whose.levels for body in book.at(level.ready.ranges())])
+
         def note_delivered_at_once(run: Run, now: int) -> bool:
+            level = queue.level_of(run.priority)
+            first = level.next_sequence
             is_gone: bool = deliver_at_once(run, now)
             if is_gone:
-                bodies = bodies_of(run.content, 0, run.count)
-                book.takes(run)
-                book.hands_out(queue.levels.index(queue.level_of(run.priority)), bodies, done)
+                bodies = book.at([(first, first + run.count)])
+                book.hands_out(queue.levels.index(level), bodies, done)
                 done.update(dict.fromkeys(bodies, True))
             return is_gone
 
@@ -188,7 +269,7 @@ class WatchedClassicQueues(ClassicQueues):
             elif outcome is Outcome.RETURNED:
                 for sequence in range(piece.sequence, piece.sequence + piece.count):
                     if sequence in out:
-                        book.on_unseen(out[sequence])
+                        book.on_late(out[sequence])
 
         def be_done_with(piece: Slice) -> None:
             for sequence in range(piece.sequence, piece.sequence + piece.count):
@@ -199,6 +280,29 @@ class WatchedClassicQueues(ClassicQueues):
 
         queue.stored, queue._take, queue._handed_out = note_stored, note_taken, note_handed_out
         queue.deliver_at_once, queue.settle_now, queue._leaving._die = note_delivered_at_once, note_settled, note_died
+        queue._get, queue.forget, queue.backing.release_ready = note_got, note_forgotten, note_released
+        self._watch_reading(queue, book)
+
+    def _watch_reading(self, queue: Any, book: ClassicBook) -> None:
+        """What no file gives: of a run that is known, and of what the index should know."""
+        tell_lost = queue.backing.lost
+
+        def note_lost(ranges: Sequence[Range]) -> None:
+            tell_lost(ranges)
+            book.is_out_of_reach(ranges)
+
+        def noting(level: Any) -> Callable[[StoredRun], None]:
+            lose = level._lose
+
+            def note_run_lost(run: StoredRun) -> None:
+                book.is_out_of_reach(level.ready.intersect(run.first, run.end))
+                lose(run)
+
+            return note_run_lost
+
+        queue.backing.lost = note_lost
+        for level in queue.levels:
+            level._lose = noting(level)
 
     def left_in(self, queue_id: int) -> int:
         """Messages that wait or are out; none when the queue is not here."""

@@ -26,6 +26,13 @@ from tests.sim.brokers.plan import ALL_PROFILES
 from tests.unit.quorum.dumb_queue import DumbQueue, Event, Message
 from wire.amqp.tables import decode_properties
 
+# Fates of messages that no client has to acknowledge.
+UNACKNOWLEDGED, PURGED, EXPIRED, DROPPED = (
+    "handed out without acknowledgement",
+    "purged",
+    "dead, expired",
+    "dead, maxlen",
+)
 Where = tuple[int, int, int]  # entry, offset of the op, place in the run
 Said = tuple[ConsumerKey, int]  # a consumer, and the number of a message that it was given
 
@@ -97,7 +104,7 @@ class Twin(DumbQueue):
         return result
 
     def purge(self) -> int:
-        self._ledger.go([*self.ready, *self.delayed], "purged")
+        self._ledger.go([*self.ready, *self.delayed], PURGED)
         count = super().purge()
         self._ledger.purged.append(count)
         return count
@@ -262,12 +269,12 @@ class Ledger:
         is_get = self.twin.clients[key].status == "get"
         was_said = delivery is not None or key in asked.unwatched or (is_get and key[:2] in asked.careless)
         invariants.only_what_was_acknowledged_is_gone(self.about, known.body, was_said)
-        self.go([message], "acknowledged")
+        self.go([message], "acknowledged" if delivery is not None else UNACKNOWLEDGED)
         if delivery is not None:
             self._on_acknowledged(delivery)
 
     def got(self, where: Where) -> None:
-        self._go(self.known[where], "got without acknowledgement")
+        self._go(self.known[where], UNACKNOWLEDGED)
         self._handed_out(self.known[where])
 
     def dead_settled(self, stored: Sequence[Message]) -> None:
@@ -284,6 +291,16 @@ class Ledger:
         assert not known.fate, f"{known.body[:40]!r} went as {known.fate}, and goes as {fate}"
         known.fate = fate
         self.gone[fate] = self.gone.get(fate, 0) + 1
+
+    def may_be_nowhere(self, *, drops: bool, holds_dead: bool) -> dict[bytes, str]:
+        """What no client may ever acknowledge, and why. `holds_dead`: the dead stay here, for their target is away."""
+        fates = (UNACKNOWLEDGED, PURGED, EXPIRED, *((DROPPED,) if drops else ()))
+        gone = {known.body: known.fate for known in self.known.values() if known.fate in fates}
+        if holds_dead:
+            gone.update(
+                {self.known[message.where].body: "its target is away" for _, message in self.twin.dead.values()}
+            )
+        return gone
 
     # After each entry
 

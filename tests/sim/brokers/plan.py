@@ -73,11 +73,20 @@ ALL_CLASSIC_PROFILES = {
 }
 
 
+def _arguments_of(name: str) -> dict[str, Any]:
+    return ALL_CLASSIC_PROFILES[name] if name in ALL_CLASSIC_PROFILES else ALL_PROFILES[name]
+
+
 def target_of(name: str) -> str | None:
     """The queue that gets the dead letters of this one."""
-    arguments = ALL_CLASSIC_PROFILES[name] if name in ALL_CLASSIC_PROFILES else ALL_PROFILES[name]
-    target: str | None = arguments.get("x-dead-letter-routing-key")
+    target: str | None = _arguments_of(name).get("x-dead-letter-routing-key")
     return target
+
+
+def drops(name: str) -> bool:
+    """Whether a queue lets go of what is too much for its limit of length."""
+    arguments = _arguments_of(name)
+    return not {"x-max-length", "x-max-length-bytes"}.isdisjoint(arguments) and "x-overflow" not in arguments
 
 
 @dataclass(frozen=True)

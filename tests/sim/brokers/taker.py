@@ -158,7 +158,6 @@ class Taker:
             self._waits = ""
             self.world.look_at_purge(queue, count)
 
-        self.world.purging(queue)
         channel.ask(lambda session, now: session.purge_queue(queue, now), purged, self._refused)
 
     def _leave(self) -> None:

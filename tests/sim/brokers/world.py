@@ -33,15 +33,16 @@ from replicated.local_members import QUEUE_GROUPS
 from storage.disk import Buffer
 from storage.errors import Corrupt, StorageError
 from tests.histories.judge import judge
-from tests.histories.records import Drained, History, Record, Settled, WentBack
+from tests.histories.records import Confirmed, Drained, History, Message, Record, Settled, WentBack
 from tests.histories.rules import QueueRules, Rules
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S, Channel, Given
 from tests.sim.brokers.classics import ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
-from tests.sim.brokers.ledger import Ledger, deaths_of
+from tests.sim.brokers.ledger import UNACKNOWLEDGED, Ledger, deaths_of
 from tests.sim.brokers.lives import Lives, home_of, label_of, message_of, name_of
+from tests.sim.brokers.losses import Gone, excuses, judged_elsewhere, lost
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
@@ -57,6 +58,7 @@ from tests.sim.brokers.plan import (
     QUORUM,
     TARGET,
     BrokerShape,
+    drops,
     target_of,
 )
 from tests.sim.brokers.process import BrokerProcess
@@ -119,7 +121,6 @@ class BrokerWorld(World):
         self.shrunk_at = -60.0  # when a member of a queue was taken out last
         self._numbers = 0
         self._last_given: dict[tuple[str, object], int] = {}
-        self._purged: list[str] = []
         self._random = Random(f"{plan.seed} brokers")
 
     def _clients(
@@ -164,7 +165,9 @@ class BrokerWorld(World):
 
     def _new_book(self, label: str, home: int) -> ClassicBook:
         about, is_target = About(f"queue {label}", self.watch.checked), label in self.targets
-        return ClassicBook(about, home, partial(self._went_back, label), self._is_committed, is_target)
+        return ClassicBook(
+            about, home, partial(self._went_back, label), self._is_committed, is_target, drops(name_of(label))
+        )
 
     def is_classic(self, queue: str) -> bool:
         return queue in ALL_CLASSIC_PROFILES
@@ -253,7 +256,6 @@ class BrokerWorld(World):
             first.run(first.life, self._declare, (command,))
         self._bind_everywhere()
         self._until("all know the queues", self._all_know_the_queues)
-        self._formed_at = {number: site.life for number, site in self.sites.items()}
 
     def _bind_everywhere(self) -> None:
         first, kind = self.sites[1], self.shape.cast_by
@@ -516,7 +518,7 @@ class BrokerWorld(World):
         self.watch.count(f"dead letter at {'least' if at_least_once else 'most'} once is refused")
 
     def _went_back(self, queue: str, body: bytes) -> None:
-        """From a consumer that cannot have seen it."""
+        """From a consumer that cannot have seen it, or from among the dead: others may have passed it."""
         publisher, number, _ = body.split(b":", 2)
         self.record(WentBack(self.loop.time(), queue, publisher.decode(), int(number)))
 
@@ -551,6 +553,8 @@ class BrokerWorld(World):
         assert book is not None, f"nobody follows {record.name}"
         about = book.about
         for given in found:
+            if consumer.no_ack:
+                book.gone[given.body] = UNACKNOWLEDGED
             invariants.nothing_comes_of_another_life(about, who, given.body, given.body in book.stored)
             known = given.body if given.body in self._sent else b""
             invariants.delivered_is_what_was_published(about, who, given.body, known)
@@ -577,6 +581,8 @@ class BrokerWorld(World):
         for label in self._labels(queue):
             if label in self.ledgers:
                 self.ledgers[label].asked.careless[process.number, process.incarnation] = True
+            elif label in self.classics:
+                self.classics[label].has_careless_gets = True
 
     def acknowledging(self, given: Given, delivery: int) -> None:
         """A client says that it is done with it."""
@@ -649,15 +655,10 @@ class BrokerWorld(World):
         ledger = self.ledgers[queue]
         invariants.refused_is_not_stored(ledger.about, body, body in ledger.bodies)
 
-    def purging(self, queue: str) -> None:
-        self._purged.append(queue)
-
     def look_at_purge(self, queue: str, count: int) -> None:
-        if queue in self.classics:
-            return
-        untold = self.ledgers[queue].purged
-        invariants.purges_are_counted(self.ledgers[queue].about, count, untold)
-        untold.remove(count)
+        purged = self.classics[queue] if queue in self.classics else self.ledgers[queue]
+        invariants.purges_are_counted(purged.about, count, purged.purged)
+        purged.purged.remove(count)
 
     def deaths_of(self, given: Given) -> list[tuple[str, str]]:
         return deaths_of(given.props)
@@ -711,8 +712,34 @@ class BrokerWorld(World):
             knows_what_went_back=True,
             clocks_keep_time=not were_set,
         )
-        wrong = judge(self.history, rules)
+        gone = {name: self._gone_of(name) for name in names}
+        self._count_judged(rules, gone)
+        wrong = [*lost(self.history, rules, gone), *judge(self.history, judged_elsewhere(rules))]
         invariants.histories_are_right(self._about_clients, wrong)
+
+    def _gone_of(self, name: str) -> dict[Message, str]:
+        """What no client may ever acknowledge in this queue, and why."""
+        if name in self.ledgers:
+            gone = self.ledgers[name].may_be_nowhere(drops=drops(name_of(name)), holds_dead=self._is_target_away(name))
+        elif name in self.classics:
+            gone = self.classics[name].may_be_nowhere(is_home_away=self.classics[name].home in self.away)
+        else:
+            gone = {}  # a life that no node has opened
+        return {message_of(body): why for body, why in gone.items()}
+
+    def _count_judged(self, rules: Rules, gone: Gone) -> None:
+        """How much of what classic queues were given is judged for loss."""
+        confirmed = [(one.publisher, one.number) for one in self.history if isinstance(one, Confirmed)]
+        for queue in rules.queues:
+            if queue.name not in self.classics or queue.name in self.targets:
+                continue
+            excused = excuses(queue, gone)
+            for message in confirmed:
+                if rules.is_fed_directly(message, queue):
+                    why = excused.get(message, "") if queue.keeps_confirmed else "deleted"
+                    self.watch.count(
+                        f"loss in a classic queue excused: {why}" if why else "loss in a classic queue judged"
+                    )
 
     def _drain(self) -> None:
         for taker in self.takers:
@@ -819,7 +846,7 @@ class BrokerWorld(World):
             label,
             fed_by=self._fed_by(name_of(label)),
             holds=frozenset(map(message_of, bodies)),
-            keeps_confirmed=is_last and not self.shape.no_ack,
+            keeps_confirmed=record is not None,
             keeps_transient=False,
             keeps_order=False,  # its ledger, or its book, looks after that
             drains=is_last,
@@ -832,11 +859,9 @@ class BrokerWorld(World):
             return self._rules_of_classic(name)
         arguments = ALL_PROFILES[name]
         if name in self.targets:
-            is_kept = name == TARGET or not self.shape.no_ack
-            return QueueRules(name, may_hold_twice=True, keeps_order=False, keeps_confirmed=is_kept)
+            return QueueRules(name, may_hold_twice=True, keeps_order=False)
         ttl = arguments.get("x-message-ttl")
         limit = arguments.get("x-delivery-limit", 20)
-        drops = "x-max-length" in arguments and "x-overflow" not in arguments
         return QueueRules(
             name,
             fed_by=self._fed_by(name),
@@ -844,8 +869,6 @@ class BrokerWorld(World):
             at_least_once=arguments.get("x-dead-letter-strategy") == "at-least-once",
             delivery_limit=None if limit < 0 else limit,
             expires_s=None if ttl is None else ttl / 1000,
-            # What is given to clients that acknowledge nothing may be lost on its way to them.
-            keeps_confirmed=not drops and name not in self._purged and not self.shape.no_ack,
         )
 
     def _fed_by(self, name: str) -> frozenset[str]:
@@ -856,20 +879,17 @@ class BrokerWorld(World):
         """What docs/durability.md says."""
         arguments = ALL_CLASSIC_PROFILES[name]
         book = self.classics[name]
-        home = self.sites[book.home]
         ttl = arguments.get("x-message-ttl")
-        drops = ("x-max-length" in arguments or "x-max-length-bytes" in arguments) and "x-overflow" not in arguments
-        is_there = book.home not in self.away
         return QueueRules(
             name,
             fed_by=self._fed_by(name),
             dead_letters_to=target_of(name),
             expires_s=None if ttl is None else ttl / 1000,
             may_hold_twice=book.is_target,
-            keeps_confirmed=is_there and not drops and name not in self._purged and not self.shape.no_ack,
-            keeps_transient=home.life == self._formed_at.get(book.home),
-            drops=drops,
-            keeps_order=book.keeps_order and not book.is_target,
+            # Whoever publishes to a queue that went with its node is told that there is none, and that all is well.
+            holds=frozenset(map(message_of, book.stored)) if book.home in self.away else None,
+            drops=book.drops,
+            keeps_order=not book.is_target,
         )
 
 
