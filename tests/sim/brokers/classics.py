@@ -32,13 +32,16 @@ from storage.disk import Disk
 from storage.log_users import LogShare
 from storage.wal_writer import LogWriter
 from tests.sim.brokers import invariants
+from tests.sim.brokers.dead_homes import bodies_on
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import UNACKNOWLEDGED, deaths_of
+from tests.sim.disk import SimDisk
 
 if TYPE_CHECKING:
     from storage.beside_loop import Background
     from tests.sim.brokers.process import BrokerProcess
 
+ON_DISK = "it is on the disk of its home, which stays away"
 DONE_WITH = (Outcome.ACKNOWLEDGED, Outcome.REJECTED)
 
 
@@ -85,14 +88,15 @@ class ClassicBook:
             body for held in (queue.out, *(level.ready for level in queue.levels)) for body in self.at(held.ranges())
         ]
 
-    def may_be_nowhere(self, *, is_home_away: bool) -> dict[bytes, str]:
-        """What no client may ever acknowledge, and why. The home cannot tell gets of other nodes apart: one that acknowledges
-        nothing is answered as any other, and its client's node acknowledges it."""
+    def may_be_nowhere(self, disk: SimDisk | None, limits: ClassicLimits) -> dict[bytes, str]:
+        """What no client may ever acknowledge, and why. `disk`: of its home, where that stays away. The home cannot tell gets
+        of other nodes apart: one that acknowledges nothing is answered as any other, and its client's node acknowledges it."""
         gone = dict(self.gone)
         if self.has_careless_gets:
             gone.update(dict.fromkeys(self.got, UNACKNOWLEDGED))
-        if is_home_away:
-            gone.update(dict.fromkeys(self.alive(), "its home is away"))
+        if disk is not None and self._queue is not None:
+            gone.update({body: "transient" for body in self.alive() if not self.stored[body]})
+            gone.update(dict.fromkeys(bodies_on(disk, self._queue, limits), ON_DISK))
         return gone
 
     def at(self, ranges: Sequence[Range]) -> list[bytes]:

@@ -28,6 +28,7 @@ from raft.settings import Settings
 from raft.wal_log_store import WalLogStore
 from tests.sim.brokers.classics import WatchedClassicQueues
 from tests.sim.brokers.machines import watched_machine
+from tests.sim.brokers.plan import BrokerShape
 from tests.sim.parts import SlowLog, TellingStore, WatchedGroups, WatchedStore
 
 if TYPE_CHECKING:
@@ -136,20 +137,24 @@ def parts_of(process: BrokerProcess) -> Parts:
     )
 
 
+def classic_limits(shape: BrokerShape) -> ClassicLimits:
+    return ClassicLimits(
+        embed_below=shape.classic_embed_below,
+        sequences_per_segment=shape.classic_sequences_per_segment,
+        store_file_bytes_max=shape.classic_store_file_bytes,
+        runs_max=shape.classic_runs_max,
+        ram_count_max=shape.classic_ram_count_max,
+        log_files_kept=shape.log_files_kept,
+        loaded_runs_max=8,
+        compaction_interval_ms=shape.compaction_interval_ms,
+    )
+
+
 def kernel_settings(process: BrokerProcess) -> KernelSettings:
     shape = process.site.world.shape
     return KernelSettings(
         log=process.log_settings(),
-        classic=ClassicLimits(
-            embed_below=shape.classic_embed_below,
-            sequences_per_segment=shape.classic_sequences_per_segment,
-            store_file_bytes_max=shape.classic_store_file_bytes,
-            runs_max=shape.classic_runs_max,
-            ram_count_max=shape.classic_ram_count_max,
-            log_files_kept=shape.log_files_kept,
-            loaded_runs_max=8,
-            compaction_interval_ms=shape.compaction_interval_ms,
-        ),
+        classic=classic_limits(shape),
         clients=Limits(),
         catalog=None,
         gathering_bytes_max=shape.uncommitted_bytes_max,

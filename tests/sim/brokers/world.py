@@ -37,7 +37,7 @@ from tests.histories.records import Confirmed, Drained, History, Message, Record
 from tests.histories.rules import QueueRules, Rules
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S, Channel, Given
-from tests.sim.brokers.classics import ClassicBook
+from tests.sim.brokers.classics import ON_DISK, ClassicBook
 from tests.sim.brokers.faults import BROKER_HAPPENINGS
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import UNACKNOWLEDGED, Ledger, deaths_of
@@ -46,6 +46,7 @@ from tests.sim.brokers.losses import Gone, excuses, judged_elsewhere, lost
 from tests.sim.brokers.machines import CatalogReference
 from tests.sim.brokers.network import LOOK_S, LinkNetwork
 from tests.sim.brokers.operator import Operator
+from tests.sim.brokers.parts import classic_limits
 from tests.sim.brokers.plan import (
     ALL_CLASSIC_PROFILES,
     ALL_PROFILES,
@@ -722,7 +723,9 @@ class BrokerWorld(World):
         if name in self.ledgers:
             gone = self.ledgers[name].may_be_nowhere(drops=drops(name_of(name)), holds_dead=self._is_target_away(name))
         elif name in self.classics:
-            gone = self.classics[name].may_be_nowhere(is_home_away=self.classics[name].home in self.away)
+            book = self.classics[name]
+            disk = self.sites[book.home].disk if book.home in self.away else None
+            gone = book.may_be_nowhere(disk, classic_limits(self.shape))
         else:
             gone = {}  # a life that no node has opened
         return {message_of(body): why for body, why in gone.items()}
@@ -736,10 +739,9 @@ class BrokerWorld(World):
             excused = excuses(queue, gone)
             for message in confirmed:
                 if rules.is_fed_directly(message, queue):
-                    why = excused.get(message, "") if queue.keeps_confirmed else "deleted"
-                    self.watch.count(
-                        f"loss in a classic queue excused: {why}" if why else "loss in a classic queue judged"
-                    )
+                    why = excused.get(message, ON_DISK) if queue.keeps_confirmed else "deleted"
+                    excuse = "judged" if why == ON_DISK else f"excused: {why}"
+                    self.watch.count(f"loss in a classic queue {excuse}")
 
     def _drain(self) -> None:
         for taker in self.takers:

@@ -16,13 +16,14 @@ from native.content import encode
 from native.sequence_set import SequenceSet
 from tests.histories.records import Acknowledged, Attempted, Confirmed, Delivered, History
 from tests.histories.rules import QueueRules, Rules
-from tests.sim.brokers.classics import ClassicBook
+from tests.sim.brokers.classics import ON_DISK, ClassicBook
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.losses import judged_elsewhere, lost
 from tests.sim.brokers.plan import BrokerShape
 from tests.sim.invariants import Violation
 from tests.sim.plan import Ask, Plan
 from tests.sim.run import Outcome, run
+from tests.unit.classic.classic_world import TINY, World, record_of
 
 SECONDS = 24.0
 LOST_EACH = 5
@@ -186,9 +187,17 @@ def test_a_start_drops_what_was_there_and_is_not_persistent() -> None:
     assert list(books.book.gone) == bodies(3)
 
 
-def test_what_a_home_had_that_stays_away_may_be_nowhere() -> None:
+def test_what_lies_on_the_disk_of_a_home_that_stays_away_is_not_lost() -> None:
+    """And what should lie there, and does not, is."""
+    home = World([record_of("q", 1)])
     books = Books()
-    books.take(0, 4)
-    books.start(2)
-    assert list(books.book.may_be_nowhere(is_home_away=True)) == bodies(0, 1)
-    assert not books.book.may_be_nowhere(is_home_away=False)
+    for sequence, persistent in ((0, True), (1, True), (2, False)):
+        home.publish(["q"], bodies(sequence), persistent=persistent, confirm=sequence)
+        books.take(sequence, 1, persistent=persistent)
+    home.tick()
+    books.take(3, 1)
+    books.book.begins_again(home.queues["q"])
+    home.disk.kill()
+    gone = books.book.may_be_nowhere(home.disk, TINY)
+    assert gone == {body_of(0): ON_DISK, body_of(1): ON_DISK, body_of(2): "transient"}
+    assert not books.book.may_be_nowhere(None, TINY)
