@@ -32,7 +32,7 @@ from tests.sim.watch import Watch, model_of
 CONVERGE_WITHIN_S = 30.0  # after the last question of a client
 STEP_S = 0.5
 STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second, besides what is delivered
-SERVED_EVENTS = 10  # what a delivery takes, from the commit that gives it out to the one that settles it
+SERVED_EVENTS = 10  # what a delivery takes, from the commit that gives it out to the one that settles it; or a publish
 STORM_S = 1.0
 
 
@@ -161,7 +161,8 @@ class World:
             self._is_in_event = False
 
     def served(self) -> None:
-        """A client was given a message: one that empties a long queue as fast as it can is no storm."""
+        """A client was given a message, or the answer to one: who empties a long queue as fast as it can, or sends all that has
+        waited for a connection, is no storm."""
         self._storm_at += SERVED_EVENTS
 
     def _look_for_storm(self) -> None:

@@ -200,6 +200,7 @@ class Publisher:
         for sent in [self._open.pop(number) for number in numbers]:
             message, body = sent.message, sent.body
             self.answered += 1
+            self.world.served()
             if ok and not self._was_returned(sent, now):
                 stored = self.world.look_at_confirm(message.queue, body, self.name, message.own if sent.is_named else 0)
                 self._confirm(stored, now)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim.brokers.plan import BrokerShape
 from tests.sim.invariants import Violation
 from tests.sim.layers import layer_of
+from tests.sim.plan import Ask, Plan
+from tests.sim.run import run
 from tests.sim.world import SERVED_EVENTS, STORM_EVENTS, World
 
 
@@ -28,3 +31,15 @@ def test_a_client_that_empties_a_long_queue_at_once_is_no_storm() -> None:
         if number % SERVED_EVENTS == 0:
             world.served()
         world.event(world.sites[1], len, ("",))
+
+
+def test_what_a_publisher_sends_at_once_when_it_has_a_connection_again_is_no_storm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 16000055 of brokers: it had none for long, and each of its messages has a number, so is a publish of its own."""
+    served: list[World] = []
+    monkeypatch.setattr(World, "served", lambda world: served.append(world))
+    shape = BrokerShape(seconds=16.0, groups=0, queues="plain", publishers=1, takers=1)
+    outcome = run(Plan(1, shape, (), (Ask(0.3, 1, 0, "burst", "plain", 20),), "brokers"))
+    assert outcome.is_good, outcome.message
+    assert len(served) == 40, "each of 20 messages was confirmed, and delivered in the end"
