@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,9 +10,11 @@ import pytest
 
 from broker.catalog_commands import NodeStarted, RemoveNode
 from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS
+from node.identity import DISK, NodeIdentity
 from node.membership.greetings import greeting_of
 from node.membership.joining import Joining
 from node.peers import peer_pb2
+from tests.sim.disk import SimDisk
 from tests.unit.node.cluster_world import DISK_ID, NOW, ClusterWorld
 
 
@@ -151,9 +154,13 @@ def test_asking_again_from_another_zone_takes_the_new_zone() -> None:
 
 
 def test_a_greeting_says_all_by_which_an_old_copy_is_told() -> None:
-    world = ClusterWorld(number=5)
-    identity = world.identity
+    disk = SimDisk()
+    earlier = NodeIdentity.begin(disk, "n5", DISK, NOW, os.urandom)
+    earlier.join("c1", 5, DISK_ID, ())
+    earlier.take_part()
+    identity = NodeIdentity.begin(disk, "n5", DISK, NOW + 1, os.urandom)
     said = greeting_of(identity, "n5:1")
     assert (said.number, said.cluster_id, said.address) == (5, "c1", "n5:1")
     assert identity.disk_id and said.disk_id == identity.disk_id
-    assert identity.incarnation and said.incarnation == identity.incarnation
+    assert said.incarnation == identity.incarnation > earlier.incarnation
+    assert said.earlier_incarnation == earlier.incarnation
