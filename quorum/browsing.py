@@ -13,7 +13,7 @@ from broker.pending import Pending
 from broker.queue_type import QueueHost
 from native.content import singles
 from quorum import letters
-from quorum.member import Member
+from quorum.member import QueueMember
 from raft.errors import Damaged
 from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
@@ -53,12 +53,12 @@ def _told(waiting: ReplyTimeout[list[Browsed]], refused: ResourceExhausted, data
         waiting.resolve(found)
 
 
-def browse_member(member: Member, skip: int, limit: int) -> list[Browsed]:
+def browse_member(member: QueueMember, skip: int, limit: int) -> list[Browsed]:
     """Raises Damaged."""
     return bounded(_messages(member, skip, min(limit, browsed.COUNT_MAX)), limit)
 
 
-def _messages(member: Member, skip: int, limit: int) -> Iterator[Browsed]:
+def _messages(member: QueueMember, skip: int, limit: int) -> Iterator[Browsed]:
     for some in member.machine.browse(skip, limit):
         body = member.bodies.get(some.piece)
         redelivered = bool(some.acquired_count) or body.delivered_elsewhere

@@ -46,7 +46,7 @@ Later additions get new kinds. An op of a kind that the machine's version does n
 The result of an entry is a list with one result for each op: see `Result`. Their bytes, one behind the other:
 
     0 None    1 ACCEPTED    2 REJECTED    3 DUPLICATE    4 Gap: expected u64    5 Purged: count u64
-    6 Got: id u64 | index u64 | offset u32 | first u32 | delivery_count u32 | acquired_count u32 | remaining u64
+    6 TakenMessage: id u64 | index u64 | offset u32 | first u32 | delivery_count u32 | acquired_count u32 | remaining u64
     7 IN_USE    8 NOT_ACTIVE    9 GONE    10 UNKNOWN    11 LATER
 """
 
@@ -232,7 +232,7 @@ Op = (
 )  # fmt: skip
 
 
-class Answer(IntEnum):
+class ResultCode(IntEnum):
     """Results that say nothing beside themselves."""
 
     ACCEPTED = 1
@@ -257,7 +257,7 @@ class Purged(NamedTuple):
     messages: int
 
 
-class Got(NamedTuple):
+class TakenMessage(NamedTuple):
     """GET took a message. Without no_ack it is held under this id until it is settled."""
 
     message_id: int
@@ -267,7 +267,7 @@ class Got(NamedTuple):
     remaining: int  # ready after it
 
 
-Result = Answer | Gap | Purged | Got | None
+Result = ResultCode | Gap | Purged | TakenMessage | None
 
 ENTRY_HEAD = Struct("<BQ")
 OP_HEAD = Struct("<BI")
@@ -418,7 +418,7 @@ def encode_results(results: Iterable[Result]) -> bytes:
                 parts.append(_CODE_AND_NUMBER.pack(_GAP, expected))
             case Purged(messages):
                 parts.append(_CODE_AND_NUMBER.pack(_PURGED, messages))
-            case Got(message_id, piece, delivery_count, acquired_count, remaining):
+            case TakenMessage(message_id, piece, delivery_count, acquired_count, remaining):
                 parts.append(
                     _GOT.pack(
                         _GOT_CODE,
@@ -431,7 +431,7 @@ def encode_results(results: Iterable[Result]) -> bytes:
                         remaining,
                     )
                 )
-            case Answer():
+            case ResultCode():
                 parts.append(_CODE.pack(result))
     return b"".join(parts)
 
@@ -454,10 +454,10 @@ def _results(data: bytes) -> Iterator[Result]:
             at += _CODE_AND_NUMBER.size
         elif code == _GOT_CODE:
             _, message_id, index, offset, first, delivery_count, acquired_count, remaining = _GOT.unpack_from(data, at)
-            yield Got(message_id, Piece(index, offset, first, 1), delivery_count, acquired_count, remaining)
+            yield TakenMessage(message_id, Piece(index, offset, first, 1), delivery_count, acquired_count, remaining)
             at += _GOT.size
         else:
-            yield Answer(code) if code else None
+            yield ResultCode(code) if code else None
             at += _CODE.size
 
 

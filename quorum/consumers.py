@@ -25,7 +25,7 @@ UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without
 
 
 class ConsumerStatus(IntEnum):
-    """What a consumer may expect. Whether its node is suspected is beside that: `Consumer.suspected_at`."""
+    """What a consumer may expect. Whether its node is suspected is beside that: `MachineConsumer.suspected_at`."""
 
     UP = 0
     QUIESCING = 1  # was the active one, and holds what the next one must not overtake
@@ -34,7 +34,7 @@ class ConsumerStatus(IntEnum):
     GET = 4  # no consumer: it holds what a GET took
 
 
-class Consumer:
+class MachineConsumer:
     """One consumer, or a get that has not been settled."""
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Consumer:
         return self.status is not ConsumerStatus.CANCELLED and self.status is not ConsumerStatus.GET
 
 
-class Consumers:
+class MachineConsumers:
     """See the module."""
 
     __slots__ = ("_lines", "_priorities", "active", "all", "count", "held", "quiescing", "single_active")
@@ -84,13 +84,13 @@ class Consumers:
         self.count = 0  # without those that are here only for what they hold
         self.held = HeldTotal()
         self.single_active = False
-        self.all: dict[ConsumerKey, Consumer] = {}  # in the order in which they came
-        self.active: Consumer | None = None  # the single active one
-        self.quiescing: Consumer | None = None  # nobody becomes active while it holds something
-        self._lines: dict[int, deque[Consumer]] = {}
+        self.all: dict[ConsumerKey, MachineConsumer] = {}  # in the order in which they came
+        self.active: MachineConsumer | None = None  # the single active one
+        self.quiescing: MachineConsumer | None = None  # nobody becomes active while it holds something
+        self._lines: dict[int, deque[MachineConsumer]] = {}
         self._priorities: list[int] = []  # of lines in which somebody stands, ascending
 
-    def subscribed(self) -> Iterator[Consumer]:
+    def subscribed(self) -> Iterator[MachineConsumer]:
         return (one for one in self.all.values() if one.is_subscribed)
 
     @property
@@ -105,18 +105,18 @@ class Consumers:
             return False
         return not self.count or not (exclusive or self.exclusive)
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: MachineConsumer) -> None:
         assert consumer.key not in self.all, f"consumer {consumer.key} is added twice"
         self.restore(consumer)
         self.update(consumer)
 
-    def restore(self, consumer: Consumer) -> None:
+    def restore(self, consumer: MachineConsumer) -> None:
         """As a snapshot has it. Who is active, and who stands in line, is told by the snapshot, too."""
         self.all[consumer.key] = consumer
         self.count += consumer.is_subscribed
         consumer.holding.belong_to(self.held)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: MachineConsumer) -> None:
         """It is given nothing any more, and forgotten when it holds nothing."""
         if consumer.is_subscribed:
             self.count -= 1
@@ -124,7 +124,7 @@ class Consumers:
         consumer.overdue.clear()
         self.update(consumer)
 
-    def update(self, consumer: Consumer) -> None:
+    def update(self, consumer: MachineConsumer) -> None:
         """Its status, or what it holds, has changed."""
         if not consumer.holding.count and consumer.status in (ConsumerStatus.CANCELLED, ConsumerStatus.GET):
             self.all.pop(consumer.key, None)
@@ -132,7 +132,7 @@ class Consumers:
             self._elect()  # what the active one settles changes nothing for the others
         self._line_up(consumer)
 
-    def change_window(self, consumer: Consumer, window: int) -> None:
+    def change_window(self, consumer: MachineConsumer, window: int) -> None:
         """What it holds beyond it stays with it."""
         consumer.window = window
         self._line_up(consumer)
@@ -149,7 +149,7 @@ class Consumers:
         for consumer in self.all.values():
             self._line_up(consumer)
 
-    def next(self, ready: int) -> tuple[Consumer, int] | None:
+    def next(self, ready: int) -> tuple[MachineConsumer, int] | None:
         """Whose turn it is, and how many of `ready` messages it may have now. Equals that have room share what is ready.
         None when nobody has room. `served` is to be called then."""
         if not self._priorities:
@@ -162,7 +162,7 @@ class Consumers:
             return consumer, room
         return consumer, min(room, -(-ready // sharing))
 
-    def served(self, consumer: Consumer) -> None:
+    def served(self, consumer: MachineConsumer) -> None:
         """It goes behind its equals, or out of the line when it has no room left."""
         line = self._lines[consumer.priority]
         if consumer.holding.count < consumer.window:
@@ -189,7 +189,7 @@ class Consumers:
         """Whether something that is ready would be handed out."""
         return bool(self._priorities)
 
-    def may_receive(self, consumer: Consumer) -> bool:
+    def may_receive(self, consumer: MachineConsumer) -> bool:
         """Whether it is given messages as long as it has room."""
         return (
             consumer.status is ConsumerStatus.UP
@@ -197,17 +197,17 @@ class Consumers:
             and (not self.single_active or consumer is self.active)
         )
 
-    def in_turn(self) -> Iterator[Consumer]:
+    def in_turn(self) -> Iterator[MachineConsumer]:
         """Those that stand in a line, each line in its order."""
         for priority in self._priorities:
             yield from self._lines[priority]
 
-    def line_up(self, consumers: list[Consumer]) -> None:
+    def line_up(self, consumers: list[MachineConsumer]) -> None:
         """As `in_turn` had them when a snapshot was taken."""
         for consumer in consumers:
             self._line_up(consumer)
 
-    def _line_up(self, consumer: Consumer) -> None:
+    def _line_up(self, consumer: MachineConsumer) -> None:
         """Into the line, or out of it."""
         stands = consumer.holding.count < consumer.window and self.may_receive(consumer)
         if stands == consumer.in_line:
@@ -248,9 +248,9 @@ class Consumers:
             else:
                 self._activate(best)
 
-    def _best(self) -> Consumer | None:
+    def _best(self) -> MachineConsumer | None:
         """Who should be active."""
-        best: Consumer | None = None
+        best: MachineConsumer | None = None
         for one in self.all.values():
             if (
                 one.status is ConsumerStatus.UP
@@ -260,7 +260,7 @@ class Consumers:
                 best = one
         return best
 
-    def _activate(self, consumer: Consumer | None) -> None:
+    def _activate(self, consumer: MachineConsumer | None) -> None:
         before, self.active = self.active, consumer
         for one in (before, consumer):
             if one is not None:

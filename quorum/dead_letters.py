@@ -19,7 +19,7 @@ from native.content import skip
 from quorum.bodies import counted
 from quorum.commands import DeadSettled, Op
 from quorum.effects import Dead
-from quorum.member import Member
+from quorum.member import QueueMember
 from raft.errors import Damaged
 from replicated.ports import QueuePorts
 
@@ -38,7 +38,7 @@ class DeadLetterWorker:
     """Of one leadership."""
 
     def __init__(
-        self, queue: QuorumQueue, member: Member, ports: QueuePorts, host: QueueHost, propose: Propose
+        self, queue: QuorumQueue, member: QueueMember, ports: QueuePorts, host: QueueHost, propose: Propose
     ) -> None:
         self._queue = queue
         self._ports = ports

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 
 
 class Delayed:
@@ -17,24 +17,24 @@ class Delayed:
         self.count = 0
         self.size = 0
         # Where a message stands in the log makes each row different, and the order the same on all members.
-        self._heap: list[tuple[int, int, int, int, Stored]] = []
+        self._heap: list[tuple[int, int, int, int, StoredMessages]] = []
 
-    def __iter__(self) -> Iterator[tuple[int, Stored]]:
+    def __iter__(self) -> Iterator[tuple[int, StoredMessages]]:
         return ((row[0], row[4]) for row in sorted(self._heap))
 
     @property
     def due(self) -> int:
         return self._heap[0][0] if self._heap else NEVER
 
-    def add(self, ready_at: int, stored: Stored) -> None:
+    def add(self, ready_at: int, stored: StoredMessages) -> None:
         due = min(ready_at, stored.expires_at)
         heappush(self._heap, (due, stored.entry, stored.offset, stored.first, stored))
         self.count += stored.length
         self.size += stored.size
 
-    def take(self, now: int, rows_max: int) -> list[Stored]:
+    def take(self, now: int, rows_max: int) -> list[StoredMessages]:
         """Take out what is due, up to so many rows."""
-        taken: list[Stored] = []
+        taken: list[StoredMessages] = []
         while self._heap and self._heap[0][0] <= now and len(taken) < rows_max:
             stored = heappop(self._heap)[4]
             taken.append(stored)

@@ -24,12 +24,12 @@ from native.content import skip
 from quorum import letters, proposals
 from quorum.bodies import KEPT_BYTES_MAX, Bodies, EntryCache
 from quorum.browsing import browse_member
-from quorum.commands import Got, Result, SessionKey
+from quorum.commands import Result, SessionKey, TakenMessage
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.leading import Leading
 from quorum.letters import KINDS, QUORUM_TOPIC, Delivery, LetterKind
 from quorum.machine import QueueMachine
-from quorum.member import Member
+from quorum.member import QueueMember
 from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
@@ -185,15 +185,15 @@ class QuorumQueues:
 
     # its queues
 
-    def _new_member(self, queue: QuorumQueue, read_entry: Callable[[int], bytes]) -> Member:
-        return Member(QueueMachine(), Bodies(queue.group, self._cache, read_entry), queue)
+    def _new_member(self, queue: QuorumQueue, read_entry: Callable[[int], bytes]) -> QueueMember:
+        return QueueMember(QueueMachine(), Bodies(queue.group, self._cache, read_entry), queue)
 
     def _settings_of(self, queue: QuorumQueue) -> Settings:
         """Where the queue was declared its member usually leads: its first clients are there."""
         at_home = queue.record.home == self._node_name
         return replace(self._settings, eagerness=EAGER) if at_home else self._settings
 
-    def _lead(self, queue: QuorumQueue, member: Member) -> Leading:
+    def _lead(self, queue: QuorumQueue, member: QueueMember) -> Leading:
         return Leading(
             queue,
             member,
@@ -299,7 +299,7 @@ class QuorumQueues:
             return
         fetched: list[tuple[Delivery, int]] = []
         for result in results:
-            if type(result) is Got:
+            if type(result) is TakenMessage:
                 try:
                     body = queue.member.bodies.get(result.piece)
                 except Damaged as damage:

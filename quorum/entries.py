@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from quorum import commands, letters
-from quorum.commands import Got, Result
-from quorum.letters import Fetched, News
-from quorum.member import Member
+from quorum.commands import Result, TakenMessage
+from quorum.letters import Fetched, QueueNews
+from quorum.member import QueueMember
 from raft.errors import Damaged, RaftError
 from raft.messages import NodeId
 from replicated.leader_route import OnAnswer
@@ -27,10 +27,10 @@ class QueueEntries:
         self,
         group: int,
         ports: QueuePorts,
-        on_news: Callable[[News], None],
+        on_news: Callable[[QueueNews], None],
         on_refused: Callable[[str], None],
     ) -> None:
-        self.member: Member | None = None  # this node's, if it has one
+        self.member: QueueMember | None = None  # this node's, if it has one
         self._group = group
         self._groups = ports.groups
         self._time = QueueTime(ports.wall_ms, ports.monotonic)
@@ -51,7 +51,7 @@ class QueueEntries:
             return
         assert self.member is not None, f"group {self._group} has applied an entry here, without a member"
         try:
-            bodies = [self.member.bodies.get(result.piece) for result in results if type(result) is Got]
+            bodies = [self.member.bodies.get(result.piece) for result in results if type(result) is TakenMessage]
         except Damaged as damage:  # asked again, another member gives the same message
             self._groups.damaged(self._group, damage)
             on_answer(None)

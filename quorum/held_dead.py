@@ -9,7 +9,7 @@ from broker.queue_type import DeathReason
 from quorum.commands import FIRST_ID
 from quorum.effects import Dead
 from quorum.holding import CheckedOut, Holding
-from quorum.stored import Stored
+from quorum.stored import StoredMessages
 
 
 class HeldDead:
@@ -29,7 +29,7 @@ class HeldDead:
     def size(self) -> int:
         return sum(holding.size for holding in self.holdings.values())
 
-    def add(self, reason: DeathReason, stored: Stored, now: int) -> None:
+    def add(self, reason: DeathReason, stored: StoredMessages, now: int) -> None:
         self.holdings[reason].add(self.next_id, stored, now)
         self.next_id += stored.length
 

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from quorum.stored import Stored
+from quorum.stored import StoredMessages
 
 _SLACK_MAX = 256  # used-up rows at the front are kept until it pays to move the rest
 
@@ -18,7 +18,7 @@ class CheckedOut(NamedTuple):
     """Messages that were handed out together."""
 
     first_id: int
-    stored: Stored
+    stored: StoredMessages
     since: int  # ms
 
     @property
@@ -62,7 +62,7 @@ class Holding:
         total.size += self.size
         self._total = total
 
-    def add(self, first_id: int, stored: Stored, since: int) -> None:
+    def add(self, first_id: int, stored: StoredMessages, since: int) -> None:
         """`first_id` is above all ids that were here."""
         self._firsts.append(first_id)
         self._rows.append(CheckedOut(first_id, stored, since))
@@ -72,7 +72,7 @@ class Holding:
         total.count += stored.length
         total.size += size
 
-    def take(self, first: int, length: int) -> list[Stored]:
+    def take(self, first: int, length: int) -> list[StoredMessages]:
         """Take out what is held of these ids, in their order."""
         head = self._head
         if head < len(self._rows) and self._firsts[head] == first:
@@ -93,7 +93,7 @@ class Holding:
         self._drop(self._head, at)
         return taken
 
-    def take_all(self) -> list[Stored]:
+    def take_all(self) -> list[StoredMessages]:
         taken = [held.stored for held in self]
         self._rows.clear()
         self._firsts.clear()
@@ -113,7 +113,7 @@ class Holding:
             elif before < held.stored.length:
                 yield held._replace(first_id=first, stored=held.stored.part(before, held.stored.length - before))
 
-    def _take_anywhere(self, first: int, end: int) -> list[Stored]:
+    def _take_anywhere(self, first: int, end: int) -> list[StoredMessages]:
         rows = self._rows
         start = max(self._head, bisect_right(self._firsts, first, self._head) - 1)
         stop = bisect_left(self._firsts, end, start)
@@ -147,7 +147,7 @@ class Holding:
             self._drop(start, stop)
         return taken
 
-    def _account_all(self, gone: list[Stored]) -> None:
+    def _account_all(self, gone: list[StoredMessages]) -> None:
         self._account(sum([stored.length for stored in gone]), sum([stored.size for stored in gone]))
 
     def _account(self, count: int, size: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from quorum.commands import ConsumerKey
-from quorum.consumers import Consumers
+from quorum.consumers import MachineConsumers
 from quorum.effects import Deliver
 from quorum.queue_state import QueueState
 from raft.live_entries import LiveEntries
@@ -16,7 +16,7 @@ _NOBODY = ConsumerKey(0, 0, 0)
 
 
 @dataclass(slots=True)
-class Counters:
+class MemberCounters:
     """What has happened since this member started or was restored. Of this process, not of the replicated state."""
 
     published: int = 0
@@ -56,10 +56,10 @@ class Figures:
     dead_bytes: int
     consumers: int
     active: ConsumerKey | None  # the single active one
-    counters: Counters = field(default_factory=Counters)
+    counters: MemberCounters = field(default_factory=MemberCounters)
 
 
-def figures(state: QueueState, counters: Counters) -> Figures:
+def figures(state: QueueState, counters: MemberCounters) -> Figures:
     held, returning = state.consumers.held, state.returning
     active = state.consumers.active
     return Figures(
@@ -76,7 +76,7 @@ def figures(state: QueueState, counters: Counters) -> Figures:
     )
 
 
-def consumer_figures(consumers: Consumers) -> list[ConsumerFigures]:
+def consumer_figures(consumers: MachineConsumers) -> list[ConsumerFigures]:
     return [
         ConsumerFigures(
             key=one.key,

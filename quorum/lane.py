@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 from storage.disk import Buffer
 
 ROW_WORDS = 5
@@ -54,7 +54,7 @@ class Lane:
     def __bool__(self) -> bool:
         return self._head < len(self._blocks[0])
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessages]:
         for at, block in enumerate(self._blocks):
             start = 0 if at else self._head
             for row in range(start, len(block), ROW_WORDS):
@@ -74,7 +74,7 @@ class Lane:
         if expires_at < self._soonest[-1]:
             self._soonest[-1] = expires_at
 
-    def take(self, limit: int) -> Stored:
+    def take(self, limit: int) -> StoredMessages:
         """What is left of the first run, but not more than `limit` messages. There must be one."""
         block, head = self._blocks[0], self._head
         entry, place, lengths, run_bytes, expires_at = block[head : head + ROW_WORDS]
@@ -87,13 +87,13 @@ class Lane:
             self._head = head = head + ROW_WORDS
             if head == len(block):
                 self._drop_first_block()
-        return Stored(
+        return StoredMessages(
             entry, place >> 32, place & HALF_MAX, length, lengths & HALF_MAX, run_bytes, expires_at, self.priority, 0, 0
         )
 
-    def expire(self, now: int, rows_max: int) -> list[Stored]:
+    def expire(self, now: int, rows_max: int) -> list[StoredMessages]:
         """Take out the first rows that have expired, wherever they are."""
-        expired: list[Stored] = []
+        expired: list[StoredMessages] = []
         for at, soonest in enumerate(self._soonest):
             if soonest <= now:
                 expired += self._expire_in(at, now, rows_max - len(expired))
@@ -138,9 +138,9 @@ class Lane:
                 self._tail.byteswap()
             self._soonest[-1] = min(self._tail[4::ROW_WORDS])
 
-    def _row(self, block: array[int], at: int) -> Stored:
+    def _row(self, block: array[int], at: int) -> StoredMessages:
         entry, place, lengths, run_bytes, expires_at = block[at : at + ROW_WORDS]
-        return Stored(
+        return StoredMessages(
             entry,
             place >> 32,
             place & HALF_MAX,
@@ -153,9 +153,9 @@ class Lane:
             0,
         )
 
-    def _expire_in(self, at: int, now: int, rows_max: int) -> list[Stored]:
+    def _expire_in(self, at: int, now: int, rows_max: int) -> list[StoredMessages]:
         block = self._blocks[at]
-        expired: list[Stored] = []
+        expired: list[StoredMessages] = []
         kept, soonest = array("Q"), NEVER
         for row in range(self._head if at == 0 else 0, len(block), ROW_WORDS):
             expires_at = block[row + 4]

@@ -23,8 +23,8 @@ from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, S
 from quorum.dead_letters import DeadLetterWorker
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
-from quorum.letters import Delivery, News
-from quorum.member import Member
+from quorum.letters import Delivery, QueueNews
+from quorum.member import QueueMember
 from quorum.subscription import FIRST_ID
 from raft.errors import Damaged, RaftError
 from raft.messages import NodeId
@@ -51,7 +51,7 @@ class Attendant:
         self.incarnation = incarnation
         self.next_ids: dict[int, int] = {}  # by number of the consumer: of the first message that was not sent
         self.behind = False  # the link is full: what is out is looked up when it has room again
-        self.news: News | None = None  # that was told last
+        self.news: QueueNews | None = None  # that was told last
         self.until = 0  # ms; it is served no longer, unless it asks again
 
 
@@ -61,7 +61,7 @@ class Leading:
     def __init__(
         self,
         queue: QuorumQueue,
-        member: Member,
+        member: QueueMember,
         key: SessionKey,
         *,
         ports: QueuePorts,
@@ -286,9 +286,9 @@ class Leading:
             attendant.news = now
             self._ports.calls.tell(node, self._ports.topic, letters.news(self._queue.group, now))
 
-    def news(self) -> News:
+    def news(self) -> QueueNews:
         figures, state = self._machine.figures(), self._machine.state
-        return News(
+        return QueueNews(
             state.applied,
             figures.ready,
             figures.ready_bytes,

@@ -29,7 +29,7 @@ from broker.browsed import Browsed, decode, encode
 from native.content import take
 from quorum import commands
 from quorum.bodies import Body
-from quorum.commands import ConsumerKey, Got, Result
+from quorum.commands import ConsumerKey, Result, TakenMessage
 from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, GroupLetter, head
 from storage.disk import Buffer
 
@@ -68,7 +68,7 @@ class Delivery(NamedTuple):
     body: Body
 
 
-class News(NamedTuple):
+class QueueNews(NamedTuple):
     """How the queue is, as the leader's node sees it."""
 
     applied: int = 0  # index of the entry after which this was so
@@ -85,11 +85,11 @@ class News(NamedTuple):
 class Fetched(NamedTuple):
     """A GET's result with the message."""
 
-    got: Got
+    got: TakenMessage
     body: Body
 
 
-NO_NEWS = News()
+NO_NEWS = QueueNews()
 
 
 def deliver(group: int, delivery: Delivery, end: int) -> list[Buffer]:
@@ -101,11 +101,11 @@ def decode_deliver(letter: bytes) -> Delivery:
     return _decode_delivery(letter, HEAD.size)
 
 
-def news(group: int, told: News) -> bytes:
+def news(group: int, told: QueueNews) -> bytes:
     return head(LetterKind.NEWS, group) + _news(told)
 
 
-def decode_news(letter: bytes) -> News:
+def decode_news(letter: bytes) -> QueueNews:
     return _decode_news(letter, HEAD.size)
 
 
@@ -125,7 +125,9 @@ def _number(letter: bytes) -> int:
         raise BadLetter(f"a {LetterKind(letter[0]).name} of {len(letter)} bytes: {error}") from error
 
 
-def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[tuple[Delivery, int]]) -> list[Buffer]:
+def done(
+    leader: int, told: QueueNews, results: Sequence[Result], fetched: Sequence[tuple[Delivery, int]]
+) -> list[Buffer]:
     """`fetched`: what the results that got a message got, and where it ends."""
     parts: list[Buffer] = [STATUS.pack(AnswerStatus.DONE, leader), _news(told), _SIZE.pack(len(fetched))]
     for delivery, end in fetched:
@@ -135,7 +137,7 @@ def done(leader: int, told: News, results: Sequence[Result], fetched: Sequence[t
     return parts
 
 
-def decode_done(answer: bytes) -> tuple[News, Sequence[Result | Fetched]]:
+def decode_done(answer: bytes) -> tuple[QueueNews, Sequence[Result | Fetched]]:
     """Of an answer that says DONE."""
     try:
         at = STATUS.size
@@ -183,7 +185,7 @@ def decode_browsed(answer: bytes) -> list[Browsed] | None:
 
 def with_bodies(results: Sequence[Result], bodies: Iterable[Body]) -> Sequence[Result | Fetched]:
     found = iter(bodies)
-    return [Fetched(result, next(found)) if type(result) is Got else result for result in results]
+    return [Fetched(result, next(found)) if type(result) is TakenMessage else result for result in results]
 
 
 def _delivery(delivery: Delivery, end: int) -> list[Buffer]:
@@ -220,18 +222,18 @@ def _decode_delivery(data: bytes, at: int) -> Delivery:
     return Delivery(number, first_id, length, delivery_count, acquired_count, body)
 
 
-def _news(told: News) -> bytes:
+def _news(told: QueueNews) -> bytes:
     flags = _EXCLUSIVE * told.exclusive | _SINGLE_ACTIVE * told.single_active | _HAS_ACTIVE * (told.active is not None)
     return _NEWS.pack(*told[:6], flags, *(told.active or (0, 0, 0)))
 
 
-def _decode_news(data: bytes, at: int) -> News:
+def _decode_news(data: bytes, at: int) -> QueueNews:
     try:
         *numbers, flags, node, incarnation, number = _NEWS.unpack_from(data, at)
     except struct.error as error:
         raise BadLetter(f"NEWS in {len(data)} bytes: {error}") from error
     applied, ready, ready_bytes, unacknowledged, unacknowledged_bytes, consumers = numbers
-    return News(
+    return QueueNews(
         applied,
         ready,
         ready_bytes,

@@ -33,14 +33,12 @@ from quorum.commands import (
     PRIORITY_MAX,
     RANGE,
     SETTLE_HEAD,
-    Answer,
     Cancel,
     CommandKind,
     Consume,
     ConsumerKey,
     DeadSettled,
     Get,
-    Got,
     NodeDown,
     NodeUp,
     Policy,
@@ -48,21 +46,23 @@ from quorum.commands import (
     Purged,
     PurgeOnce,
     Result,
+    ResultCode,
     SessionGone,
     SessionKey,
+    TakenMessage,
     Upgrade,
     UponCancel,
     Window,
     decode,
     producer_at,
 )  # fmt: skip
-from quorum.consumers import Consumer, ConsumerStatus
+from quorum.consumers import ConsumerStatus, MachineConsumer
 from quorum.effects import ActiveChanged, Dead, Deliver, Effect, TimedOut, Unused
 from quorum.movement import Movement, Unfinished
 from quorum.returning import Fate
 from quorum.rules import Rules
 from quorum.snapshot import decode_snapshot, encode_snapshot
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 from raft.live_entries import LiveEntries
 from raft.messages import Entry
 from storage.disk import Buffer
@@ -83,7 +83,7 @@ class QueueMachine(Movement):
 
     def __init__(self) -> None:
         super().__init__()
-        self._active_told: Consumer | None = None  # whom the last ActiveChanged named
+        self._active_told: MachineConsumer | None = None  # whom the last ActiveChanged named
 
     # raft/machine.py
 
@@ -103,7 +103,7 @@ class QueueMachine(Movement):
         if restored.version != version:
             raise ValueError(f"the snapshot is of version {restored.version}, and it was announced as {version}")
         self.state = restored
-        self.counters = inspection.Counters()
+        self.counters = inspection.MemberCounters()
         self._effects = []
         self._active_told = restored.consumers.active
         self._dead_told = False
@@ -178,19 +178,19 @@ class QueueMachine(Movement):
         s = self.state
         s.applied = index
         if len(data) < _FIRST_OP or data[0] != ENTRY_VERSION:
-            return [Answer.UNKNOWN]
+            return [ResultCode.UNKNOWN]
         self._bound()
         self._advance(ENTRY_HEAD.unpack_from(data)[1])
         results: list[Result] = []
         at, end = _FIRST_OP, len(data)
         while at < end:
             if end - at < OP_HEAD.size:
-                results.append(Answer.UNKNOWN)
+                results.append(ResultCode.UNKNOWN)
                 break
             kind, size = OP_HEAD.unpack_from(data, at)
             op_end = at + OP_HEAD.size + size
             if op_end > end:
-                results.append(Answer.UNKNOWN)
+                results.append(ResultCode.UNKNOWN)
                 break
             if kind == _ENQUEUE:
                 results.append(self._enqueue(index, data, at, op_end))
@@ -222,30 +222,30 @@ class QueueMachine(Movement):
 
     def _enqueue(self, index: int, data: bytes, at: int, end: int) -> Result:
         if end - at < ENQUEUE_HEAD.size:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         (
             _, _, node, incarnation, sequence, answered, length, size, expiration, flags, priority, _, _
         ) = ENQUEUE_HEAD.unpack_from(data, at)  # fmt: skip
         s = self.state
         session = s.sessions.of(node, incarnation)
         if session is None:
-            return Answer.GONE
+            return ResultCode.GONE
         if not length or sequence + length > ID_END:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         producer = None
         if flags & NUMBERED and (producer := producer_at(data, at, length)) is None:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         heard = session.hear(sequence, length, answered)
         if heard is not None:
             return heard
         if producer is not None and s.producers.has_said(*producer):
             session.enqueued(length, True)
-            return Answer.DUPLICATE
+            return ResultCode.DUPLICATE
         rules = s.rules
         if rules.reject_publish and self._is_full_for(length, size):
             session.enqueued(length, False)
             self.counters.rejected += length
-            return Answer.REJECTED
+            return ResultCode.REJECTED
         session.enqueued(length, True)
         expires_at = NEVER
         if expiration != NO_EXPIRATION or rules.message_ttl_ms is not None:
@@ -261,11 +261,11 @@ class QueueMachine(Movement):
             turn = s.consumers.next(length)
             if turn is not None and turn[1] >= length:  # it need not wait: a third less work than by way of `ready`
                 self._rows -= 1
-                self._deliver(turn[0], Stored(index, at, 0, length, length, size, expires_at, priority, 0, 0))
+                self._deliver(turn[0], StoredMessages(index, at, 0, length, length, size, expires_at, priority, 0, 0))
                 s.consumers.served(turn[0])
-                return Answer.ACCEPTED
+                return ResultCode.ACCEPTED
         s.ready.add(index, at, length, size, expires_at, priority)
-        return Answer.ACCEPTED
+        return ResultCode.ACCEPTED
 
     def _is_full_for(self, length: int, size: int) -> bool:
         """What consumers have room for leaves at once, so it does not count."""
@@ -284,16 +284,16 @@ class QueueMachine(Movement):
     def _settle(self, data: bytes, at: int, end: int) -> Result:
         start = at + SETTLE_HEAD.size
         if end < start or (end - start) % RANGE.size:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         _, _, node, incarnation, number, outcome = SETTLE_HEAD.unpack_from(data, at)
         consumers = self.state.consumers
         consumer = consumers.all.get((node, incarnation, number))  # type: ignore[call-overload]  # equal to the key
         if consumer is None:
             return None
-        taken: list[Stored] = []
+        taken: list[StoredMessages] = []
         for first, length in RANGE.iter_unpack(data[start:end]):
             if first + length > ID_END:
-                return Answer.UNKNOWN
+                return ResultCode.UNKNOWN
             taken += consumer.holding.take(first, length)
             if consumer.overdue:
                 consumer.overdue.remove(first, first + length)
@@ -317,7 +317,7 @@ class QueueMachine(Movement):
         try:
             op = decode(data, at)
         except ValueError:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         match op:
             case Consume():
                 return self._consume(op)
@@ -351,12 +351,12 @@ class QueueMachine(Movement):
         key = op.consumer
         session = s.sessions.of(key.node, key.incarnation)
         if session is None:
-            return Answer.GONE
+            return ResultCode.GONE
         if not session.begin(key.number):
             return self._consumed_before(key)
         if not s.consumers.accepts(op.exclusive):
-            return Answer.IN_USE
-        consumer = Consumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms)
+            return ResultCode.IN_USE
+        consumer = MachineConsumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms)
         consumer.suspected_at = s.now if session.suspected else None
         s.consumers.add(consumer)
         s.used_at = s.now
@@ -366,7 +366,7 @@ class QueueMachine(Movement):
         """Whoever is not known as a consumer was refused the first time, or has left since and waits for no answer."""
         if self.state.version < versions.REFUSED_AGAIN or key in self.state.consumers.all:
             return None
-        return Answer.IN_USE
+        return ResultCode.IN_USE
 
     def _cancel(self, key: ConsumerKey, held: UponCancel) -> Result:
         consumer = self.state.consumers.all.get(key)
@@ -380,14 +380,14 @@ class QueueMachine(Movement):
     def _change_window(self, key: ConsumerKey, messages: int) -> Result:
         s = self.state
         if s.version < versions.WINDOWS_CHANGE:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         consumer = s.consumers.all.get(key)
         if consumer is not None and consumer.status is not ConsumerStatus.GET:
             s.consumers.change_window(consumer, messages)
             self._trail += messages
         return None
 
-    def _remove(self, consumer: Consumer) -> None:
+    def _remove(self, consumer: MachineConsumer) -> None:
         s = self.state
         s.consumers.remove(consumer)
         if s.rules.expires_ms is not None and not s.consumers.count:
@@ -398,29 +398,29 @@ class QueueMachine(Movement):
         s = self.state
         session = s.sessions.of(key.node, key.incarnation)
         if session is None:
-            return Answer.GONE
+            return ResultCode.GONE
         if not session.begin(key.number):
             return self._got_before(key)
         if s.rules.single_active:
-            return Answer.NOT_ACTIVE
+            return ResultCode.NOT_ACTIVE
         s.used_at = s.now
         try:
             stored = self._take_ready()
         except Unfinished:  # "empty" would be wrong, and so would be one of those behind
             session.put_off(key.number)
-            return Answer.LATER
+            return ResultCode.LATER
         if stored is None:
             return None
         self.counters.got += 1
         self._trail += stored.entry + stored.first
         if not no_ack:
-            consumer = Consumer(key, status=ConsumerStatus.GET)
+            consumer = MachineConsumer(key, status=ConsumerStatus.GET)
             if session.suspected:
                 consumer.suspected_at = s.now
                 self._due(s.now + s.rules.disconnected_timeout_ms)
             self._hold(consumer, stored)
             s.consumers.add(consumer)
-        return Got(FIRST_ID, stored.piece, stored.delivery_count, stored.acquired_count, s.ready.count)
+        return TakenMessage(FIRST_ID, stored.piece, stored.delivery_count, stored.acquired_count, s.ready.count)
 
     def _got_before(self, key: ConsumerKey) -> Result:
         """A get that is heard for the second time has what it got the first time, as long as that is held."""
@@ -428,7 +428,9 @@ class QueueMachine(Movement):
         if consumer is None or consumer.status is not ConsumerStatus.GET:
             return None
         for held in self.checked_out(key):
-            return Got(held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count)
+            return TakenMessage(
+                held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count
+            )
         return None
 
     def _purge(self) -> int:
@@ -441,10 +443,10 @@ class QueueMachine(Movement):
     def _purge_once(self, asker: ConsumerKey, answered: int) -> Result:
         s = self.state
         if s.version < versions.PURGED_ONCE:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         session = s.sessions.of(asker.node, asker.incarnation)
         if session is None:
-            return Answer.GONE
+            return ResultCode.GONE
         session.forget_purges(answered)
         if session.begin(asker.number):
             session.purged[asker.number] = self._purge()
@@ -480,7 +482,7 @@ class QueueMachine(Movement):
             self._remove(consumer)
         return None
 
-    def _consumers_of(self, sessions: Sequence[SessionKey]) -> list[Consumer]:
+    def _consumers_of(self, sessions: Sequence[SessionKey]) -> list[MachineConsumer]:
         return [consumer for consumer in self.state.consumers.all.values() if consumer.key[:2] in sessions]
 
     def _upgrade(self, version: int) -> Result:
@@ -520,7 +522,7 @@ class QueueMachine(Movement):
             self._hand_out()
         self._set_deadline()
 
-    def _time_out(self, consumer: Consumer) -> None:
+    def _time_out(self, consumer: MachineConsumer) -> None:
         """Take away what it should have settled by now."""
         s = self.state
         timeout, oldest = self._timeout_of(consumer), consumer.holding.since
@@ -535,7 +537,7 @@ class QueueMachine(Movement):
             self._effects.append(TimedOut(consumer.key))
         s.consumers.update(consumer)
 
-    def _disconnect(self, consumer: Consumer) -> None:
+    def _disconnect(self, consumer: MachineConsumer) -> None:
         """Take away everything, if its node is gone for too long."""
         s = self.state
         since = consumer.suspected_at

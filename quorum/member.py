@@ -36,7 +36,7 @@ class Performer(Protocol):
         """The machine stands on a snapshot: what the entries before it asked for was never seen here."""
 
 
-class Member:
+class QueueMember:
     """See the module."""
 
     def __init__(self, machine: QueueMachine, bodies: Bodies, performer: Performer) -> None:

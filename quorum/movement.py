@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 
 from broker.queue_type import DeathReason
 from quorum import inspection, versions
-from quorum.consumers import Consumer
+from quorum.consumers import MachineConsumer
 from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect
 from quorum.queue_state import QueueState
 from quorum.returning import Fate, is_for_dead_letters
 from quorum.rules import DeadLetters, Retry
-from quorum.stored import Stored
+from quorum.stored import StoredMessages
 
 EXPIRED_MAX = 20_000  # rows that expire in one entry, before version 7
 ROWS_MAX = 2_000  # that one entry moves, some 20 ms: an entry is applied in one turn of the event loop
@@ -37,7 +37,7 @@ class Movement:
 
     def __init__(self) -> None:
         self.state = QueueState()
-        self.counters = inspection.Counters()
+        self.counters = inspection.MemberCounters()
         self._effects: list[Effect] = []
         self._dead_told = False  # DeadHeld is among the effects
         self._trail = 0  # of the entry being applied, for the digest
@@ -73,7 +73,7 @@ class Movement:
             if self._rows <= 0:
                 self._due(s.now)
 
-    def _deliver(self, consumer: Consumer, stored: Stored) -> None:
+    def _deliver(self, consumer: MachineConsumer, stored: StoredMessages) -> None:
         first_id = consumer.next_id
         self._hold(consumer, stored)
         self._effects.append(
@@ -84,7 +84,7 @@ class Movement:
         if stored.acquired_count:
             self.counters.redelivered += stored.length
 
-    def _hold(self, consumer: Consumer, stored: Stored) -> None:
+    def _hold(self, consumer: MachineConsumer, stored: StoredMessages) -> None:
         s = self.state
         consumer.holding.add(consumer.next_id, stored, s.now)
         consumer.next_id += stored.length
@@ -92,7 +92,7 @@ class Movement:
         if timeout and s.now + timeout < s.deadline:
             s.deadline = s.now + timeout
 
-    def _take_ready(self) -> Stored | None:
+    def _take_ready(self) -> StoredMessages | None:
         """The first message that has not expired; None: there is none. Raises Unfinished."""
         s = self.state
         bounded = s.version >= versions.GETS_BOUNDED
@@ -123,7 +123,7 @@ class Movement:
             self._rows -= 1
             self._die(DeathReason.MAXLEN, [ready.take(1)])
 
-    def _deal_with(self, fate: Fate, messages: Sequence[Stored]) -> None:
+    def _deal_with(self, fate: Fate, messages: Sequence[StoredMessages]) -> None:
         """A client is done with them."""
         if len(messages) <= self._rows:  # then nothing waits from before
             self._rows -= len(messages)
@@ -145,7 +145,7 @@ class Movement:
         self._rows -= 1
         self._come_back(*self.state.returning.take())
 
-    def _come_back(self, fate: Fate, stored: Stored) -> None:
+    def _come_back(self, fate: Fate, stored: StoredMessages) -> None:
         s, dies = self.state, is_for_dead_letters(fate, stored, self.state.rules.delivery_limit)
         if fate is not Fate.UNSEEN and (fate is not Fate.REJECTED or s.version >= versions.OUTCOMES_COUNTED):
             stored = stored.after_delivery(failed=fate is not Fate.RETURNED)
@@ -160,14 +160,14 @@ class Movement:
             s.ready.put_back(stored)
             self._due(stored.expires_at)
 
-    def _retry_delay(self, stored: Stored, failed: bool) -> int:
+    def _retry_delay(self, stored: StoredMessages, failed: bool) -> int:
         rules = self.state.rules
         if rules.retry is Retry.DISABLED or rules.retry is (Retry.RETURNED if failed else Retry.FAILED):
             return 0
         delay = rules.retry_min_ms * max(1, stored.delivery_count)
         return delay if rules.retry_max_ms is None else min(delay, rules.retry_max_ms)
 
-    def _die(self, reason: DeathReason, messages: Iterable[Stored]) -> None:
+    def _die(self, reason: DeathReason, messages: Iterable[StoredMessages]) -> None:
         s = self.state
         strategy = s.rules.dead_letters
         for stored in messages:
@@ -196,5 +196,5 @@ class Movement:
         if at < self.state.deadline:
             self.state.deadline = at
 
-    def _timeout_of(self, consumer: Consumer) -> int | None:
+    def _timeout_of(self, consumer: MachineConsumer) -> int | None:
         return self.state.rules.consumer_timeout_ms if consumer.timeout_ms is None else consumer.timeout_ms

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.pending import Pending
 from broker.queue_type import QueueHost
-from quorum.commands import Answer, Purge, Purged, PurgeOnce
+from quorum.commands import Purge, Purged, PurgeOnce, ResultCode
 from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Purges:
 
     def _purged_once(self, waiting: ReplyTimeout[int], number: int, result: Any) -> None:
         self._numbers.remove(number)
-        if result is not Answer.UNKNOWN:
+        if result is not ResultCode.UNKNOWN:
             self._purged(waiting, result)
             return
         self.once = False  # a machine of an earlier version: it has done nothing
@@ -52,7 +52,7 @@ class Purges:
             self._host.wake(self._queue)
 
     def _purged(self, waiting: ReplyTimeout[int], result: Any) -> None:
-        if result is Answer.GONE:
+        if result is ResultCode.GONE:
             waiting.fail(self._queue.not_heard())
         else:
             waiting.resolve(result.messages if isinstance(result, Purged) else 0)

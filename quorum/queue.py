@@ -34,14 +34,14 @@ from broker.run_parts import one_by_one
 from native.content import take
 from quorum.bodies import Body
 from quorum.browsing import browse
-from quorum.commands import Answer, Cancel, Consume, ConsumerKey, Get, SessionKey, Tick, UponCancel
-from quorum.consumers import Consumer as MachineConsumer
+from quorum.commands import Cancel, Consume, ConsumerKey, Get, ResultCode, SessionKey, Tick, UponCancel
+from quorum.consumers import MachineConsumer
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.entries import QueueEntries
 from quorum.leading import Leading
-from quorum.letters import NO_NEWS, Fetched, LetterKind, News
-from quorum.member import Member
+from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
+from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
 from quorum.queue_figures import fill_in, for_operators
@@ -80,7 +80,7 @@ class QuorumQueue(Owner):
         host: QueueHost,
         busy: BusyQueues[QuorumQueue],
         dead_letters_once: DeadLettersOnce,
-        lead: Callable[[QuorumQueue, Member], Leading],
+        lead: Callable[[QuorumQueue, QueueMember], Leading],
         on_refused: Callable[[str], None],
     ) -> None:
         """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why."""
@@ -91,13 +91,13 @@ class QuorumQueue(Owner):
         self.session = QueueSession(key, self)
         self.entries = QueueEntries(group, ports, self.heard, on_refused)
         self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
-        self.member: Member | None = None
+        self.member: QueueMember | None = None
         self.leading: Leading | None = None
         self.remote_serving: RemoteServing | None = None
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.subscriptions: dict[int, Subscription] = {}
-        self.news: News = NO_NEWS  # what a node without a member knows
+        self.news: QueueNews = NO_NEWS  # what a node without a member knows
         self._ports = ports
         self._host = host
         self._busy = busy
@@ -123,7 +123,7 @@ class QuorumQueue(Owner):
     def member_nodes(self) -> Sequence[NodeId]:
         return [node_of(member) for member in self.record.members]
 
-    def joined(self, driver: Driver, member: Member) -> None:
+    def joined(self, driver: Driver, member: QueueMember) -> None:
         """This node has a member from now on."""
         self.route.driver = driver
         self.member = self.entries.member = member
@@ -239,7 +239,7 @@ class QuorumQueue(Owner):
             raise self._in_use()
 
     def _consumed(self, subscription: Subscription, answer: Pending[None], result: Any) -> None:
-        if isinstance(result, Answer) and subscription.number in self.subscriptions:
+        if isinstance(result, ResultCode) and subscription.number in self.subscriptions:
             self._forget(subscription)
             answer.fail(self._in_use())
             return
@@ -316,13 +316,13 @@ class QuorumQueue(Owner):
 
     def _got(self, waiting: ReplyTimeout[Got | None], number: int, no_ack: bool, result: Any) -> None:
         if not isinstance(result, Fetched):
-            if result is Answer.LATER:
+            if result is ResultCode.LATER:
                 if not waiting.answer.answered:
                     self._say_get(waiting, number, no_ack)
                     self._host.wake(self)
-            elif result is Answer.NOT_ACTIVE:
+            elif result is ResultCode.NOT_ACTIVE:
                 waiting.fail(self._not_active())
-            elif result is Answer.GONE:
+            elif result is ResultCode.GONE:
                 waiting.fail(self.not_heard())
             else:
                 waiting.resolve(None)
@@ -486,7 +486,7 @@ class QuorumQueue(Owner):
             self.session.answered(portion, attempt, results)
 
     def enqueued(self, receipts: list[Receipt], result: Any) -> None:
-        if result is Answer.ACCEPTED or result is Answer.DUPLICATE:
+        if result is ResultCode.ACCEPTED or result is ResultCode.DUPLICATE:
             for receipt in receipts:
                 receipt.accepted()
         else:
@@ -500,7 +500,7 @@ class QuorumQueue(Owner):
         if not self.deleted:
             self._busy.look_for_leader(self)
 
-    def heard(self, news: News) -> None:
+    def heard(self, news: QueueNews) -> None:
         """From the leader's node, of a queue that has no member here."""
         self.news = news
         if self.member is None:

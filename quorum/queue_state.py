@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from quorum.consumers import Consumers
+from quorum.consumers import MachineConsumers
 from quorum.delayed import Delayed
 from quorum.held_dead import HeldDead
 from quorum.producers import Producers
-from quorum.ready import Ready
+from quorum.ready import ReadyMessages
 from quorum.returning import Returning
 from quorum.rules import Rules
 from quorum.sessions import Sessions
@@ -31,9 +31,9 @@ class QueueState:
         self.rules = Rules()
         self.sessions = Sessions()
         self.producers = Producers()
-        self.ready = Ready()
+        self.ready = ReadyMessages()
         self.returning = Returning()
         self.delayed = Delayed()
         self.dead = HeldDead()
-        self.consumers = Consumers()
+        self.consumers = MachineConsumers()
         self.deadline = NEVER  # ms; nothing is due before. Follows from the rest, and may be too early

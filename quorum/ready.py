@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from quorum.commands import PRIORITY_MAX
 from quorum.lane import Lane
 from quorum.returned import Returned
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 
 
-class Ready:
+class ReadyMessages:
     """See the module."""
 
     __slots__ = ("_filled", "count", "lanes", "returned", "size", "soonest")
@@ -26,7 +26,7 @@ class Ready:
         self.lanes: list[Lane | None] = [None] * (PRIORITY_MAX + 1)  # made when first used
         self._filled = 0  # a bit for each lane that has messages
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessages]:
         """In the order in which they would be handed out."""
         yield from self.returned.in_line()
         waiting = list(self.returned.in_place())
@@ -47,7 +47,7 @@ class Ready:
         if expires_at < self.soonest:
             self.soonest = expires_at
 
-    def put_back(self, stored: Stored) -> None:
+    def put_back(self, stored: StoredMessages) -> None:
         """Messages that were handed out."""
         self._make_lane(stored.priority)
         self.returned.put(stored)
@@ -56,7 +56,7 @@ class Ready:
         if stored.expires_at < self.soonest:
             self.soonest = stored.expires_at
 
-    def take(self, limit: int) -> Stored:
+    def take(self, limit: int) -> StoredMessages:
         """The next messages of one run, `limit` at most. There must be one."""
         returned, filled = self.returned, self._filled
         if returned and returned.precedes(filled.bit_length() - 1):
@@ -71,7 +71,7 @@ class Ready:
         self.size -= stored.size
         return stored
 
-    def expire(self, now: int, rows_max: int) -> list[Stored]:
+    def expire(self, now: int, rows_max: int) -> list[StoredMessages]:
         """Take out what has expired, wherever it is; what came back first, then the highest priority. If that is more than
         `rows_max`, the rest is still here, and `soonest` says so."""
         if self.soonest > now:
@@ -99,7 +99,7 @@ class Ready:
         self.soonest = NEVER
         return count
 
-    def come_back(self, messages: Sequence[Stored], line_rows: int) -> None:
+    def come_back(self, messages: Sequence[StoredMessages], line_rows: int) -> None:
         """Those of a snapshot that were handed out; the first so many go before all others. `restored` counts them."""
         for stored in messages:
             self._make_lane(stored.priority)

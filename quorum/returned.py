@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 
 from quorum.commands import PRIORITY_MAX
-from quorum.stored import NEVER, STORED, Stored
+from quorum.stored import NEVER, STORED, StoredMessages
 
 BLOCK_ROWS = 512
 
@@ -27,13 +27,13 @@ _EXPIRES_AT_START = _PLACE.size + 32
 _ENTRY = Struct(f"<{_PLACE.size}xQ{STORED.size - 8}x")
 
 
-def _row(stored: Stored) -> bytes:
+def _row(stored: StoredMessages) -> bytes:
     place = _PLACE.pack(PRIORITY_MAX - stored.priority, stored.entry, stored.offset, stored.first)
     return place + STORED.pack(*stored)
 
 
-def _stored(row: bytes) -> Stored:
-    return Stored(*STORED.unpack_from(row, _PLACE.size))
+def _stored(row: bytes) -> StoredMessages:
+    return StoredMessages(*STORED.unpack_from(row, _PLACE.size))
 
 
 def _expires_at(row: bytes) -> int:
@@ -86,15 +86,15 @@ class Returned:
         """Rows."""
         return self.line_rows + sum([len(block.rows) for block in self._placed])
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[StoredMessages]:
         """Those in line, and then those in place."""
         yield from self.in_line()
         yield from self.in_place()
 
-    def in_line(self) -> Iterator[Stored]:
+    def in_line(self) -> Iterator[StoredMessages]:
         return (_stored(row) for block in self._line for row in block.rows)
 
-    def in_place(self) -> Iterator[Stored]:
+    def in_place(self) -> Iterator[StoredMessages]:
         return (_stored(row) for block in self._placed for row in block.rows)
 
     @property
@@ -115,13 +115,13 @@ class Returned:
         """Whether the first one goes before fresh messages of this priority. There must be one."""
         return bool(self._line) or PRIORITY_MAX - self._placed[0].rows[0][0] >= priority
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredMessages) -> None:
         if self.puts_in_place:
             self._place(_row(stored), stored.expires_at)
         else:
             self._append(self._line, _row(stored), stored.expires_at)
 
-    def take(self, limit: int) -> Stored:
+    def take(self, limit: int) -> StoredMessages:
         """The first one, but not more than `limit` messages of it. There must be one."""
         blocks = self._line or self._placed
         rows = blocks[0].rows
@@ -136,7 +136,7 @@ class Returned:
         rows[0] = _row(stored.part(limit, stored.length - limit))
         return stored.part(0, limit)
 
-    def expire(self, now: int, rows_max: int) -> list[Stored]:
+    def expire(self, now: int, rows_max: int) -> list[StoredMessages]:
         """Take out the first ones that have expired."""
         expired: list[bytes] = []
         for blocks in (self._line, self._placed):
@@ -171,7 +171,7 @@ class Returned:
         self._line.clear()
         self._placed.clear()
 
-    def restored(self, messages: Sequence[Stored], line_rows: int) -> None:
+    def restored(self, messages: Sequence[StoredMessages], line_rows: int) -> None:
         """Have those of a snapshot, of which the first so many are in line."""
         for at, stored in enumerate(messages):
             if at < line_rows:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
-from quorum.stored import Stored
+from quorum.stored import StoredMessages
 
 
 class Fate(IntEnum):
@@ -23,7 +23,7 @@ class Fate(IntEnum):
     REJECTED = 3  # to the dead letters
 
 
-def is_for_dead_letters(fate: Fate, stored: Stored, delivery_limit: int | None) -> bool:
+def is_for_dead_letters(fate: Fate, stored: StoredMessages, delivery_limit: int | None) -> bool:
     if fate is Fate.FAILED and delivery_limit is not None:
         return stored.delivery_count >= delivery_limit
     return fate is Fate.REJECTED
@@ -37,21 +37,21 @@ class Returning:
     def __init__(self) -> None:
         self.count = 0
         self.size = 0
-        self._rows: deque[tuple[Fate, Stored]] = deque()
+        self._rows: deque[tuple[Fate, StoredMessages]] = deque()
 
     def __len__(self) -> int:
         """Rows."""
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[tuple[Fate, Stored]]:
+    def __iter__(self) -> Iterator[tuple[Fate, StoredMessages]]:
         return iter(self._rows)
 
-    def add(self, fate: Fate, messages: Sequence[Stored]) -> None:
+    def add(self, fate: Fate, messages: Sequence[StoredMessages]) -> None:
         self._rows.extend([(fate, stored) for stored in messages])
         self.count += sum([stored.length for stored in messages])
         self.size += sum([stored.size for stored in messages])
 
-    def take(self) -> tuple[Fate, Stored]:
+    def take(self) -> tuple[Fate, StoredMessages]:
         """The first row. There must be one."""
         fate, stored = self._rows.popleft()
         self.count -= stored.length

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from native.sequence_set import SequenceSet
-from quorum.commands import FIRST_NUMBER, FIRST_SEQUENCE, Answer, Gap, SessionKey
+from quorum.commands import FIRST_NUMBER, FIRST_SEQUENCE, Gap, ResultCode, SessionKey
 
 # Numbers that a later one has overtaken: what was said before it is still on its way. A session has fewer portions under way.
 OVERTAKEN_MAX = 4096
@@ -23,14 +23,14 @@ class SessionProgress:
         self.purged: dict[int, int] = {}  # purges by their number, as far as the session may ask again: what they took
         self.suspected = False  # its node seems to be down
 
-    def hear(self, sequence: int, length: int, answered: int) -> Answer | Gap | None:
+    def hear(self, sequence: int, length: int, answered: int) -> ResultCode | Gap | None:
         """A run with these sequences; None: it is new, and its fate is to be told by `enqueued`."""
         if self.rejected:
             self.rejected.remove(0, answered)
         if sequence == self.next_sequence:
             return None
         if sequence + length <= self.next_sequence:
-            return Answer.REJECTED if sequence in self.rejected else Answer.DUPLICATE
+            return ResultCode.REJECTED if sequence in self.rejected else ResultCode.DUPLICATE
         return Gap(self.next_sequence)
 
     def enqueued(self, length: int, accepted: bool) -> None:

@@ -45,14 +45,14 @@ from broker.queue_type import DeathReason
 from native.crc32c import crc32c
 from native.sequence_set import SequenceSet
 from quorum.commands import PRIORITY_MAX, ConsumerKey, SessionKey
-from quorum.consumers import Consumer, ConsumerStatus
+from quorum.consumers import ConsumerStatus, MachineConsumer
 from quorum.holding import Holding
 from quorum.lane import ROW_BYTES, Lane
 from quorum.queue_state import QueueState
 from quorum.returning import Fate
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import SessionProgress
-from quorum.stored import STORED, Stored
+from quorum.stored import STORED, StoredMessages
 from quorum.versions import BOUNDED, ORDER_KEPT, PURGED_ONCE, WINDOWS_CHANGE, must_know
 from storage.disk import Buffer
 
@@ -198,11 +198,11 @@ class _Decoder:
         if state.version >= PURGED_ONCE:
             session.purged = dict(self._fields(_PURGE) for _ in range(self._fields(_COUNT)[0]))
 
-    def _consumer(self, state: QueueState) -> Consumer:
+    def _consumer(self, state: QueueState) -> MachineConsumer:
         node, incarnation, number, flags, status, prefetch, priority, timeout, suspected_at, next_id, tag_len = (
             self._fields(_CONSUMER)
         )
-        consumer = Consumer(
+        consumer = MachineConsumer(
             ConsumerKey(node, incarnation, number),
             self._bytes(tag_len).decode("utf-8", "surrogateescape"),
             prefetch,
@@ -237,8 +237,8 @@ class _Decoder:
             first_id, since = self._fields(_HELD)
             holding.add(first_id, self._stored(), since)
 
-    def _stored(self) -> Stored:
-        stored = Stored(*self._fields(STORED))
+    def _stored(self) -> StoredMessages:
+        stored = StoredMessages(*self._fields(STORED))
         if not 0 < stored.length <= stored.run_length - stored.first or stored.priority > PRIORITY_MAX:
             raise ValueError(f"there are no messages like {stored}")
         return stored
@@ -265,7 +265,7 @@ class _Decoder:
         return view
 
 
-def _encode_consumer(consumer: Consumer, active: bool, quiescing: bool) -> list[Buffer]:
+def _encode_consumer(consumer: MachineConsumer, active: bool, quiescing: bool) -> list[Buffer]:
     tag = consumer.tag.encode("utf-8", "surrogateescape")
     flags = _NO_ACK * consumer.no_ack | _EXCLUSIVE * consumer.exclusive | _ACTIVE * active | _QUIESCING * quiescing
     fixed = _CONSUMER.pack(

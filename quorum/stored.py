@@ -11,7 +11,7 @@ NEVER = (1 << 64) - 1  # no expiry; later than everything
 STORED = Struct("<QIIIIQQBII")  # as snapshots have it
 
 
-class Stored(NamedTuple):
+class StoredMessages(NamedTuple):
     """Consecutive messages of one run that have come to the same."""
 
     entry: int
@@ -38,11 +38,11 @@ class Stored(NamedTuple):
     def piece(self) -> Piece:
         return Piece(self.entry, self.offset, self.first, self.length)
 
-    def after_delivery(self, *, failed: bool) -> Stored:
+    def after_delivery(self, *, failed: bool) -> StoredMessages:
         """As it comes back from a client."""
         return self._replace(delivery_count=self.delivery_count + failed, acquired_count=self.acquired_count + 1)
 
-    def part(self, start: int, length: int) -> Stored:
+    def part(self, start: int, length: int) -> StoredMessages:
         """`length` of these messages, from the `start`th on."""
         assert start >= 0 and 0 < length <= self.length - start, f"{length} from {start} of {self.length} messages"
         return self._replace(first=self.first + start, length=length)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.queue_type import QueueHost
-from quorum.commands import Answer, Result, Window
+from quorum.commands import Result, ResultCode, Window
 from quorum.subscription import Subscription
 from quorum.versions import WINDOWS_CHANGE
 from replicated.ports import Loop
@@ -66,7 +66,7 @@ class Windows:
         session.say(Window(session.consumer_key(subscription.number), wanted), partial(self._kept, subscription))
 
     def _kept(self, subscription: Subscription, result: Result) -> None:
-        if result is Answer.UNKNOWN:  # a machine of an earlier version: it has done nothing
+        if result is ResultCode.UNKNOWN:  # a machine of an earlier version: it has done nothing
             self.change = False
             subscription.window = subscription.first_window
             self._try_again_later()

@@ -32,14 +32,12 @@ import pytest
 from broker.queue_type import Outcome
 from quorum.commands import (
     PRIORITY_DEFAULT,
-    Answer,
     Cancel,
     Consume,
     ConsumerKey,
     DeadSettled,
     Gap,
     Get,
-    Got,
     NodeDown,
     NodeUp,
     Policy,
@@ -48,9 +46,11 @@ from quorum.commands import (
     Purged,
     PurgeOnce,
     Result,
+    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
+    TakenMessage,
     Tick,
     Upgrade,
     UponCancel,
@@ -259,13 +259,13 @@ class Player:
 
     def told(self, result: Result) -> list[str]:
         match result:
-            case None | Answer.ACCEPTED:
+            case None | ResultCode.ACCEPTED:
                 return []
             case Gap(expected):
                 return [f"something is missing before it, from {expected} on"]
             case Purged(count):
                 return [f"{count} purged"]
-            case Got(_, piece, failed, acquired, remaining):
+            case TakenMessage(_, piece, failed, acquired, remaining):
                 name = self.messages[self.world.name(piece.entry, piece.offset, piece.first)]
                 return [f"got {name}{counted(failed, acquired)}, {remaining} remain"]
             case _:

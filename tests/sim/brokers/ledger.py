@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
 from native.content import messages
-from quorum.commands import Answer, ConsumerKey, DeadSettled, Enqueue, Get, Got, Op, Result
+from quorum.commands import ConsumerKey, DeadSettled, Enqueue, Get, Op, Result, ResultCode, TakenMessage
 from quorum.machine import QueueMachine
 from quorum.movement import UNBOUNDED
 from raft.machine import ReadEntry
@@ -88,13 +88,13 @@ class Twin(DumbQueue):
         dead = dict(self.dead) if isinstance(op, DeadSettled) else {}
         out = self._out() if isinstance(op, Get) else []
         result = super().do(index, offset, op)
-        if isinstance(op, Enqueue) and result is Answer.ACCEPTED:
+        if isinstance(op, Enqueue) and result is ResultCode.ACCEPTED:
             ledger.enqueued(op, self.ready[before:])
-        elif isinstance(op, Enqueue) and result is Answer.REJECTED:
+        elif isinstance(op, Enqueue) and result is ResultCode.REJECTED:
             ledger.rejected(op)
         elif isinstance(op, DeadSettled):
             ledger.dead_settled([message for number, (_, message) in dead.items() if number not in self.dead])
-        elif isinstance(op, Get) and isinstance(result, Got):
+        elif isinstance(op, Get) and isinstance(result, TakenMessage):
             where = (result.piece.entry, result.piece.offset, result.piece.first)
             if op.no_ack:
                 assert out == self._out(), "a get without acknowledgement checks something out"
@@ -207,7 +207,7 @@ class Ledger:
     def apply(self, entry: Entry) -> str | None:
         self._data, self.last = entry.data, entry.index
         if entry.data[:1] != b"\1":
-            self.results[entry.index], self.events[entry.index] = [Answer.UNKNOWN], []
+            self.results[entry.index], self.events[entry.index] = [ResultCode.UNKNOWN], []
             return None
         twin = self.twin
         results = twin.apply(entry.index, entry.data)

@@ -15,7 +15,7 @@ from node.catalog.metadata_machine import CatalogMachine, CommandOutcome, Verdic
 from node.foundation import Parts
 from quorum.commands import Result
 from quorum.effects import Effect
-from quorum.member import Member
+from quorum.member import QueueMember
 from raft.live_entries import LiveEntries
 from raft.machine import Machine, ReadEntry
 from raft.messages import Entry
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def watched_machine(process: BrokerProcess, group: int, machine: Machine) -> Machine:
-    if isinstance(machine, Member):
+    if isinstance(machine, QueueMember):
         ledger = process.site.world.watch.book(group).reference
         assert isinstance(ledger, Ledger), f"group {group} is compared with {ledger}"
         machine.machine = ComparedMachine(ledger)

@@ -11,7 +11,6 @@ from typing import Any
 
 from broker.queue_type import Outcome
 from quorum.commands import (
-    Answer,
     Cancel,
     Consume,
     ConsumerKey,
@@ -19,7 +18,6 @@ from quorum.commands import (
     Enqueue,
     Gap,
     Get,
-    Got,
     NodeDown,
     NodeUp,
     Op,
@@ -29,9 +27,11 @@ from quorum.commands import (
     Purged,
     PurgeOnce,
     Result,
+    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
+    TakenMessage,
     Upgrade,
     UponCancel,
     Window,
@@ -168,7 +168,7 @@ class DumbQueue:
                 self.version = max(self.version, version)
             case Window(key, messages):
                 if self.version < 6:
-                    return Answer.UNKNOWN
+                    return ResultCode.UNKNOWN
                 if key in self.clients and self.clients[key].status != "get":
                     self.clients[key].told_window = messages
         return None
@@ -176,20 +176,20 @@ class DumbQueue:
     def enqueue(self, index: int, offset: int, op: Enqueue) -> Result:
         told = self.session(op.key)
         if told is None:
-            return Answer.GONE
+            return ResultCode.GONE
         told.rejected = {one for one in told.rejected if one >= op.answered}
         if op.sequence > told.next_sequence or op.sequence < told.next_sequence < op.sequence + op.messages:
             return Gap(told.next_sequence)
         if op.sequence < told.next_sequence:
-            return Answer.REJECTED if op.sequence in told.rejected else Answer.DUPLICATE
+            return ResultCode.REJECTED if op.sequence in told.rejected else ResultCode.DUPLICATE
         if op.producer is not None and max(self.said.get(op.producer.name, ()), default=-1) >= op.producer.number:
             told.next_sequence += 1
-            return Answer.DUPLICATE
+            return ResultCode.DUPLICATE
         sequences = range(op.sequence, op.sequence + op.messages)
         told.next_sequence = sequences.stop
         if self.rules.reject_publish and self.is_full_for(op.messages, op.body_bytes):
             told.rejected |= set(sequences)
-            return Answer.REJECTED
+            return ResultCode.REJECTED
         if op.producer is not None:
             self.said.setdefault(op.producer.name, set()).add(op.producer.number)
         lives = [ttl for ttl in (op.expiration_ms, self.rules.message_ttl_ms) if ttl is not None]
@@ -197,7 +197,7 @@ class DumbQueue:
             size = op.body_bytes * (at + 1) // op.messages - op.body_bytes * at // op.messages
             expires_at = self.now + min(lives) if lives else float("inf")
             self.ready.append(Message((index, offset, at), size, op.priority, expires_at))
-        return Answer.ACCEPTED
+        return ResultCode.ACCEPTED
 
     def is_full_for(self, count: int, size: int) -> bool:
         room = 0 if self.ready else sum(self.room(key) for key in self.line)
@@ -237,14 +237,14 @@ class DumbQueue:
     def consume(self, op: Consume) -> Result:
         told = self.session(SessionKey(*op.consumer[:2]))
         if told is None:
-            return Answer.GONE
+            return ResultCode.GONE
         if op.consumer.number in told.numbers:
-            return None if self.version < 3 or op.consumer in self.clients else Answer.IN_USE
+            return None if self.version < 3 or op.consumer in self.clients else ResultCode.IN_USE
         told.numbers.add(op.consumer.number)
         others = [one for one in self.clients.values() if one.status not in ("get", "cancelled")]
         alone = op.exclusive and (others or self.rules.single_active)
         if alone or any(one.op.exclusive for one in others):
-            return Answer.IN_USE
+            return ResultCode.IN_USE
         self.clients[op.consumer] = Client(op, suspected_at=self.now if told.suspected else None)
         self.used_at = self.now
         return None
@@ -252,16 +252,16 @@ class DumbQueue:
     def get(self, key: ConsumerKey, no_ack: bool) -> Result:
         told = self.session(SessionKey(*key[:2]))
         if told is None:
-            return Answer.GONE
+            return ResultCode.GONE
         if key.number in told.numbers:
             for out in self.clients[key].out if key in self.clients and self.clients[key].status == "get" else []:
-                return Got(
+                return TakenMessage(
                     out.message_id, out.message.piece, out.message.failures, out.message.acquired, len(self.ready)
                 )
             return None
         told.numbers.add(key.number)
         if self.rules.single_active:
-            return Answer.NOT_ACTIVE
+            return ResultCode.NOT_ACTIVE
         self.used_at = self.now
         if not self.ready:
             return None
@@ -269,7 +269,7 @@ class DumbQueue:
         if not no_ack:
             self.clients[key] = Client(Consume(key, ""), 2, [Out(1, message, self.now)], status="get")
             self.clients[key].suspected_at = self.now if told.suspected else None
-        return Got(1, message.piece, message.failures, message.acquired, len(self.ready))
+        return TakenMessage(1, message.piece, message.failures, message.acquired, len(self.ready))
 
     def purge(self) -> int:
         count = len(self.ready) + len(self.delayed)
@@ -278,10 +278,10 @@ class DumbQueue:
 
     def purge_once(self, key: ConsumerKey, answered: int) -> Result:
         if self.version < 4:
-            return Answer.UNKNOWN
+            return ResultCode.UNKNOWN
         told = self.session(SessionKey(*key[:2]))
         if told is None:
-            return Answer.GONE
+            return ResultCode.GONE
         told.purges = {number: count for number, count in told.purges.items() if number >= answered}
         if key.number not in told.numbers:
             told.numbers.add(key.number)

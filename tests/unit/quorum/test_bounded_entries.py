@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 import quorum.movement as movement
 from broker.queue_type import Outcome
 from quorum.commands import (
-    Answer,
     Cancel,
-    Got,
     NodeDown,
     Policy,
     Purge,
     Purged,
     Result,
+    ResultCode,
     SessionGone,
     SessionKey,
+    TakenMessage,
     Tick,
     Upgrade,
     UponCancel,
@@ -193,7 +193,7 @@ def test_a_get_is_not_told_that_the_queue_is_empty_while_messages_come_back() ->
     one.settle(1, 5, Outcome.RELEASED, by=2, session=OTHER)
     one.say(Cancel(consumer(1), UponCancel.RETURNED))
     one.say(Cancel(consumer(2, OTHER), UponCancel.RETURNED))
-    assert isinstance(one.get(3), Got)
+    assert isinstance(one.get(3), TakenMessage)
 
 
 def test_a_get_takes_what_comes_back_before_what_is_fresh() -> None:
@@ -215,7 +215,7 @@ def test_a_get_finds_what_is_still_to_come_back() -> None:
     finish(one)
     one.say(Cancel(consumer(), UponCancel.REQUEUED))
     found = [one.get(number) for number in range(2, 7)]
-    assert all(isinstance(got, Got) for got in found)
+    assert all(isinstance(got, TakenMessage) for got in found)
     assert [name for number in range(2, 7) for name in one.held(number).values()] == list(range(5))
     assert one.get(7) is None
 
@@ -225,7 +225,7 @@ def test_what_is_still_to_come_back_has_its_place_in_a_full_queue() -> None:
     one.consume(prefetch=100)
     finish(one)
     one.say(Cancel(consumer(), UponCancel.REQUEUED))
-    assert one.publish() is Answer.REJECTED
+    assert one.publish() is ResultCode.REJECTED
     finish(one)
     assert one.ready() == list(range(10))
 
@@ -237,13 +237,13 @@ def test_a_get_that_finds_too_much_expired_is_to_be_said_again() -> None:
         one.publish(expiration_ms=50)
     one.publish()
     one.now += 100
-    assert one.get(1) is Answer.LATER
+    assert one.get(1) is ResultCode.LATER
     assert len(one.effects) <= 2 * ROWS, "the tick's worth, and what the get has found"
-    assert one.get(1) is Answer.LATER, "its number is as good as new"
+    assert one.get(1) is ResultCode.LATER, "its number is as good as new"
     found = one.get(1)
-    while found is Answer.LATER:
+    while found is ResultCode.LATER:
         found = one.get(1)
-    assert isinstance(found, Got)
+    assert isinstance(found, TakenMessage)
     assert list(one.held(1).values()) == [10]
     assert one.dead() == [("expired", name) for name in range(10)]
 
@@ -253,7 +253,7 @@ def test_a_get_waits_for_what_is_still_to_come_back() -> None:
     one.consume(prefetch=100)
     finish(one)
     one.say(Cancel(consumer(), UponCancel.REQUEUED))
-    assert one.get(2) is Answer.LATER, "all of them are for later, but this entry cannot know it"
+    assert one.get(2) is ResultCode.LATER, "all of them are for later, but this entry cannot know it"
     finish(one)
     assert one.get(2) is None or is_due(one)
 

@@ -7,7 +7,6 @@ import pytest
 from broker.queue_type import Outcome
 from quorum.commands import (
     NUMBERED,
-    Answer,
     Cancel,
     Consume,
     ConsumerKey,
@@ -15,7 +14,6 @@ from quorum.commands import (
     Enqueue,
     Gap,
     Get,
-    Got,
     NodeDown,
     NodeUp,
     Op,
@@ -25,9 +23,11 @@ from quorum.commands import (
     Purge,
     Purged,
     PurgeOnce,
+    ResultCode,
     SessionGone,
     SessionKey,
     Settle,
+    TakenMessage,
     Tick,
     Upgrade,
     UponCancel,
@@ -141,7 +141,7 @@ def test_settling_takes_any_number_of_ranges() -> None:
 
 
 def test_results_come_back_from_their_bytes() -> None:
-    results = [None, *Answer, Gap(1 << 50), Purged(17), Got(1, Piece(5, 9, 2, 1), 1, 2, 30)]
+    results = [None, *ResultCode, Gap(1 << 50), Purged(17), TakenMessage(1, Piece(5, 9, 2, 1), 1, 2, 30)]
     assert decode_results(encode_results(results)) == results
     for end in range(1, len(encode_results(results[-1:]))):
         with pytest.raises(ValueError):

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 
 from quorum.holding import Holding
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 
 
-def run(entry: int, length: int) -> Stored:
-    return Stored(entry, 9, 0, length, length, 10 * length, NEVER, 4, 0, 0)
+def run(entry: int, length: int) -> StoredMessages:
+    return StoredMessages(entry, 9, 0, length, length, 10 * length, NEVER, 4, 0, 0)
 
 
-def each(parts: list[Stored]) -> list[tuple[int, int]]:
+def each(parts: list[StoredMessages]) -> list[tuple[int, int]]:
     """Entry and place in the run of each message."""
     return [(part.entry, part.first + at) for part in parts for at in range(part.length)]
 
@@ -51,7 +51,7 @@ def test_whatever_is_settled_in_whatever_order_the_rest_is_held(seed: int) -> No
 
 
 def test_sizes_of_parts_add_up_to_the_run() -> None:
-    stored = Stored(1, 9, 0, 7, 7, 100, NEVER, 4, 0, 0)
+    stored = StoredMessages(1, 9, 0, 7, 7, 100, NEVER, 4, 0, 0)
     assert sum(stored.part(at, 1).size for at in range(7)) == 100
     assert stored.part(2, 3).size == stored.part(2, 2).size + stored.part(4, 1).size
     with pytest.raises(AssertionError, match="3 from 5 of 7"):

@@ -7,7 +7,7 @@ import tracemalloc
 from random import Random
 
 from quorum.lane import BLOCK_ROWS, ROW_BYTES, Lane
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 from tests.unit.quorum.queue_world import QueueWorld, restored
 
 BACKLOG = 200_000
@@ -20,10 +20,10 @@ def test_rows_come_out_as_they_went_in_over_many_blocks() -> None:
         lane.add(entry, entry * 3, 2, 10, NEVER)
     assert lane.rows == rows
     first = lane.take(1)
-    assert first == Stored(1, 3, 0, 1, 2, 10, NEVER, 7, 0, 0)
-    assert lane.take(9) == Stored(1, 3, 1, 1, 2, 10, NEVER, 7, 0, 0)
+    assert first == StoredMessages(1, 3, 0, 1, 2, 10, NEVER, 7, 0, 0)
+    assert lane.take(9) == StoredMessages(1, 3, 1, 1, 2, 10, NEVER, 7, 0, 0)
     for entry in range(2, rows + 1):
-        assert lane.take(9) == Stored(entry, entry * 3, 0, 2, 2, 10, NEVER, 7, 0, 0)
+        assert lane.take(9) == StoredMessages(entry, entry * 3, 0, 2, 2, 10, NEVER, 7, 0, 0)
     assert not lane
     lane.add(1, 0, 1, 1, NEVER)
     assert [stored.entry for stored in lane] == [1]
@@ -31,7 +31,7 @@ def test_rows_come_out_as_they_went_in_over_many_blocks() -> None:
 
 def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
     random = Random(1)
-    lane, model = Lane(0), list[Stored]()
+    lane, model = Lane(0), list[StoredMessages]()
     now, entry = 0, 0
     encoded = lane.encode()
     then = b""
@@ -46,7 +46,7 @@ def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
                 entry += 1
                 length, expires_at = random.randint(1, 3), random.choice((NEVER, now + random.randint(1, 400)))
                 lane.add(entry, 9, length, 10, expires_at)
-                model.append(Stored(entry, 9, 0, length, length, 10, expires_at, 0, 0, 0))
+                model.append(StoredMessages(entry, 9, 0, length, length, 10, expires_at, 0, 0, 0))
         elif choice < 0.9:
             for _ in range(random.choice((1, 3, BLOCK_ROWS))):
                 if not model:

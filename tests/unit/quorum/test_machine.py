@@ -7,15 +7,15 @@ import pytest
 from broker.queue_type import Outcome
 from quorum import movement
 from quorum.commands import (
-    Answer,
     Consume,
     DeadSettled,
     Gap,
-    Got,
     Piece,
     Policy,
+    ResultCode,
     SessionKey,
     Settle,
+    TakenMessage,
     Tick,
     Upgrade,
     encode,
@@ -32,7 +32,7 @@ from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, kinds, 
 def test_a_run_goes_out_whole_and_is_settled_by_ranges() -> None:
     world = QueueWorld()
     world.consume(prefetch=200)
-    assert world.publish(100) is Answer.ACCEPTED
+    assert world.publish(100) is ResultCode.ACCEPTED
     assert world.take() == [Deliver(consumer(), 1, Piece(2, 9, 0, 100), 0, 0)]
     world.settle(11, 80)
     assert list(world.held()) == [*range(1, 11), *range(91, 101)]
@@ -43,12 +43,12 @@ def test_a_run_goes_out_whole_and_is_settled_by_ranges() -> None:
 
 def test_an_enqueuer_says_everything_once() -> None:
     world = QueueWorld()
-    assert [world.publish(2), world.publish(3)] == [Answer.ACCEPTED, Answer.ACCEPTED]
-    assert world.publish(2, sequence=1) is Answer.DUPLICATE
-    assert world.publish(3, sequence=3) is Answer.DUPLICATE
+    assert [world.publish(2), world.publish(3)] == [ResultCode.ACCEPTED, ResultCode.ACCEPTED]
+    assert world.publish(2, sequence=1) is ResultCode.DUPLICATE
+    assert world.publish(3, sequence=3) is ResultCode.DUPLICATE
     assert world.publish(1, sequence=9) == Gap(6)
     assert world.publish(5, sequence=4) == Gap(6)
-    assert world.publish(1, session=SessionKey(2, 1)) is Answer.ACCEPTED
+    assert world.publish(1, session=SessionKey(2, 1)) is ResultCode.ACCEPTED
     assert world.ready() == [0, 1, 2, 3, 4, 16]
     assert world.machine.sessions() == [SESSION, SessionKey(2, 1)]
 
@@ -57,11 +57,11 @@ def test_a_get_that_is_said_again_takes_nothing_more() -> None:
     world = QueueWorld()
     world.publish(3)
     first = world.get(1)
-    assert first == Got(1, Piece(1, 9, 0, 1), 0, 0, 2)
+    assert first == TakenMessage(1, Piece(1, 9, 0, 1), 0, 0, 2)
     assert world.get(1) == first
     world.settle(1, by=1)
     assert world.get(1) is None
-    assert world.get(2, no_ack=True) == Got(1, Piece(1, 9, 1, 1), 0, 0, 1)
+    assert world.get(2, no_ack=True) == TakenMessage(1, Piece(1, 9, 1, 1), 0, 0, 1)
     assert world.get(2, no_ack=True) is None
     assert world.ready() == [2]
 
@@ -105,11 +105,11 @@ def test_entries_that_nobody_here_has_made_do_nothing_and_say_so() -> None:
     head = entry_head(world.now)
     good = encode(Tick())
     for data in (b"", b"\7" + head[1:], head[:4]):
-        assert world.apply(data) == [Answer.UNKNOWN]
+        assert world.apply(data) == [ResultCode.UNKNOWN]
     for damaged in (b"\x63\0\0\0\0", b"\1\0\0\0\0", b"\2\0\0\0\0", b"\4\0\0\0\0", b"\7\1\0\0\0\0"):
-        assert world.apply(head + good + damaged + good) == [None, Answer.UNKNOWN, None]
+        assert world.apply(head + good + damaged + good) == [None, ResultCode.UNKNOWN, None]
     for cut in (b"\1\0\0", b"\1\5\0\0\0", good[:-1]):
-        assert world.apply(head + good + cut) == [None, Answer.UNKNOWN]
+        assert world.apply(head + good + cut) == [None, ResultCode.UNKNOWN]
     assert world.ready() == [0, 1]
     world.machine.state.digest = 0
     assert world.machine.state_digest() != before  # entries were counted all the same
@@ -119,11 +119,11 @@ def test_numbers_beyond_all_measure_are_refused_or_cut() -> None:
     world = QueueWorld()
     beyond = (1 << 64) - 1
     world.consume(prefetch=1)
-    assert world.say(Settle(consumer(), Outcome.ACKNOWLEDGED, [(beyond, 5)])) == [Answer.UNKNOWN]
+    assert world.say(Settle(consumer(), Outcome.ACKNOWLEDGED, [(beyond, 5)])) == [ResultCode.UNKNOWN]
     assert world.say(DeadSettled([(beyond, 5)])) == [None]
-    assert world.publish(1, sequence=beyond) is Answer.UNKNOWN
-    assert world.publish(0, sequence=1) is Answer.UNKNOWN
-    assert world.publish(1, sequence=1, answered=beyond, expiration_ms=beyond - 1) is Answer.ACCEPTED
+    assert world.publish(1, sequence=beyond) is ResultCode.UNKNOWN
+    assert world.publish(0, sequence=1) is ResultCode.UNKNOWN
+    assert world.publish(1, sequence=1, answered=beyond, expiration_ms=beyond - 1) is ResultCode.ACCEPTED
     assert world.say(Consume(consumer(beyond), "")) == [None]
     assert world.say(Consume(consumer(2), "")) == [None]
     assert world.say(Consume(consumer(beyond), "")) == [None]

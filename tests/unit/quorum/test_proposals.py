@@ -127,7 +127,7 @@ def test_an_op_of_a_kind_that_is_unknown_here_is_let_through_and_does_nothing() 
     op = OP_HEAD.pack(200, 3) + b"new"
     check(op, 0, 2, LIMIT)
     machine = QueueMachine()
-    assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[commands.Answer.UNKNOWN]]
+    assert machine.apply([Entry(1, 1, 0, commands.entry_head(5) + op)]) == [[commands.ResultCode.UNKNOWN]]
 
 
 @pytest.mark.parametrize("version", range(VERSION_OLDEST, VERSION_NEWEST + 1))

@@ -8,11 +8,11 @@ import pytest
 
 from quorum import returned as module
 from quorum.returned import Returned
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 
 
-def run_of(length: int, first: int = 0) -> Stored:
-    return Stored(7, 9, first, length, 3, 30, NEVER, 4, 0, 0)
+def run_of(length: int, first: int = 0) -> StoredMessages:
+    return StoredMessages(7, 9, first, length, 3, 30, NEVER, 4, 0, 0)
 
 
 def test_a_part_that_comes_back_stands_before_what_is_left_of_its_run() -> None:
@@ -35,8 +35,8 @@ def test_a_part_that_comes_back_waits_its_turn_by_default() -> None:
     assert [returned.take(1).first for _ in range(3)] == [1, 2, 0]
 
 
-def message(entry: int, expires_at: int = NEVER, priority: int = 4) -> Stored:
-    return Stored(entry, 9, 0, 1, 1, 10, expires_at, priority, 1, 1)
+def message(entry: int, expires_at: int = NEVER, priority: int = 4) -> StoredMessages:
+    return StoredMessages(entry, 9, 0, 1, 1, 10, expires_at, priority, 1, 1)
 
 
 def returned_of(entries: Sequence[int], *, in_place: bool = False) -> Returned:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from quorum.returning import Fate, Returning
-from quorum.stored import NEVER, Stored
+from quorum.stored import NEVER, StoredMessages
 
 DELIVERY_LIMIT = 3
 
 
-def run_of(length: int, *, size: int, delivery_count: int = 0) -> Stored:
-    return Stored(7, 9, 0, length, length, size, NEVER, 4, delivery_count, 1)
+def run_of(length: int, *, size: int, delivery_count: int = 0) -> StoredMessages:
+    return StoredMessages(7, 9, 0, length, length, size, NEVER, 4, delivery_count, 1)
 
 
 def test_a_purge_leaves_what_is_for_the_dead_letters_and_counts_only_that() -> None:

@@ -13,13 +13,13 @@ from native.content import encode, messages
 from quorum import session as sessions
 from quorum.commands import (
     PRIORITY_DEFAULT,
-    Answer,
     Enqueue,
     Gap,
     Op,
     Producer,
     Purge,
     Purged,
+    ResultCode,
     SessionKey,
     Settle,
     Tick,
@@ -67,7 +67,7 @@ class Line(Owner):
 
     def enqueued(self, receipts: list[Receipt], result: Any) -> None:
         for receipt in receipts:
-            if result in (Answer.ACCEPTED, Answer.DUPLICATE):
+            if result in (ResultCode.ACCEPTED, ResultCode.DUPLICATE):
                 receipt.accepted()
             else:
                 receipt.refused()
@@ -92,7 +92,7 @@ class Line(Owner):
 
     def answer(self, number: int, *results: Any) -> None:
         portion, attempt = self.sent[number]
-        self.session.answered(portion, attempt, results or [Answer.ACCEPTED] * len(portion.askers))
+        self.session.answered(portion, attempt, results or [ResultCode.ACCEPTED] * len(portion.askers))
 
     def open_again(self) -> None:
         self.session.open = True
@@ -252,11 +252,11 @@ def test_what_failed_and_all_behind_it_is_said_again_in_order() -> None:
     line.answer(2)  # comes late: what it says does not count, for portion 1 was not applied before it
     line.open_again()
     assert [bodies_of(portion) for portion, _ in line.sent[3:]] == [[b"2"]]
-    line.answer(3, Answer.DUPLICATE)
+    line.answer(3, ResultCode.DUPLICATE)
     again = line.sent[3:]
     assert [bodies_of(portion) for portion, _ in again] == [[b"2"], [b"3"]]
     assert [portion for portion, _ in again] == [portion for portion, _ in line.sent[1:3]]
-    line.answer(4, Answer.DUPLICATE)
+    line.answer(4, ResultCode.DUPLICATE)
     assert line.publisher.answers == [(1, True), (2, True), (3, True)]
     assert line.session.idle
 
@@ -299,7 +299,7 @@ def test_who_is_refused_because_of_what_went_before_waits_until_that_is_answered
         assert line.publisher.answers == [(tag, True) for tag in range(1, done + 1)]
         line.open_again()
         assert line.session.sent == 1
-        line.answer(len(line.sent) - 1, Answer.DUPLICATE)
+        line.answer(len(line.sent) - 1, ResultCode.DUPLICATE)
         assert line.publisher.answers == [(tag, True) for tag in range(1, done + 2)]
     assert line.session.idle
 
@@ -346,7 +346,7 @@ def test_refusals_reach_their_publishers() -> None:
     line.publish(b"a", joined=False)
     line.publish(b"b", tag=2, joined=False)
     line.session.flush()
-    line.answer(0, Answer.ACCEPTED, Answer.REJECTED)
+    line.answer(0, ResultCode.ACCEPTED, ResultCode.REJECTED)
     assert line.publisher.answers == [(1, True), (2, False)]
 
 

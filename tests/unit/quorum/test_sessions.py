@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorum.commands import Answer, Gap, SessionKey
+from quorum.commands import Gap, ResultCode, SessionKey
 from quorum.producers import PRODUCERS_MAX, Producers
 from quorum.sessions import OVERTAKEN_MAX, SessionProgress, Sessions
 
@@ -13,10 +13,10 @@ def test_what_was_rejected_is_known_until_the_session_has_its_answer() -> None:
         assert session.hear(session.next_sequence, 3, 1) is None
         session.enqueued(3, accepted)
     assert [session.hear(first, 3, 1) for first in (1, 4, 7, 10)] == [
-        Answer.DUPLICATE,
-        Answer.REJECTED,
-        Answer.DUPLICATE,
-        Answer.REJECTED,
+        ResultCode.DUPLICATE,
+        ResultCode.REJECTED,
+        ResultCode.DUPLICATE,
+        ResultCode.REJECTED,
     ]
     assert session.hear(14, 1, 7) == Gap(13)
     assert session.rejected.ranges() == [(10, 13)]
