@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, frozen=True)
-class Alarm:
+class ResourceAlarm:
     kind: str  # memory, disk
     reason: str
     since: int
@@ -22,15 +22,15 @@ class Alarms:
     def __init__(self, on_cleared: Callable[[], None]) -> None:
         self.blocked_reason: str | None = None  # of the oldest alarm; read for every run that is published
         self._on_cleared = on_cleared
-        self._raised: dict[str, Alarm] = {}
+        self._raised: dict[str, ResourceAlarm] = {}
 
-    def raised(self) -> list[Alarm]:
+    def raised(self) -> list[ResourceAlarm]:
         return list(self._raised.values())
 
     def raise_alarm(self, kind: str, reason: str, now: int) -> None:
         """Raising again what is raised changes nothing."""
         if kind not in self._raised:
-            self._raised[kind] = Alarm(kind, reason, now)
+            self._raised[kind] = ResourceAlarm(kind, reason, now)
             self._note()
 
     def clear_alarm(self, kind: str) -> None:

@@ -28,7 +28,7 @@ HISTORY_LENGTH_MAX = 10_000  # whoever is bound gets all of it in one turn of th
 NOT_REMEMBERED = "x-recent-history-no-store"  # a message's header
 
 
-class Asked(Protocol):
+class RoutingFacts(Protocol):
     """What an exchange may want to know of a message (broker/asked.py). Called for its headers, decoded only then."""
 
     def __call__(self) -> dict[str, Any] | None: ...
@@ -53,7 +53,7 @@ class Bindings(Protocol):
     def remove(self, binding: BindingRecord) -> None:
         """The very record that was added before."""
 
-    def match(self, keys: Sequence[str], asked: Asked, /) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts, /) -> Iterable[Destination]:
         """Where a message with these keys goes; the same destination may come more than once."""
 
 
@@ -91,7 +91,7 @@ class DirectBindings:
             del self._by_key[binding.routing_key]
         self.count -= 1
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         if len(keys) == 1:
             return self._by_key.get(keys[0], ())
         return [destination for key in keys for destination in self._by_key.get(key, ())]
@@ -114,7 +114,7 @@ class FanoutBindings:
         _count_down(self._destinations, destination_of(binding))
         self.count -= 1
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         return self._destinations
 
 
@@ -127,7 +127,7 @@ class RecentHistoryBindings(FanoutBindings):
         super().__init__()
         self.length: int = arguments.get(HISTORY_LENGTH, HISTORY_LENGTH_DEFAULT)  # messages that it remembers
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         if (asked() or {}).get(NOT_REMEMBERED) is not True:
             asked.remember_in(self)
         return super().match(keys, asked)
@@ -151,7 +151,7 @@ class TopicBindings:
     def remove(self, binding: BindingRecord) -> None:
         self._tree.remove(binding.routing_key, destination_of(binding))
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         if len(keys) == 1:
             return self._tree.match(keys[0])
         return [destination for key in keys for destination in self._tree.match(key)]

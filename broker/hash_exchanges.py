@@ -23,7 +23,7 @@ from broker.errors import PreconditionFailed
 from broker.records import Arguments, BindingRecord, QueueRecord
 
 if TYPE_CHECKING:
-    from broker.exchange import Asked, Destination
+    from broker.exchange import Destination, RoutingFacts
 
 HASH_HEADER, HASH_PROPERTY = "hash-header", "hash-property"
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
@@ -84,7 +84,7 @@ class ConsistentHashBindings(_Destinations):
         super().remove(binding)
         self._weights = None
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         if not self.bindings:
             return ()
         if self._weights is None:
@@ -95,7 +95,7 @@ class ConsistentHashBindings(_Destinations):
         wanted = hashed(self._hashed_on(keys, asked))
         return (max(self._weights, key=lambda one: _score(wanted ^ one[1], one[2]))[0],)
 
-    def _hashed_on(self, keys: Sequence[str], asked: Asked) -> Any:
+    def _hashed_on(self, keys: Sequence[str], asked: RoutingFacts) -> Any:
         """A message without the header or property has a hash too, one for all such."""
         if self._header is not None:
             return (asked() or {}).get(self._header)
@@ -113,7 +113,7 @@ def _score(number: int, weight: float) -> float:
 class ModulusHashBindings(_Destinations):
     __slots__ = ()
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         if not self.bindings:
             return ()
         in_order = sorted(self.bindings)
@@ -123,18 +123,18 @@ class ModulusHashBindings(_Destinations):
 class RandomBindings(_Destinations):
     __slots__ = ()
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         return _any_of(list(self.bindings), asked)
 
 
 class LocalRandomBindings(_Destinations):
     __slots__ = ()
 
-    def match(self, keys: Sequence[str], asked: Asked) -> Iterable[Destination]:
+    def match(self, keys: Sequence[str], asked: RoutingFacts) -> Iterable[Destination]:
         return _any_of([one for one in self.bindings if asked.is_here(one[1])], asked)
 
 
-def _any_of(destinations: list[Destination], asked: Asked) -> Iterable[Destination]:
+def _any_of(destinations: list[Destination], asked: RoutingFacts) -> Iterable[Destination]:
     return destinations if len(destinations) < 2 else (destinations[asked.draw(len(destinations))],)
 
 

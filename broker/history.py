@@ -31,7 +31,7 @@ _REASON = b"\x06reasonS"
 _QUEUE = b"\x05queueS"
 
 
-class Entry(NamedTuple):
+class DeathEntry(NamedTuple):
     """One death, as it lies in the history."""
 
     start: int
@@ -96,12 +96,12 @@ class History:
                 return True
         return False
 
-    def _find(self, queue: bytes, reason: bytes) -> Entry | None:
+    def _find(self, queue: bytes, reason: bytes) -> DeathEntry | None:
         if _field(_REASON, reason) + _field(_QUEUE, queue) not in self._raw:
             return None
         return next((entry for entry in self._entries() if entry.queue == queue and entry.reason == reason), None)
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[DeathEntry]:
         raw, start = self._raw, 0
         while start < len(raw):
             assert raw[start] == ord("F"), (
@@ -116,7 +116,7 @@ class History:
             reason_end = reason_at + _size(raw, reason_at - 4)
             queue_at = reason_end + len(_QUEUE) + 4
             queue_end = queue_at + _size(raw, queue_at - 4)
-            yield Entry(start, end, count_at, raw[reason_at:reason_end], raw[queue_at:queue_end])
+            yield DeathEntry(start, end, count_at, raw[reason_at:reason_end], raw[queue_at:queue_end])
             start = end
 
 

@@ -9,25 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from broker.asked import Asked as AskedOfNothing
+from broker.asked import Asked
 from broker.catalog import Catalog
-from broker.exchange import Asked
+from broker.exchange import RoutingFacts
 from broker.names import DEFAULT_EXCHANGE
 
 
-def route(catalog: Catalog, vhost: str, exchange: str, routing_key: str, asked: Asked | None = None) -> list[str]:
+def route(
+    catalog: Catalog, vhost: str, exchange: str, routing_key: str, asked: RoutingFacts | None = None
+) -> list[str]:
     """Names of the queues that get a message published so. `asked` tells what exchanges want to know of it."""
     return route_many(catalog, vhost, exchange, (routing_key,), asked)
 
 
 def route_many(
-    catalog: Catalog, vhost: str, exchange: str, routing_keys: Sequence[str], asked: Asked | None = None
+    catalog: Catalog, vhost: str, exchange: str, routing_keys: Sequence[str], asked: RoutingFacts | None = None
 ) -> list[str]:
     """The same for a message with several keys (CC and BCC): each queue that any key leads to, once."""
     namespace = catalog.namespace(vhost)
     if exchange == DEFAULT_EXCHANGE:
         return _named(namespace.queues, routing_keys)
-    asked = asked or AskedOfNothing()
+    asked = asked or Asked()
     queues: dict[str, None] = {}
     visited = {exchange}
     ahead = [exchange]  # in the order found; it grows while it is walked

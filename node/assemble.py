@@ -52,7 +52,7 @@ from node.membership.greetings import removed_text
 from node.membership.news import ToldListener
 from node.metrics import Metrics
 from node.peers.calls import PeerCalls
-from node.peers.handshake import Identity as PeerIdentity
+from node.peers.handshake import PeerIdentity
 from node.peers.side import PeerSide
 from node.peers.ways import PeerWays
 from node.replicas.members import QueueMembers

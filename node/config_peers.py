@@ -8,7 +8,7 @@ from pathlib import Path
 from node.config import ClusterSection, Config, ConfigError, cluster_secret
 from node.membership.first_boot import BootSettings
 from node.peers.handshake import Secret
-from node.peers.side import Credentials, PeerSettings
+from node.peers.side import PeerCredentials, PeerSettings
 
 
 def peer_settings(config: Config) -> PeerSettings:
@@ -16,7 +16,7 @@ def peer_settings(config: Config) -> PeerSettings:
     credentials = None
     if config.clustered:
         called, calling = _certificates(config.cluster)
-        credentials = Credentials(_secret(config), called, calling)
+        credentials = PeerCredentials(_secret(config), called, calling)
     return PeerSettings(config.listen.peer, config.cluster.advertise, credentials)
 
 

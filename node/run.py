@@ -19,14 +19,14 @@ import msgspec
 import uvloop
 
 import native
-from front.grpc.server import CannotListen
+from front.grpc.server import CannotListenToGrpc
 from node import descriptors
 from node.assemble import Node
 from node.catalog.catalog_store import CatalogDamaged
 from node.config import Config, ConfigError
 from node.loop_watch import LoopWatch, SlowTurnLog
 from node.membership.first_boot import NoPlace
-from node.peers.server import CannotListen as CannotListenForNodes
+from node.peers.server import CannotListenToPeers
 from storage.errors import Corrupt, DirectoryInUse, StorageError
 
 EXIT_OK = 0
@@ -82,7 +82,7 @@ def prepared_again(config: Config, join: str) -> Config:
 def run_once(config: Config, ending: Ending) -> int:
     try:
         return uvloop.run(serve(config, ending))
-    except (DirectoryInUse, CannotListen, CannotListenForNodes) as error:
+    except (DirectoryInUse, CannotListenToGrpc, CannotListenToPeers) as error:
         logger.error("cannot start: %s", error)
         return EXIT_UNAVAILABLE
     except (ConfigError, NoPlace) as error:

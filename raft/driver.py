@@ -108,7 +108,7 @@ class SnapshotRules:
         self.bytes_max = bytes_max
 
 
-class Asked:
+class AwaitedEntries:
     """Entries that somebody on this node waits for."""
 
     __slots__ = ("first", "last", "on_results", "results", "term")
@@ -181,7 +181,7 @@ class Driver:
         self._proposals: list[tuple[Sequence[bytes], OnResults]] = []  # gathered for the next turn
         self._changes: list[tuple[Change, OnResults]] = []
         self._reads: list[OnRead] = []
-        self._asked: deque[Asked] = deque()  # by index
+        self._asked: deque[AwaitedEntries] = deque()  # by index
         self._reading: dict[int, list[OnRead]] = {}  # token -> who waits for the core's answer
         self._confirmed_reads: list[tuple[int, list[OnRead]]] = []  # (index, who waits until it is applied)
         self._next_token = 1
@@ -337,7 +337,7 @@ class Driver:
             except RaftError as error:
                 on_results(None, error)
             else:
-                self._asked.append(Asked(indexes[0], indexes[-1], on_results))
+                self._asked.append(AwaitedEntries(indexes[0], indexes[-1], on_results))
 
     def _hand_over_changes(self, now: float) -> None:
         changes, self._changes = self._changes, []
@@ -347,7 +347,7 @@ class Driver:
             except RaftError as error:
                 on_results(None, error)
             else:
-                self._asked.append(Asked(index, index, on_results))
+                self._asked.append(AwaitedEntries(index, index, on_results))
 
     def _hand_over_reads(self, now: float) -> None:
         reads, self._reads = self._reads, []
@@ -397,7 +397,7 @@ class Driver:
         """Answer the proposers of these entries. An entry of another term is another leader's: this leadership is over, and
         `_lose_what_was_asked` answers everybody from there on, later in the same turn."""
         answers = iter(results)
-        told: list[Asked] = []
+        told: list[AwaitedEntries] = []
         for entry in entries:
             result = next(answers) if entry.kind == EntryKind.COMMAND else None
             asked = self._asked[0]

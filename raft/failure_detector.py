@@ -34,7 +34,7 @@ class DetectorSettings:
     answer_s: float = 2.0
 
 
-class Verdict(NamedTuple):
+class TrustChange(NamedTuple):
     """Trust in a node began or ended. `restarted`: it is another process now, which leads nothing."""
 
     node: NodeId
@@ -65,7 +65,7 @@ class FailureDetector:
         self._answer_s = max(settings.answer_s, settings.silence_s)
         self._peers: dict[NodeId, _Peer] = {}
         self._signs: list[tuple[NodeId, Sign]] = []
-        self._verdicts: list[Verdict] = []
+        self._verdicts: list[TrustChange] = []
         self._next_tick = now
         self._patient_until = now
 
@@ -95,7 +95,7 @@ class FailureDetector:
     def remove(self, node: NodeId) -> None:
         peer = self._peers.pop(node, None)
         if peer is not None and peer.trusted:
-            self._verdicts.append(Verdict(node, False))
+            self._verdicts.append(TrustChange(node, False))
 
     def connected(self, node: NodeId, now: float) -> None:
         """There is a new connection: ask over it at once."""
@@ -125,7 +125,7 @@ class FailureDetector:
         if sign.incarnation > peer.incarnation:
             if peer.incarnation:
                 peer.trusted = False
-                self._verdicts.append(Verdict(node, False, restarted=True))
+                self._verdicts.append(TrustChange(node, False, restarted=True))
             peer.incarnation = sign.incarnation
             peer.sent_at.clear()
             self._ping(node, peer, now)
@@ -153,7 +153,7 @@ class FailureDetector:
         signs, self._signs = self._signs, []
         return signs
 
-    def take_verdicts(self) -> list[Verdict]:
+    def take_verdicts(self) -> list[TrustChange]:
         """What the groups are to be told, in order."""
         verdicts, self._verdicts = self._verdicts, []
         return verdicts
@@ -182,4 +182,4 @@ class FailureDetector:
     def _judge(self, node: NodeId, peer: _Peer, trusted: bool) -> None:
         if peer.trusted != trusted:
             peer.trusted = trusted
-            self._verdicts.append(Verdict(node, trusted))
+            self._verdicts.append(TrustChange(node, trusted))

@@ -68,7 +68,7 @@ class Tls:
     verify_peer: bool = False
 
 
-class CannotListen(Exception):
+class CannotListenToGrpc(Exception):
     """The address cannot be used; the text names it."""
 
 
@@ -112,7 +112,7 @@ async def serve(
     clock: Clock,
     limits: GrpcLimits | None = None,
 ) -> Server:
-    """Listen on `bind`, as host:port. Raises CannotListen."""
+    """Listen on `bind`, as host:port. Raises CannotListenToGrpc."""
     limits = limits or GrpcLimits()
     front = Front(broker, clock, logger, broker.node, bind, limits.message_bytes_max)
     relay = Relay(_relay_limits(limits), logger)
@@ -135,7 +135,7 @@ async def serve(
     except OSError as error:
         await server.stop(None)
         relay.close()
-        raise CannotListen(f"gRPC cannot listen on {bind}: {error.strerror}") from error
+        raise CannotListenToGrpc(f"gRPC cannot listen on {bind}: {error.strerror}") from error
     front.address = f"{host}:{port}"
     for service in ("", *SERVICES):
         await checks.set(service, health_pb2.HealthCheckResponse.SERVING)
@@ -157,14 +157,14 @@ def _listen(server: grpc.aio.Server, path: str, tls: Tls | None) -> None:
     try:
         listens = server.add_insecure_port(path) if tls is None else server.add_secure_port(path, _credentials(tls))
     except RuntimeError as error:
-        raise CannotListen(f"gRPC cannot listen on {path}: {error}") from error
+        raise CannotListenToGrpc(f"gRPC cannot listen on {path}: {error}") from error
     if not listens:
-        raise CannotListen(f"gRPC cannot listen on {path}: a directory for temporary files is needed")
+        raise CannotListenToGrpc(f"gRPC cannot listen on {path}: a directory for temporary files is needed")
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:
     if tls.verify_peer and tls.ca is None:
-        raise CannotListen("tls.verify_peer needs tls.ca: whose certificates are to be believed?")
+        raise CannotListenToGrpc("tls.verify_peer needs tls.ca: whose certificates are to be believed?")
     return grpc.ssl_server_credentials(
         [(tls.key, tls.certificate)], root_certificates=tls.ca, require_client_auth=tls.verify_peer
     )

@@ -25,7 +25,7 @@ from front.definitions import export_definitions, import_definitions
 from front.slices import made_in_slices
 from front.web.origin import check_origin
 from front.web.request import HttpError, Request, Response, json_response
-from front.web.router import Router
+from front.web.router import WebRouter
 from front.web.views import (
     binding_view,
     exchange_view,
@@ -78,7 +78,7 @@ class Api:
         self._metrics = metrics
         self._metrics_login = metrics_login
         self._announces = announces or {}  # what tools choose by what they do
-        self._router = Router()
+        self._router = WebRouter()
         self._add_routes()
 
     async def answer(self, request: Request) -> Response:

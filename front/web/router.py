@@ -29,7 +29,7 @@ class Route:
         return found
 
 
-class Router:
+class WebRouter:
     """All routes, asked in the order they were added."""
 
     def __init__(self) -> None:

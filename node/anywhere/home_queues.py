@@ -278,7 +278,7 @@ class HomeQueues:
 
     # consuming
 
-    def _consume(self, peer: _Peer, queue: Queue, wish: words.Consume, answer: Answer) -> None:
+    def _consume(self, peer: _Peer, queue: Queue, wish: words.RemoteConsume, answer: Answer) -> None:
         subscriber = Subscriber(peer, queue, wish)
         consumer = subscriber.consumer
         queue.consume(consumer, self.wall_ms())
@@ -355,7 +355,7 @@ class Taker:
 class Subscriber(Taker):
     """A consumer on another node. Fulfils DeliverySink."""
 
-    def __init__(self, peer: _Peer, queue: Queue, wish: words.Consume) -> None:
+    def __init__(self, peer: _Peer, queue: Queue, wish: words.RemoteConsume) -> None:
         super().__init__(wish.number, queue)
         self.stays = True
         self.peer = peer
@@ -393,7 +393,7 @@ class FarConsumer(Consumer):
 
     __slots__ = ("_active", "_subscriber")
 
-    def __init__(self, wish: words.Consume, queue: Queue, subscriber: Subscriber) -> None:
+    def __init__(self, wish: words.RemoteConsume, queue: Queue, subscriber: Subscriber) -> None:
         self._active = True
         self._subscriber = subscriber
         super().__init__(

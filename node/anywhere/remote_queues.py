@@ -139,7 +139,7 @@ class Home:
         self._remote = remote
         self._published = 0  # number of the newest publish with a receipt
         self._receipts: dict[int, tuple[Receipt, int]] = {}  # by number, and how many queues owe it
-        self._subscriptions: dict[int, Subscription] = {}
+        self._subscriptions: dict[int, RemoteSubscription] = {}
         self._settles: list[tuple[int, int, int, int]] = []  # outcome, number, first tag, the one behind the last
 
     def tell(self, payload: Payload) -> None:
@@ -216,13 +216,13 @@ class Home:
 
     # consuming
 
-    def consume(self, subscription: Subscription) -> Pending[None]:
+    def consume(self, subscription: RemoteSubscription) -> Pending[None]:
         """Fails with what the home refuses it for."""
         queue, consumer = subscription.queue, subscription.consumer
         number, prefetch = subscription.number, subscription.prefetch
         self._subscriptions[number] = subscription
         credit = 0 if subscription.stopped else subscription.window
-        wish = words.Consume(
+        wish = words.RemoteConsume(
             queue.record.id, number, consumer.exclusive, prefetch, consumer.priority, credit, consumer.tag
         )
         consuming: Pending[None] = Pending()
@@ -239,13 +239,13 @@ class Home:
         self.ask(queue, words.encode_consume(wish), words.decode_flag).then(began, refused)
         return consuming
 
-    def deliver(self, delivery: words.Delivery) -> None:
+    def deliver(self, delivery: words.RemoteDelivery) -> None:
         subscription = self._subscriptions.get(delivery.number)
         if subscription is not None:  # else it is cancelled, and its home takes this back when it hears of that
             subscription.queue.arrived.append((subscription, delivery))
             self._remote.host.wake(subscription.queue)
 
-    def give_back(self, delivery: words.Delivery) -> None:
+    def give_back(self, delivery: words.RemoteDelivery) -> None:
         """No client has seen it."""
         self.settle(Outcome.RETURNED, delivery.number, delivery.first, delivery.first + delivery.message_count)
 
@@ -254,11 +254,11 @@ class Home:
         if subscription is not None:
             subscription.consumer.active = active
 
-    def cancel(self, subscription: Subscription) -> None:
+    def cancel(self, subscription: RemoteSubscription) -> None:
         if self._subscriptions.pop(subscription.number, None) is not None:
             self.tell(words.encode_cancel(subscription.number, subscription.next_tag))
 
-    def forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: RemoteSubscription) -> None:
         """Its queue is deleted."""
         self._subscriptions.pop(subscription.number, None)
 
@@ -302,7 +302,7 @@ class Source:
         self.number = number
 
 
-class Subscription(Source):
+class RemoteSubscription(Source):
     """A consumer of this node's clients. Its home may send what it has credit for. When the client's socket takes no more, what
     has come goes back, for others to take; each time it gets less credit then, and more as long as that does not happen."""
 
@@ -328,7 +328,7 @@ class Subscription(Source):
         self.passed_bytes = 0  # to the client, since its home was told
         self.stopped = not consumer.sink.writable
         self.held_back = HeldBack(consumer, queue.host)
-        self.waiting: deque[words.Delivery] = deque()  # has come, and the limit of the channel keeps it here
+        self.waiting: deque[words.RemoteDelivery] = deque()  # has come, and the limit of the channel keeps it here
 
     def look(self, now: int) -> None:
         """What has changed since its home was told: it may go on, or must stop, or has another prefetch."""
@@ -372,7 +372,7 @@ class Subscription(Source):
                 self.next_tag = delivery.first + delivery.message_count
                 self.home.give_back(delivery)
 
-    def pass_on(self, delivery: words.Delivery) -> None:
+    def pass_on(self, delivery: words.RemoteDelivery) -> None:
         """To the client."""
         redelivered, number, first, count, exchange, routing_key, payload, position = delivery
         consumer, home = self.consumer, self.home
@@ -396,10 +396,10 @@ class RemoteQueue:
         self.record = record
         self.deleted = False
         self.figures = QueueStatistics()
-        self.arrived: deque[tuple[Subscription, words.Delivery]] = (
+        self.arrived: deque[tuple[RemoteSubscription, words.RemoteDelivery]] = (
             deque()
         )  # for its consumers, in the order of the queue
-        self.subscriptions: dict[Consumer, Subscription] = {}
+        self.subscriptions: dict[Consumer, RemoteSubscription] = {}
         self._remote = remote
 
     @property
@@ -430,7 +430,7 @@ class RemoteQueue:
 
     def consume(self, consumer: Consumer, now: int) -> Pending[None]:
         home = self._home()
-        subscription = Subscription(home, self._remote.next_number(), self, consumer)
+        subscription = RemoteSubscription(home, self._remote.next_number(), self, consumer)
         self.subscriptions[consumer] = subscription
         return home.consume(subscription)
 

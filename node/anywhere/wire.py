@@ -215,7 +215,7 @@ def decode_partial(payload: bytes) -> tuple[int, list[int]]:
 # ------------------------------------------------------------------------- consume
 
 
-class Consume(NamedTuple):
+class RemoteConsume(NamedTuple):
     queue: int
     number: int
     exclusive: bool
@@ -225,20 +225,20 @@ class Consume(NamedTuple):
     tag: str
 
 
-def encode_consume(wish: Consume) -> bytes:
+def encode_consume(wish: RemoteConsume) -> bytes:
     prefetch = min(wish.prefetch, PREFETCH_MAX)
     fixed = _CONSUME.pack(Op.CONSUME, wish.queue, wish.number, wish.exclusive, prefetch, wish.priority, wish.credit)
     return fixed + wish.tag.encode("utf-8", "surrogateescape")
 
 
 @_decoder
-def decode_consume(payload: bytes) -> Consume:
+def decode_consume(payload: bytes) -> RemoteConsume:
     _, queue, number, exclusive, prefetch, priority, credit = _CONSUME.unpack_from(payload)
     tag = payload[_CONSUME.size :].decode("utf-8", "surrogateescape")
-    return Consume(queue, number, bool(exclusive), prefetch, priority, credit, tag)
+    return RemoteConsume(queue, number, bool(exclusive), prefetch, priority, credit, tag)
 
 
-class Delivery(NamedTuple):
+class RemoteDelivery(NamedTuple):
     """`payload` holds the messages from `position` on."""
 
     redelivered: bool
@@ -262,14 +262,14 @@ def encode_deliver(
 
 
 @_decoder
-def decode_deliver(payload: bytes) -> Delivery:
+def decode_deliver(payload: bytes) -> RemoteDelivery:
     _, redelivered, number, first, count = _DELIVER.unpack_from(payload)
     exchange, routing_key, at = route_names.read(payload, _DELIVER.size)
     _check_content(payload, at, count)
-    return Delivery(bool(redelivered), number, first, count, exchange, routing_key, payload, at)
+    return RemoteDelivery(bool(redelivered), number, first, count, exchange, routing_key, payload, at)
 
 
-def divided(delivery: Delivery, count: int) -> tuple[Delivery, Delivery]:
+def divided(delivery: RemoteDelivery, count: int) -> tuple[RemoteDelivery, RemoteDelivery]:
     """The first `count` messages of more, and the rest."""
     position = skip(delivery.payload, delivery.position, count)
     rest = delivery._replace(

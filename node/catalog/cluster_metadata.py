@@ -44,10 +44,10 @@ from node.catalog.keeper import Keeper
 from node.catalog.metadata_machine import (
     ENTRY_HEAD_BYTES,
     CatalogMachine,
+    CatalogWatcher,
     CommandOutcome,
+    EntryFate,
     Origin,
-    Verdict,
-    Watcher,
     decode_entry,
 )
 from node.catalog.pieces import Copies, decode_request
@@ -86,7 +86,7 @@ class MetadataStatus:
     halted: str | None = None  # why this node follows the catalog no more
 
 
-class ClusterMetadata(Watcher):
+class ClusterMetadata(CatalogWatcher):
     """See the module. `attach` before anything is submitted."""
 
     def __init__(self, catalog: Catalog, store: Store, background: Background) -> None:
@@ -222,9 +222,9 @@ class ClusterMetadata(Watcher):
 
     def replaced(self, before: Sequence[Record]) -> None:
         after = list(self.catalog.records())
-        outcomes = [CommandOutcome(_SNAPSHOT, Verdict.DONE, *told) for told in difference(before, after)]
+        outcomes = [CommandOutcome(_SNAPSHOT, EntryFate.DONE, *told) for told in difference(before, after)]
         for node, (incarnation, number) in self.machine.position.sessions.items():
-            outcomes.append(CommandOutcome(Origin(node, incarnation, number, 0), Verdict.SKIPPED))
+            outcomes.append(CommandOutcome(Origin(node, incarnation, number, 0), EntryFate.SKIPPED))
         self._keeper.keep_whole(after, outcomes, self._head())
 
     def _head(self) -> bytes:
@@ -247,21 +247,21 @@ class ClusterMetadata(Watcher):
                 self._tell_of(outcome)
             if self._courier is not None:
                 self._tell_who_submitted(outcomes)
-                if any(self._is_mine(one.origin) and one.verdict is Verdict.MISSED for one in outcomes):
+                if any(self._is_mine(one.origin) and one.verdict is EntryFate.MISSED for one in outcomes):
                     self._courier.send_again()
             self._untold.popleft()
         self._say_flushed()
 
     def _tell_of(self, outcome: CommandOutcome) -> None:
         mine = self._is_mine(outcome.origin)
-        if outcome.verdict is Verdict.DONE:
+        if outcome.verdict is EntryFate.DONE:
             try:
                 self._tell(outcome, mine)
             except Exception as error:  # what this node serves would not be what is declared any more
                 self._untold.clear()
                 self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
                 raise
-        elif outcome.verdict is Verdict.SKIPPED and mine and self._courier is not None:
+        elif outcome.verdict is EntryFate.SKIPPED and mine and self._courier is not None:
             self._courier.overtaken(outcome.origin.number)
 
     def _is_mine(self, origin: Origin) -> bool:
@@ -269,7 +269,7 @@ class ClusterMetadata(Watcher):
 
     def _tell_who_submitted(self, outcomes: Sequence[CommandOutcome]) -> None:
         """The other nodes, how far theirs is followed here."""
-        done = [one.origin for one in outcomes if one.verdict in (Verdict.DONE, Verdict.SKIPPED)]
+        done = [one.origin for one in outcomes if one.verdict in (EntryFate.DONE, EntryFate.SKIPPED)]
         letters = {one.node: _FOLLOWS.pack(FOLLOWS, one.incarnation, one.number) for one in done}
         for node, letter in letters.items():
             if node not in (self._node, _SNAPSHOT.node):

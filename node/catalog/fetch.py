@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from node.catalog.catalog_state import decode_state
 from node.catalog.courier import TAKEN
 from node.catalog.metadata_machine import CatalogMachine
-from node.catalog.pieces import Incoming
+from node.catalog.pieces import IncomingCopy
 from node.identity import DISK, KnownNode, Place
 from node.peers.calls import METADATA, PeerCalls
 from node.peers.neighbours import Neighbours
@@ -93,7 +93,7 @@ async def _ask_all(nodes: Iterable[KnownNode], calls: PeerCalls) -> bytes | None
 
 async def fetch_from(node: NodeId, calls: PeerCalls) -> bytes | None:
     """None: the node does not lead, or did not give all of it."""
-    incoming = Incoming()
+    incoming = IncomingCopy()
     while (answer := await _ask(node, incoming.request(), calls)) is not None and answer[:1] == TAKEN:
         try:
             state = incoming.take(answer)

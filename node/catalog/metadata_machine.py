@@ -49,7 +49,7 @@ class Origin(NamedTuple):
     previous: int
 
 
-class Verdict(Enum):
+class EntryFate(Enum):
     """What became of an entry."""
 
     DONE = "done"  # or refused: `Outcome.error` says so
@@ -64,13 +64,13 @@ class CommandOutcome:
     """One entry and what became of it."""
 
     origin: Origin
-    verdict: Verdict
+    verdict: EntryFate
     command: Command | None = None
     result: Any = None
     error: BrokerError | None = None
 
 
-class Watcher:
+class CatalogWatcher:
     """Who is told what the machine does. Does nothing itself."""
 
     def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
@@ -98,16 +98,16 @@ def decode_entry(data: bytes) -> tuple[Origin, Command]:
 class CatalogMachine:
     """Fulfils raft.machine.Machine. Entries and snapshots up to `position.applied` change nothing: they are in the catalog."""
 
-    def __init__(self, catalog: Catalog, position: Position, watcher: Watcher | None = None) -> None:
+    def __init__(self, catalog: Catalog, position: Position, watcher: CatalogWatcher | None = None) -> None:
         self.version = MACHINE_VERSION
         self.catalog = catalog
         self.position = position
-        self.watcher = watcher or Watcher()
+        self.watcher = watcher or CatalogWatcher()
 
-    def apply(self, entries: Sequence[Entry]) -> Sequence[Verdict | None]:
+    def apply(self, entries: Sequence[Entry]) -> Sequence[EntryFate | None]:
         """None for what the catalog stood on already. Raises UnknownVersion at an entry of a later version: without it, the
         catalog would not be that of the others any more. What stands before it has been done."""
-        verdicts: list[Verdict | None] = []
+        verdicts: list[EntryFate | None] = []
         outcomes: list[CommandOutcome] = []
         try:
             for entry in entries:
@@ -125,7 +125,7 @@ class CatalogMachine:
 
     def _outcome(self, origin: Origin, command: Command) -> CommandOutcome:
         verdict = self._verdict(origin)
-        if verdict is not Verdict.DONE:
+        if verdict is not EntryFate.DONE:
             return CommandOutcome(origin, verdict)
         self.position.sessions[origin.node] = origin.incarnation, origin.number
         try:
@@ -135,15 +135,15 @@ class CatalogMachine:
         except Exception as error:  # a mistake of ours, the same on every node: one command must not end them all
             return CommandOutcome(origin, verdict, command, error=InternalError(f"{type(command).__name__}: {error!r}"))
 
-    def _verdict(self, origin: Origin) -> Verdict:
+    def _verdict(self, origin: Origin) -> EntryFate:
         incarnation, last = self.position.sessions.get(origin.node, (0, 0))
         if origin.incarnation < incarnation:
-            return Verdict.LATE
+            return EntryFate.LATE
         if origin.incarnation > incarnation:
             last = 0
         if origin.number <= last:
-            return Verdict.REPEATED
-        return Verdict.DONE if origin.previous == last else Verdict.MISSED
+            return EntryFate.REPEATED
+        return EntryFate.DONE if origin.previous == last else EntryFate.MISSED
 
     def snapshot(self) -> Sequence[Buffer]:
         return CatalogState(self.catalog, self.position)

@@ -48,7 +48,7 @@ class Copies:
         self._copies.pop(node, None)
 
 
-class Incoming:
+class IncomingCopy:
     """What a node has got of a copy."""
 
     def __init__(self) -> None:

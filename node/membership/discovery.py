@@ -59,7 +59,7 @@ class Question:
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class GreetingReply:
     """What a node says of itself."""
 
     instance: str
@@ -133,7 +133,7 @@ class Discovery:
         self._settled_s = settled_s
         self._settled_at: float | None = None  # since when the name service has said the same, and that much
         self._askers: set[Address] = set()  # who asked and, as far as is known, can be asked
-        self._heard: dict[Address, Answer | None] = {}  # the last answer of each; None: there was none
+        self._heard: dict[Address, GreetingReply | None] = {}  # the last answer of each; None: there was none
         self._round: _Round | None = None
         self._next_round_at = 0.0
         self._decided: Found | None = None
@@ -162,7 +162,7 @@ class Discovery:
             asks.append(Ask(address, question, self._number))
         return asks
 
-    def answered(self, ask: Ask, answer: Answer | None) -> None:
+    def answered(self, ask: Ask, answer: GreetingReply | None) -> None:
         """The answer to a question; None: the node did not answer."""
         self._heard[ask.address] = answer
         if answer is None:
@@ -180,7 +180,7 @@ class Discovery:
         if answer.promised and current is not None and ask.question.founding == current.cluster_id:
             current.promised[ask.address] = answer.instance
 
-    def asked(self, question: Question) -> Answer:
+    def asked(self, question: Question) -> GreetingReply:
         """What this node answers. Have `bound` on disk before it leaves."""
         refusal = ""
         self._askers.add(question.address)
@@ -190,7 +190,7 @@ class Discovery:
                 self._number += 1
                 self._bound_at = self._number
                 self.bound = Bound(question.founding, question.address, question.instance, exists=False)
-        return Answer(
+        return GreetingReply(
             self._instance,
             self._name,
             may_found=self._may_found,
@@ -253,7 +253,7 @@ class Discovery:
     # joining
 
     def _join(self) -> Join | None:
-        members: dict[ClusterId, list[tuple[Address, Answer]]] = {}
+        members: dict[ClusterId, list[tuple[Address, GreetingReply]]] = {}
         for address, answer in sorted(self._heard.items()):
             if answer is not None and answer.cluster_id:
                 members.setdefault(answer.cluster_id, []).append((address, answer))
@@ -269,7 +269,7 @@ class Discovery:
             return Join(cluster_id, tuple(address for address, _ in found))
         return None
 
-    def _join_bound(self, bound: Bound, members: list[tuple[Address, Answer]]) -> Join | None:
+    def _join_bound(self, bound: Bound, members: list[tuple[Address, GreetingReply]]) -> Join | None:
         if members:
             self.bound = replace(bound, exists=True)
             return Join(bound.cluster_id, tuple(address for address, _ in members))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from broker.catalog import Catalog
 from node.addresses import endpoint, host_and_port
 from node.identity import DISK, Bound, NodeIdentity, Place
-from node.membership.discovery import SETTLED_S, Address, Answer, Ask, Discovery, Found, Join, Question
+from node.membership.discovery import SETTLED_S, Address, Ask, Discovery, Found, GreetingReply, Join, Question
 from node.membership.greetings import ANSWER_S, greeting_of, join_request, known_node, removed_text, take_up
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
@@ -64,7 +64,7 @@ async def take_place(
     """Raises NoPlace. Be listening."""
     stranger = peers.stranger
     if stranger is not None and not identity.blank:
-        peers.answer_strangers(Member(identity))
+        peers.answer_strangers(MemberDoorman(identity))
         await _check_place(settings, identity, peers, stranger)
     elif stranger is not None and settings.names_others:
         if identity.inherits:
@@ -73,7 +73,7 @@ async def take_place(
                 f"cluster.peers, cluster.dns and cluster.join to go on with them, or give an empty directory"
             )
         await FirstBoot(settings, identity, peers, stranger, random_bytes).run()
-        peers.answer_strangers(Member(identity))
+        peers.answer_strangers(MemberDoorman(identity))
     elif identity.blank:
         identity.found(random_bytes(16).hex())
         logger.info("node %s founds cluster %s of its own", identity.name, identity.cluster_id)
@@ -84,7 +84,7 @@ async def take_place(
         )
 
 
-class Member:
+class MemberDoorman:
     """Answers strangers while this node has its place, and is not ready to take part. Fulfils Doorman."""
 
     def __init__(self, identity: NodeIdentity) -> None:
@@ -156,7 +156,7 @@ class FirstBoot:
 
     async def greet(self, greeting: peer_pb2.Greeting) -> peer_pb2.Greeted:
         if not self._identity.blank:
-            return await Member(self._identity).greet(greeting)
+            return await MemberDoorman(self._identity).greet(greeting)
         question = Question(
             greeting.instance, greeting.name, greeting.address, frozenset(greeting.knows), greeting.founding
         )
@@ -253,12 +253,12 @@ class FirstBoot:
             logger.info("node %s waits for %s", self._identity.name, waiting_for)
 
 
-def _answer(greeted: peer_pb2.Greeted) -> Answer:
+def _answer(greeted: peer_pb2.Greeted) -> GreetingReply:
     bound = None
     if greeted.HasField("bound"):
         told = greeted.bound
         bound = Bound(told.cluster_id, told.address, told.instance, told.exists)
-    return Answer(
+    return GreetingReply(
         greeted.instance,
         greeted.name,
         cluster_id=greeted.cluster_id,

@@ -14,7 +14,7 @@ from logging import Logger
 
 from node.peers.frames import ANSWER, EXCHANGE, encode_hello, expect_hello
 from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
-from node.peers.handshake import CHALLENGE, NONCE_BYTES, Calling, Identity, Secret
+from node.peers.handshake import CHALLENGE, NONCE_BYTES, Calling, PeerIdentity, Secret
 from node.peers.link import PeerLink
 from node.peers.socket import HungUp, PeerSocket, connect, outcome
 
@@ -31,7 +31,7 @@ class Dialer:
         self,
         link: PeerLink,
         address: str,
-        me: Identity,
+        me: PeerIdentity,
         secret: Secret,
         *,
         random_bytes: Callable[[int], bytes],
@@ -99,7 +99,7 @@ class Dialer:
 class _Call:
     """One connection until the other node has let us in. What is wrong with what it says ends the connection."""
 
-    def __init__(self, secret: Secret, me: Identity, link: PeerLink, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(self, secret: Secret, me: PeerIdentity, link: PeerLink, random_bytes: Callable[[int], bytes]) -> None:
         self.admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.socket = PeerSocket(self._hear_challenge)
         self._secret = secret

@@ -43,7 +43,7 @@ class NotProven(Exception):
 
 
 @dataclass(slots=True, frozen=True)
-class Identity:
+class PeerIdentity:
     """Who a process is among its peers."""
 
     node: NodeId
@@ -74,7 +74,7 @@ class Secret:
 class Calling:
     """One call's proof, of the node that calls."""
 
-    def __init__(self, secret: Secret, me: Identity, to: NodeId, challenge: str, nonce: bytes) -> None:
+    def __init__(self, secret: Secret, me: PeerIdentity, to: NodeId, challenge: str, nonce: bytes) -> None:
         self._secret = secret
         self._agreed = (str(me.node), str(to), str(me.incarnation), challenge, nonce.hex(), me.cluster_id)
 
@@ -118,7 +118,11 @@ class Gatekeeper:
     """The side that is called. `me` is None as long as this node belongs to no cluster: only strangers are let in then."""
 
     def __init__(
-        self, secret: Secret, me: Identity | None, monotonic: Callable[[], float], random_bytes: Callable[[int], bytes]
+        self,
+        secret: Secret,
+        me: PeerIdentity | None,
+        monotonic: Callable[[], float],
+        random_bytes: Callable[[int], bytes],
     ) -> None:
         self._secret = secret
         self.me = me
@@ -134,7 +138,7 @@ class Gatekeeper:
         made = f"{int(self._monotonic() * 1000):0{_NUMBER_DIGITS}x}{self._random_bytes(16).hex()}"
         return made + self._seal(made)
 
-    def check(self, metadata: Metadata) -> Identity:
+    def check(self, metadata: Metadata) -> PeerIdentity:
         """Who calls. Raises NotProven."""
         agreed = _agreed(metadata)
         node, to, incarnation, challenge, nonce, cluster_id = agreed
@@ -155,7 +159,7 @@ class Gatekeeper:
         if to != str(self.me.node):
             raise NotProven(f"this is node {self.me.node}, not {to}: check the addresses of the nodes")
         self._answered[challenge] = self._monotonic() + CHALLENGE_LIFE_S
-        return Identity(
+        return PeerIdentity(
             _number(NODE, node, NODE_ID_MAX), _number(INCARNATION, incarnation, _INCARNATION_MAX), cluster_id
         )
 

@@ -57,7 +57,7 @@ class Doorman(Protocol):
     async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse: ...
 
 
-class CannotListen(Exception):
+class CannotListenToPeers(Exception):
     """The address cannot be used; the text names it."""
 
 
@@ -87,7 +87,7 @@ class PeerServer:
         self._refused_handshakes = LogThrottle(HANDSHAKES_LOGGED_S)
 
     async def listen(self, bind: str, tls: ssl.SSLContext | None = None) -> int:
-        """The port. Raises CannotListen."""
+        """The port. Raises CannotListenToPeers."""
         host, port = host_and_port(bind)
         try:
             address = self.gate.listen(
@@ -100,7 +100,7 @@ class PeerServer:
                 on_failed=self._handshake_failed,
             )
         except OSError as error:
-            raise CannotListen(f"cannot listen for other nodes on {bind}: {error}") from error
+            raise CannotListenToPeers(f"cannot listen for other nodes on {bind}: {error}") from error
         return address[1]
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from node.addresses import endpoint, host_and_port
 from node.peers.dialer import Dialer
-from node.peers.handshake import Gatekeeper, Identity, Secret
+from node.peers.handshake import Gatekeeper, PeerIdentity, Secret
 from node.peers.link import LinkLimits, PeerLink, PeerLinks
 from node.peers.server import Doorman, PeerServer
 from node.peers.stranger import Stranger
@@ -20,7 +20,7 @@ from node.peers.stranger import Stranger
 RandomBytes = Callable[[int], bytes]
 
 
-class Credentials(NamedTuple):
+class PeerCredentials(NamedTuple):
     """What proves to other nodes that this one is of their cluster, and to this one that they are."""
 
     secret: Secret
@@ -31,7 +31,7 @@ class Credentials(NamedTuple):
 class PeerSettings(NamedTuple):
     listen: str  # HOST:PORT
     advertise: str = ""  # HOST:PORT where others reach this node, when it is not where it listens
-    credentials: Credentials | None = None  # None: this node stays alone
+    credentials: PeerCredentials | None = None  # None: this node stays alone
 
 
 class PeerSide:
@@ -43,7 +43,7 @@ class PeerSide:
         self.links = PeerLinks(LinkLimits(), logger)
         self.address = settings.advertise or settings.listen
         self.stranger: Stranger | None = None  # None: this node stays alone
-        self._me: Identity | None = None
+        self._me: PeerIdentity | None = None
         self._settings = settings
         self._random_bytes = random_bytes
         self._logger = logger
@@ -74,7 +74,7 @@ class PeerSide:
         if self._server is not None:
             self._server.doorman = doorman
 
-    def enter(self, me: Identity) -> None:
+    def enter(self, me: PeerIdentity) -> None:
         """From now on this node is one of the cluster's, under this number."""
         self._me = me
         if self._server is not None:

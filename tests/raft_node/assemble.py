@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from node.background import Threads
 from node.clock import SystemClock
 from node.peers.dialer import Dialer
-from node.peers.handshake import Gatekeeper, Identity, Secret
+from node.peers.handshake import Gatekeeper, PeerIdentity, Secret
 from node.peers.link import LinkLimits, PeerLinks
 from node.peers.server import PeerServer
 from raft.driver import Driver, SnapshotRules
@@ -83,7 +83,7 @@ class RaftNode:
         disk.lock(names.LOCK)
         self._undo.callback(disk.unlock)
         incarnation, self._new_replica = begin_process(disk, options.life, self._clock.wall_ms())
-        me = Identity(options.number, incarnation)
+        me = PeerIdentity(options.number, incarnation)
 
         self._open_log(disk, loop)
         links = PeerLinks(LinkLimits(), logger)

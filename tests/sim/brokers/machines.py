@@ -11,7 +11,7 @@ from broker.catalog_commands import encode_record
 from broker.records import BindingRecord
 from node.catalog.catalog_state import decode_state
 from node.catalog.catalog_store import Position, encode_head, key_of
-from node.catalog.metadata_machine import CatalogMachine, CommandOutcome, Verdict, Watcher
+from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from node.foundation import Parts
 from quorum.commands import Result
 from quorum.effects import Effect
@@ -142,7 +142,7 @@ def _digest(head: bytes, records: Iterable[Any]) -> str:
     return hashlib.blake2b(b"".join([head, *rows]), digest_size=16).hexdigest()
 
 
-class CatalogReference(Watcher):
+class CatalogReference(CatalogWatcher):
     """What the log of the metadata group gives. Fulfils tests.sim.references.Reference. It is told `outcomes`, too."""
 
     def __init__(self, about: About, followers: Sequence[Any] = ()) -> None:
@@ -157,7 +157,7 @@ class CatalogReference(Watcher):
     def applied(self, outcomes: Sequence[CommandOutcome]) -> None:
         for outcome in outcomes:
             origin = outcome.origin
-            if outcome.verdict is Verdict.DONE:
+            if outcome.verdict is EntryFate.DONE:
                 self._look(outcome)
                 self.outcomes[origin.node, origin.incarnation, origin.number] = (self.machine.position.applied, outcome)
                 for follow in self._followers:

@@ -22,7 +22,7 @@ from broker.route import route_many
 from node.catalog.courier import NOT_TAKEN
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import CommandOutcome
-from node.catalog.pieces import Incoming, decode_request
+from node.catalog.pieces import IncomingCopy, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2
 from quorum.queue import QuorumQueue
@@ -344,7 +344,7 @@ class BrokerWorld(World):
     def _give_catalog(self, site: BrokerSite, disk: SimDisk, door: BrokerSite) -> None:
         process = door.process
         assert process is not None, f"node {door.number} is down"
-        incoming = Incoming()
+        incoming = IncomingCopy()
 
         def answer(pieces: Buffer | Sequence[Buffer]) -> None:
             if pieces != NOT_TAKEN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.alarms import Alarm, Alarms
+from broker.alarms import Alarms, ResourceAlarm
 from tests.unit.broker.broker_world import NOW, Client, World
 
 
@@ -14,7 +14,7 @@ def test_the_reason_is_that_of_the_oldest_alarm_that_is_left() -> None:
     alarms.raise_alarm("memory", "low on memory", 1)
     alarms.raise_alarm("disk", "low on disk", 2)
     alarms.raise_alarm("memory", "lower on memory", 3)
-    assert alarms.raised() == [Alarm("memory", "low on memory", 1), Alarm("disk", "low on disk", 2)]
+    assert alarms.raised() == [ResourceAlarm("memory", "low on memory", 1), ResourceAlarm("disk", "low on disk", 2)]
     reasons = [alarms.blocked_reason]
     alarms.clear_alarm("memory")
     reasons.append(alarms.blocked_reason)

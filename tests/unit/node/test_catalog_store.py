@@ -36,7 +36,7 @@ from broker.records import (
 from node.background import Inline, Threads
 from node.catalog.catalog_store import HEAD_KEY, CatalogDamaged, NothingKept, Position, encode_head, load
 from node.catalog.keeper import Keeper
-from node.catalog.metadata_machine import CommandOutcome, Origin, Verdict
+from node.catalog.metadata_machine import CommandOutcome, EntryFate, Origin
 from storage.errors import DiskFailed, DiskFull
 from storage.lmdb_store import Change, LmdbStore, MemoryStore, Store
 from tests.unit.node.metadata_world import described
@@ -89,7 +89,7 @@ class Kept:
     def submit(self, command: Command) -> int:
         self.position.applied += 1
         result = self.catalog.apply(command)
-        outcome = CommandOutcome(Origin(1, 1, self.position.applied, 0), Verdict.DONE, command, result)
+        outcome = CommandOutcome(Origin(1, 1, self.position.applied, 0), EntryFate.DONE, command, result)
         self.keeper.keep([outcome], encode_head(self.position, self.catalog.head))
         return self.position.applied
 

@@ -39,7 +39,7 @@ from node.catalog.courier import FOLLOWS, NOT_TAKEN, TAKEN, TIMEOUT_S, encode_su
 from node.catalog.followers import WAIT_S
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_machine import CatalogMachine, Origin, encode_entry
-from node.catalog.pieces import Incoming
+from node.catalog.pieces import IncomingCopy
 from node.peers.calls import METADATA
 from raft.driver import OnResults, SnapshotRules
 from raft.errors import BadBytes
@@ -318,11 +318,11 @@ def test_only_who_leads_a_majority_gives_the_catalog_away(world: MetadataWorld) 
     world.run(0.1)
     answers: list[bytes | None] = []
     for asked in world.alive():
-        node.calls.ask(asked.number, METADATA, Incoming().request(), answers.append)
+        node.calls.ask(asked.number, METADATA, IncomingCopy().request(), answers.append)
         world.run(0.2)
     taken = [answer for answer in answers if answer is not None and answer[:1] == TAKEN]
     assert len(taken) == 1 and answers.count(NOT_TAKEN) == 2
-    state = Incoming().take(taken[0])
+    state = IncomingCopy().take(taken[0])
     assert state is not None
     position, head, records = decode_state(state)
     assert (position, head) == (leader.metadata.machine.position, leader.metadata.catalog.head)
@@ -331,7 +331,7 @@ def test_only_who_leads_a_majority_gives_the_catalog_away(world: MetadataWorld) 
         if other is not leader and other is not node:
             other.kill()
     world.cut = lambda sender, receiver: True
-    node.calls.ask(leader.number, METADATA, Incoming().request(), answers.append)
+    node.calls.ask(leader.number, METADATA, IncomingCopy().request(), answers.append)
     world.run(2.0)
     assert answers[-1] is None
 
@@ -342,7 +342,7 @@ def test_a_catalog_larger_than_an_answer_comes_in_pieces_of_one_moment(
     """It was one answer: above 128 MiB the leader failed on it whenever a node without a catalog asked."""
     monkeypatch.setattr(catalog_pieces, "PIECE_BYTES", 100)
     leader, node = world.leader_node(), world.follower()
-    incoming = Incoming()
+    incoming = IncomingCopy()
     answers: list[bytes | None] = []
     state = None
     expected = b"".join(CatalogState(leader.metadata.catalog, leader.metadata.machine.position))
@@ -363,7 +363,7 @@ def test_a_catalog_larger_than_an_answer_comes_in_pieces_of_one_moment(
 
 
 def test_pieces_of_two_copies_are_not_put_together() -> None:
-    copies, incoming = catalog_pieces.Copies(), Incoming()
+    copies, incoming = catalog_pieces.Copies(), IncomingCopy()
     data = bytes(catalog_pieces.PIECE_BYTES + 1)
     assert incoming.take(b"".join(copies.begin(7, [data]))) is None
     copies.begin(7, [data])
@@ -715,7 +715,7 @@ def test_after_a_subscriber_failed_the_node_can_still_stop() -> None:
 def test_a_copy_of_the_catalog_is_given_up_with_the_link_of_who_fetched_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would stay in memory for ever."""
     monkeypatch.setattr(catalog_pieces, "PIECE_BYTES", 10)
-    node, incoming, answers = with_neighbour(), Incoming(), list[list[bytes]]()
+    node, incoming, answers = with_neighbour(), IncomingCopy(), list[list[bytes]]()
     node.group.read = lambda on_read: on_read(None)
     _, serve = node.calls.serve.call_args.args
     (link_changed,) = node.calls.on_link.call_args.args

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node.identity import Bound
-from node.membership.discovery import Answer, Ask, Discovery, Found, Join, Question
+from node.membership.discovery import Ask, Discovery, Found, GreetingReply, Join, Question
 
 HEALED_CYCLES_MAX = 60
 CYCLE_S = 0.4
@@ -110,9 +110,9 @@ class World:
                 if joining.up and joining.life == life and joining.discovery is not None:
                     joining.cluster_id, joining.discovery = cluster_id, None
 
-    def answer(self, asked: Machine, question: Question) -> Answer | None:
+    def answer(self, asked: Machine, question: Question) -> GreetingReply | None:
         if asked.discovery is None:
-            return Answer(asked.instance, asked.name, cluster_id=asked.cluster_id)
+            return GreetingReply(asked.instance, asked.name, cluster_id=asked.cluster_id)
         answer = asked.discovery.asked(question)
         asked.bound = asked.discovery.bound
         return answer
@@ -316,7 +316,7 @@ def test_two_nodes_of_one_name_wait_for_an_operator() -> None:
         "i-1", "n1", "a:1", peers=["b:1"], may_found=True, bound=None, new_cluster_id=lambda: pytest.fail("founds")
     )
     (ask,) = one.questions()
-    one.answered(ask, Answer("i-2", "n1", may_found=True))
+    one.answered(ask, GreetingReply("i-2", "n1", may_found=True))
     assert one.decide(0.0) is None
     assert "the node at b:1 is named 'n1' as this one is" in one.waiting_for
 
@@ -326,6 +326,6 @@ def test_members_of_two_clusters_are_not_chosen_between() -> None:
         "i-1", "n1", "a:1", peers=["b:1", "c:1"], may_found=True, bound=None, new_cluster_id=lambda: pytest.fail("x")
     )
     for ask, cluster_id in zip(one.questions(), ("c1", "c2"), strict=True):
-        one.answered(ask, Answer(f"i-{cluster_id}", cluster_id, cluster_id=cluster_id))
+        one.answered(ask, GreetingReply(f"i-{cluster_id}", cluster_id, cluster_id=cluster_id))
     assert one.decide(0.0) is None
     assert "nodes of 2 clusters answer: b:1 is of c1, c:1 is of c2" in one.waiting_for

@@ -20,14 +20,21 @@ from broker.errors import InternalError, NotFound
 from broker.records import BindingRecord, ExchangeRecord, ParameterRecord, TopicPermissionRecord
 from node.catalog.catalog_state import RECORDS_PER_PART, CatalogState, decode_state
 from node.catalog.catalog_store import Position
-from node.catalog.metadata_machine import CatalogMachine, CommandOutcome, Origin, Verdict, Watcher, encode_entry
+from node.catalog.metadata_machine import (
+    CatalogMachine,
+    CatalogWatcher,
+    CommandOutcome,
+    EntryFate,
+    Origin,
+    encode_entry,
+)
 from raft.messages import Entry
 from tests.unit.node.metadata_world import described
 
-DONE, REPEATED, MISSED, LATE, _ = Verdict
+DONE, REPEATED, MISSED, LATE, _ = EntryFate
 
 
-class Log(Watcher):
+class Log(CatalogWatcher):
     """Gives a machine entries with ascending indexes, and remembers what became of them."""
 
     def __init__(self, machine: CatalogMachine | None = None) -> None:
@@ -40,7 +47,7 @@ class Log(Watcher):
         assert isinstance(outcomes, list)
         self.outcomes += outcomes
 
-    def take(self, origin: Origin, command: Command) -> Verdict | None:
+    def take(self, origin: Origin, command: Command) -> EntryFate | None:
         self.index += 1
         entry = Entry(self.index, 1, 0, encode_entry(origin, encode_command(command)))
         (verdict,) = self.machine.apply([entry])

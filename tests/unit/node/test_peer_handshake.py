@@ -7,11 +7,11 @@ import itertools
 import pytest
 
 from node.peers import handshake as peer_handshake
-from node.peers.handshake import Calling, Gatekeeper, Identity, NotProven, Secret, StrangerCalling
+from node.peers.handshake import Calling, Gatekeeper, NotProven, PeerIdentity, Secret, StrangerCalling
 
 SECRET = Secret(b"a secret that both sides know")
 OTHER = Secret(b"a secret of somebody else")
-CALLER, CALLED = Identity(2, 222), Identity(1, 111)
+CALLER, CALLED = PeerIdentity(2, 222), PeerIdentity(1, 111)
 NONCE = bytes(peer_handshake.NONCE_BYTES)
 
 
@@ -138,8 +138,8 @@ def test_a_secret_that_is_too_short_is_refused_and_none_is_ever_shown() -> None:
 
 def test_a_node_of_another_cluster_with_the_same_secret_is_told_which_cluster_this_is() -> None:
     world = World()
-    world.gatekeeper.me = Identity(1, 111, "c1")
-    calling = Calling(SECRET, Identity(2, 222, "c2"), 1, world.gatekeeper.challenge(), NONCE)
+    world.gatekeeper.me = PeerIdentity(1, 111, "c1")
+    calling = Calling(SECRET, PeerIdentity(2, 222, "c2"), 1, world.gatekeeper.challenge(), NONCE)
     with pytest.raises(NotProven, match="this node belongs to cluster c1, not to c2"):
         world.gatekeeper.check(metadata_of(calling))
 
@@ -175,8 +175,8 @@ def test_a_stranger_s_proof_is_for_one_method_and_by_one_secret(secret: Secret, 
 
 def test_a_node_without_cluster_id_is_told_which_cluster_this_is() -> None:
     world = World()
-    world.gatekeeper.me = Identity(1, 111, "c1")
-    calling = Calling(SECRET, Identity(2, 222, ""), 1, world.gatekeeper.challenge(), NONCE)
+    world.gatekeeper.me = PeerIdentity(1, 111, "c1")
+    calling = Calling(SECRET, PeerIdentity(2, 222, ""), 1, world.gatekeeper.challenge(), NONCE)
     with pytest.raises(NotProven, match="not to one without id"):
         world.gatekeeper.check(metadata_of(calling))
 

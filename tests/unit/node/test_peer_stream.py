@@ -22,7 +22,7 @@ from node.peers import socket as peer_socket
 from node.peers.dialer import Dialer
 from node.peers.frames import ANSWER, EXCHANGE, HELLO_BYTES_MAX, VERSION, Refused, encode_hello, expect_hello, framed
 from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
-from node.peers.handshake import CHALLENGE, Calling, Gatekeeper, Identity, Secret
+from node.peers.handshake import CHALLENGE, Calling, Gatekeeper, PeerIdentity, Secret
 from node.peers.link import LinkLimits, Outdated, PeerLink, PeerLinks
 from node.peers.server import PeerServer
 from storage.disk import Buffer
@@ -53,7 +53,7 @@ class Ears:
 
 class Node:
     def __init__(self, number: int, peer: int, incarnation: int = 1, limits: LinkLimits | None = None) -> None:
-        self.me = Identity(number, incarnation)
+        self.me = PeerIdentity(number, incarnation)
         self.ears = Ears()
         self.links = PeerLinks(limits or LinkLimits(), LOGGER)
         self.link = self.links.add(peer, self.ears)
@@ -296,7 +296,7 @@ def test_nothing_of_a_stranger_is_heard() -> None:
             assert called.link.connected
 
     def stranger(challenge: str) -> Calling:
-        return Calling(Secret(b"a secret of somebody else"), Identity(2, 9), 1, challenge, bytes(32))
+        return Calling(Secret(b"a secret of somebody else"), PeerIdentity(2, 9), 1, challenge, bytes(32))
 
     uvloop.run(scenario())
 
@@ -307,7 +307,7 @@ def test_the_challenge_of_another_connection_is_no_use_and_neither_is_an_answer_
             overheard: list[list[tuple[str, str]]] = []
 
             def first(challenge: str) -> list[tuple[str, str]]:
-                overheard.append(Calling(SECRET, Identity(2, 5), 1, challenge, bytes(32)).metadata())
+                overheard.append(Calling(SECRET, PeerIdentity(2, 5), 1, challenge, bytes(32)).metadata())
                 return overheard[0]
 
             await call(port, first)
@@ -322,7 +322,9 @@ def test_a_node_that_is_no_member_is_refused() -> None:
     async def scenario() -> None:
         async with pair() as (called, _, port):
             with pytest.raises(Refused, match="node 77 is no member of this cluster"):
-                await call(port, lambda challenge: Calling(SECRET, Identity(77, 1), 1, challenge, bytes(32)).metadata())
+                await call(
+                    port, lambda challenge: Calling(SECRET, PeerIdentity(77, 1), 1, challenge, bytes(32)).metadata()
+                )
             assert called.ears.events.empty()
 
     uvloop.run(scenario())
@@ -402,7 +404,7 @@ def test_random_bytes_before_and_after_the_proof_end_a_connection_and_nothing_el
                 writer.write(noise)
                 writer.write_eof()
                 await end_of(reader)
-                _, writer = await call(port, lambda challenge, me=incarnation: hello_of(Identity(2, me), challenge))
+                _, writer = await call(port, lambda challenge, me=incarnation: hello_of(PeerIdentity(2, me), challenge))
                 writer.write(noise)
                 writer.close()
             assert not called.server.gate.strangers
@@ -516,7 +518,7 @@ async def end_of(reader: asyncio.StreamReader) -> None:
         await asyncio.wait_for(reader.read(), TIMEOUT_S)
 
 
-def hello_of(me: Identity, challenge: str) -> list[tuple[str, str]]:
+def hello_of(me: PeerIdentity, challenge: str) -> list[tuple[str, str]]:
     return Calling(SECRET, me, 1, challenge, bytes(32)).metadata()
 
 
@@ -548,7 +550,7 @@ async def unread(limits: LinkLimits) -> AsyncIterator[Node]:
         loop = asyncio.get_running_loop()
         size = int.from_bytes(await loop.sock_recv(raw, 4), "little")
         challenge = expect_hello(await loop.sock_recv(raw, size), CHALLENGE_HELLO)[CHALLENGE]
-        hello = framed([encode_hello(EXCHANGE, hello_of(Identity(2, 1), challenge))])
+        hello = framed([encode_hello(EXCHANGE, hello_of(PeerIdentity(2, 1), challenge))])
         await loop.sock_sendall(raw, b"".join(hello))
         assert await called.ears.next() == ("connected", 2, b"")
         yield called
@@ -588,9 +590,9 @@ def test_a_tls_handshake_that_fails_is_told_with_address_and_reason_and_not_for_
 def test_an_earlier_process_is_refused_with_the_reason() -> None:
     async def scenario() -> None:
         async with pair() as (called, _, port):
-            await call(port, lambda challenge: hello_of(Identity(2, 5), challenge))
+            await call(port, lambda challenge: hello_of(PeerIdentity(2, 5), challenge))
             assert await called.ears.next() == ("connected", 2, b"")
             with pytest.raises(Refused, match="has called as incarnation 5, which is later than 4"):
-                await call(port, lambda challenge: hello_of(Identity(2, 4), challenge))
+                await call(port, lambda challenge: hello_of(PeerIdentity(2, 4), challenge))
 
     uvloop.run(scenario())

@@ -10,11 +10,11 @@ import time
 
 from node.peers import peer_pb2
 from node.peers.handshake import Secret
-from node.peers.side import Credentials, PeerSettings, PeerSide
+from node.peers.side import PeerCredentials, PeerSettings, PeerSide
 from node.peers.ways import PeerWays
 
 TIMEOUT_S = 10.0
-SETTINGS = PeerSettings("127.0.0.1:0", credentials=Credentials(Secret(b"a secret that both sides know")))
+SETTINGS = PeerSettings("127.0.0.1:0", credentials=PeerCredentials(Secret(b"a secret that both sides know")))
 
 
 def side() -> PeerSide:

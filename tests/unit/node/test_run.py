@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from front.grpc.server import CannotListen
+from front.grpc.server import CannotListenToGrpc
 from node import run
 from node.catalog.catalog_store import CatalogDamaged
 from node.config import ClusterSection, Config, ConfigError, NodeSection
@@ -23,7 +23,7 @@ from storage.errors import Corrupt, DirectoryInUse, DiskFailed, DiskFull
         (Corrupt("log.facts", 0, 10, "torn"), 65),
         (CatalogDamaged("a QueueRecord cannot be read"), 65),
         (DirectoryInUse("in use by another process"), 69),
-        (CannotListen("127.0.0.1:5680 is taken"), 69),
+        (CannotListenToGrpc("127.0.0.1:5680 is taken"), 69),
         (OSError(98, "Address already in use"), 69),
         (ValueError("a fault of ours"), 70),
         (DiskFull("no room"), 74),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raft.failure_detector import DetectorSettings, FailureDetector, Verdict
+from raft.failure_detector import DetectorSettings, FailureDetector, TrustChange
 from raft.transport import Sign
 
 SETTINGS = DetectorSettings(ping_interval_s=0.2, silence_s=0.8, answer_s=2.0)
@@ -21,7 +21,7 @@ class Pair:
         self.now = 0.0
         self.nodes = {US: FailureDetector(10, SETTINGS, 0.0), THEM: FailureDetector(20, SETTINGS, 0.0)}
         self.lost: Cut = lambda receiver, sign: False
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[TrustChange] = []
         self.nodes[US].add(THEM, 0.0)
         self.nodes[THEM].add(US, 0.0)
 
@@ -56,7 +56,7 @@ def test_a_peer_is_suspected_until_its_first_answer() -> None:
     assert not pair.nodes[US].trusts(THEM)
     pair.run_until(0.0)
     assert pair.nodes[US].trusts(THEM)
-    assert pair.verdicts == [Verdict(THEM, True)]
+    assert pair.verdicts == [TrustChange(THEM, True)]
 
 
 def test_the_round_trip_is_that_of_the_last_answer() -> None:
@@ -74,7 +74,7 @@ def test_the_round_trip_is_that_of_the_last_answer() -> None:
 def test_nothing_is_said_while_all_is_well() -> None:
     pair = Pair()
     pair.run_until(60.0)
-    assert pair.verdicts == [Verdict(THEM, True)]
+    assert pair.verdicts == [TrustChange(THEM, True)]
 
 
 @pytest.mark.parametrize("deaf", [US, THEM])
@@ -99,7 +99,7 @@ def test_a_busy_peer_whose_answers_come_late_is_no_suspect_while_it_is_heard() -
         pair.nodes[US].heard(THEM, pair.now)
     pair.lost = lambda receiver, sign: False
     pair.run_until(5.0)
-    assert pair.verdicts == [Verdict(THEM, True)]
+    assert pair.verdicts == [TrustChange(THEM, True)]
 
 
 def test_one_lost_ping_is_no_suspicion() -> None:
@@ -107,7 +107,7 @@ def test_one_lost_ping_is_no_suspicion() -> None:
     pair.run_until(1.0)
     pair.lost = lambda receiver, sign: pair.now < 1.5
     pair.run_until(5.0)
-    assert pair.verdicts == [Verdict(THEM, True)]
+    assert pair.verdicts == [TrustChange(THEM, True)]
 
 
 def test_a_lost_connection_is_suspicion_at_once_and_an_answer_over_the_next_one_is_trust() -> None:
@@ -115,10 +115,10 @@ def test_a_lost_connection_is_suspicion_at_once_and_an_answer_over_the_next_one_
     pair.run_until(1.0)
     pair.nodes[US].disconnected(THEM)
     pair.settle()
-    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False)]
     pair.nodes[US].connected(THEM, pair.now)
     pair.settle()
-    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, True)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False), TrustChange(THEM, True)]
 
 
 def test_an_answer_to_a_ping_of_before_the_connection_was_lost_is_no_trust() -> None:
@@ -138,7 +138,7 @@ def test_a_new_process_of_a_peer_is_suspected_and_then_trusted() -> None:
     pair.nodes[THEM].add(US, pair.now)
     pair.nodes[THEM].tick(pair.now)
     pair.settle()
-    assert pair.verdicts[1:] == [Verdict(THEM, False, restarted=True), Verdict(THEM, True)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False, restarted=True), TrustChange(THEM, True)]
 
 
 def test_that_a_peer_is_another_process_is_said_also_when_it_was_suspected_before() -> None:
@@ -149,7 +149,11 @@ def test_that_a_peer_is_another_process_is_said_also_when_it_was_suspected_befor
     pair.nodes[THEM].add(US, pair.now)
     pair.nodes[THEM].tick(pair.now)
     pair.settle()
-    assert pair.verdicts[1:] == [Verdict(THEM, False), Verdict(THEM, False, restarted=True), Verdict(THEM, True)]
+    assert pair.verdicts[1:] == [
+        TrustChange(THEM, False),
+        TrustChange(THEM, False, restarted=True),
+        TrustChange(THEM, True),
+    ]
 
 
 def test_what_an_ended_process_of_a_peer_said_is_ignored() -> None:
@@ -198,7 +202,7 @@ def test_a_node_that_was_held_up_itself_asks_again_before_it_judges() -> None:
     pair.run_until(31.7)
     assert pair.verdicts[1:] == []
     pair.run_until(32.0)
-    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False)]
 
 
 def test_a_removed_peer_is_suspected_for_good() -> None:
@@ -207,7 +211,7 @@ def test_a_removed_peer_is_suspected_for_good() -> None:
     pair.nodes[US].remove(THEM)
     pair.settle()
     pair.run_until(3.0)
-    assert pair.verdicts[1:] == [Verdict(THEM, False)]
+    assert pair.verdicts[1:] == [TrustChange(THEM, False)]
     assert pair.nodes[US].deadline is None
 
 

@@ -12,7 +12,7 @@ import trustme
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 import leveret
-from front.grpc.server import SERVICES, CannotListen, GrpcLimits, Tls
+from front.grpc.server import SERVICES, CannotListenToGrpc, GrpcLimits, Tls
 from leveret import errors
 from leveret.v1 import admin_pb2, admin_pb2_grpc, consume_pb2, publish_pb2, topology_pb2
 from tests.unit.front.grpc.fakes import bounded, running
@@ -140,7 +140,7 @@ def test_an_address_in_use_is_named() -> None:
         async with running() as server:
             from tests.unit.front.grpc import fakes
 
-            with pytest.raises(CannotListen, match=f"gRPC cannot listen on {server.target}"):
+            with pytest.raises(CannotListenToGrpc, match=f"gRPC cannot listen on {server.target}"):
                 await fakes.serve(
                     server.broker, fakes.admin_ports(server.broker), server.target, None,
                     fakes.logging.getLogger("test"), fakes.FixedClock(),

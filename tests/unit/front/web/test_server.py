@@ -10,7 +10,7 @@ import pytest
 from broker.client_address import ClientAddress
 from front.web import server as web_server
 from front.web.request import HttpError, Request, Response, json_response
-from front.web.router import Router
+from front.web.router import WebRouter
 from front.web.server import WebServer
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -127,7 +127,7 @@ def test_a_body_that_is_no_object_is_400(body: bytes) -> None:
 
 
 def test_the_router_names_parts_and_says_what_would_be_allowed() -> None:
-    router = Router()
+    router = WebRouter()
     router.add("GET", "/api/vhosts/{name}", echo)
     router.add("PUT", "/api/vhosts/{name}", echo)
     route, named = router.find(request("/api/vhosts/%2F"))
