@@ -37,7 +37,7 @@ class Full(Exception):
 
 
 @dataclass(slots=True)
-class _Lane(Generic[T]):
+class _SourceQueue(Generic[T]):
     """What waits of one source, by user; the user whose turn it is comes first."""
 
     users: OrderedDict[str, deque[T]] = field(default_factory=OrderedDict)
@@ -77,7 +77,7 @@ class LoginQueue(Generic[T]):
 
     def __init__(self, limits: LoginLimits | None = None) -> None:
         self.limits = limits or LoginLimits()
-        self._lanes: OrderedDict[str, _Lane[T]] = OrderedDict()  # by source; whose turn it is comes first
+        self._lanes: OrderedDict[str, _SourceQueue[T]] = OrderedDict()  # by source; whose turn it is comes first
         self._count = 0
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
         self._rests_until = 0.0
@@ -94,7 +94,7 @@ class LoginQueue(Generic[T]):
         if lane is not None and lane.count >= limits.waiting_per_source:
             raise Full(f"{limits.waiting_per_source} logins from one address are waiting to be checked")
         displaced = self._make_room(lane.count if lane is not None else 0) if self._count >= limits.waiting else None
-        self._lanes.setdefault(source, _Lane()).put(user, item)
+        self._lanes.setdefault(source, _SourceQueue()).put(user, item)
         self._count += 1
         return displaced
 

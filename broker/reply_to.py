@@ -38,7 +38,7 @@ def is_reply_name(name: str) -> bool:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingReply:
     run: Run
     position: int
     count: int
@@ -53,7 +53,7 @@ class ReplyQueue:
         )
         self._forget = forget
         self._consumer: Consumer | None = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingReply] = deque()
         self._figures = QueueStatistics()
 
     @property
@@ -68,7 +68,7 @@ class ReplyQueue:
         """Replies from their publisher; too many for a requester that does not take them are dropped."""
         self._figures.published += run.count
         if self.ready_count + run.count <= WAITING_MAX:
-            self._waiting.append(_Waiting(run, 0, run.count))
+            self._waiting.append(_WaitingReply(run, 0, run.count))
             self.pump(now)
 
     def consume(self, consumer: Consumer, now: int) -> None:

@@ -35,7 +35,7 @@ from node.background import Inline, Threads
 from node.catalog.catalog_store import IN_MEMORY_KEY, NothingKept, replacement
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
-from node.clock import Clock, Process, Random, SystemClock, SystemRandom
+from node.clock import NodeTime, Process, Random, SystemClock, SystemRandom
 from node.config import AmqpSection, Config, ConfigError, TlsSection
 from node.config_limits import amqp_limits, amqp_server_limits, grpc_limits, kernel_settings
 from node.config_peers import boot_settings, peer_settings
@@ -74,7 +74,7 @@ class Node:
         self,
         config: Config,
         process: Process,
-        clock: Clock | None = None,
+        clock: NodeTime | None = None,
         random: Random | None = None,
         loop_watch: LoopWatch | None = None,
     ) -> None:

@@ -1,4 +1,4 @@
-"""The ports Clock, Random and Process, and their real sides. The other two are storage/disk.py and, with clusters, Net.
+"""The ports NodeTime, Random and Process, and their real sides. The other two are storage/disk.py and, with clusters, Net.
 
 Everything below node/ is handed these and asks the world nothing itself, so that a simulator can hand in its own.
 """
@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 
-class Clock(Protocol):
+class NodeTime(Protocol):
     """Time, in the two senses that must never be mixed."""
 
     def wall_ms(self) -> int:

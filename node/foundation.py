@@ -17,7 +17,7 @@ from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.clock import Clock, Process, Random
+from node.clock import NodeTime, Process, Random
 from node.recovery import LogReader, Recovered, recover
 from raft.driver import Driver
 from raft.errors import CannotApply, Damaged
@@ -36,7 +36,7 @@ from storage.wal_writer import LogWriter
 logger = logging.getLogger("leveret")
 
 
-class Loop(Protocol):
+class NodeLoop(Protocol):
     """What is needed of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
@@ -52,8 +52,8 @@ class Loop(Protocol):
 class Ports:
     """The world of one node. `jobs` makes a thread of that name, for work beside the loop."""
 
-    loop: Loop
-    clock: Clock
+    loop: NodeLoop
+    clock: NodeTime
     random: Random
     disk: Disk
     process: Process

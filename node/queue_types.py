@@ -19,12 +19,12 @@ from broker.shared_limit import WakingHost
 from node.anywhere.home_queues import HomeQueues
 from node.anywhere.remote_queues import RemoteQueue, RemoteQueues
 from node.anywhere.wire import FROM_HOME
-from node.peers.calls import CLASSIC, Answer, Loop, PeerCalls
+from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
 from raft.errors import BadBytes
 from raft.messages import NodeId
 
 
-class Host(WakingHost, Protocol):
+class DeliveringHost(WakingHost, Protocol):
     """What the broker does for these."""
 
     catalog: Catalog
@@ -98,7 +98,7 @@ class ClassicAnywhere:
 
 
 def classic_anywhere(
-    node: str, local: QueueType, host: Host, calls: PeerCalls, loop: Loop, wall_ms: Callable[[], int]
+    node: str, local: QueueType, host: DeliveringHost, calls: PeerCalls, loop: CallsLoop, wall_ms: Callable[[], int]
 ) -> ClassicAnywhere:
     """As a node has it: `host` is its broker, before any queue is opened and any link is there."""
     catalog = host.catalog

@@ -55,7 +55,7 @@ from replicated.letters import (
     refused,
 )
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
-from replicated.ports import Calls, CatalogPorts, Groups, Loop, Payload, QueuePorts, Store
+from replicated.ports import Calls, CatalogPorts, MemberStores, Payload, QueueLoop, QueuePorts, RaftGroups
 from replicated.queue import QueueReports
 from replicated.verdicts import Verdicts
 
@@ -75,10 +75,10 @@ class QuorumQueues:
         key: SessionKey,
         disk_id: int,
         *,
-        groups: Groups,
-        store: Store,
+        groups: RaftGroups,
+        store: MemberStores,
         calls: Calls,
-        loop: Loop,
+        loop: QueueLoop,
         wall_ms: Callable[[], int],
         monotonic: Callable[[], float],
         new_replica: NewReplica,

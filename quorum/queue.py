@@ -55,7 +55,7 @@ from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
 from replicated.letters import head
 from replicated.member import MemberLife
-from replicated.ports import Driver, QueuePorts
+from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
@@ -123,7 +123,7 @@ class QuorumQueue(Owner):
     def member_nodes(self) -> Sequence[NodeId]:
         return [node_of(member) for member in self.record.members]
 
-    def joined(self, driver: Driver, member: QueueMember) -> None:
+    def joined(self, driver: MemberDriver, member: QueueMember) -> None:
         """This node has a member from now on."""
         self.route.driver = driver
         self.member = self.entries.member = member

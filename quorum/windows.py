@@ -18,7 +18,7 @@ from broker.queue_type import QueueHost
 from quorum.commands import Result, ResultCode, Window
 from quorum.subscription import Subscription
 from quorum.versions import WINDOWS_CHANGE
-from replicated.ports import Loop
+from replicated.ports import QueueLoop
 
 if TYPE_CHECKING:
     from quorum.queue import QuorumQueue
@@ -29,7 +29,7 @@ RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long
 class Windows:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue, host: QueueHost, loop: Loop) -> None:
+    def __init__(self, queue: QuorumQueue, host: QueueHost, loop: QueueLoop) -> None:
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
         self._host = host

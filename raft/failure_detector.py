@@ -43,7 +43,7 @@ class TrustChange(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Peer:
+class _WatchedNode:
     incarnation: int = 0  # 0: not heard of yet
     trusted: bool = False
     next_ping: float = 0.0
@@ -63,7 +63,7 @@ class FailureDetector:
         self.incarnation = incarnation
         self._settings = settings
         self._answer_s = max(settings.answer_s, settings.silence_s)
-        self._peers: dict[NodeId, _Peer] = {}
+        self._peers: dict[NodeId, _WatchedNode] = {}
         self._signs: list[tuple[NodeId, Sign]] = []
         self._verdicts: list[TrustChange] = []
         self._next_tick = now
@@ -89,7 +89,7 @@ class FailureDetector:
     def add(self, node: NodeId, now: float) -> None:
         """Watch this node from now on. It is suspected until it has answered."""
         if node not in self._peers:
-            self._peers[node] = _Peer(next_ping=now)
+            self._peers[node] = _WatchedNode(next_ping=now)
             self._next_tick = min(self._next_tick, now)
 
     def remove(self, node: NodeId) -> None:
@@ -158,10 +158,10 @@ class FailureDetector:
         verdicts, self._verdicts = self._verdicts, []
         return verdicts
 
-    def _is_silent(self, peer: _Peer, now: float) -> bool:
+    def _is_silent(self, peer: _WatchedNode, now: float) -> bool:
         return now - peer.heard_at > self._settings.silence_s or now - peer.answered_at > self._answer_s
 
-    def _ping(self, node: NodeId, peer: _Peer, now: float) -> None:
+    def _ping(self, node: NodeId, peer: _WatchedNode, now: float) -> None:
         peer.next_ping = now + self._settings.ping_interval_s
         peer.asked += 1
         peer.sent_at[peer.asked] = now
@@ -169,7 +169,7 @@ class FailureDetector:
             del peer.sent_at[next(iter(peer.sent_at))]  # an answer now would come too late
         self._signs.append((node, Sign(False, self.incarnation, peer.asked, peer.incarnation)))
 
-    def _note_answer(self, node: NodeId, peer: _Peer, number: int, now: float) -> None:
+    def _note_answer(self, node: NodeId, peer: _WatchedNode, number: int, now: float) -> None:
         sent_at = peer.sent_at.get(number)
         if sent_at is None:
             return
@@ -179,7 +179,7 @@ class FailureDetector:
         peer.round_trip_s = now - sent_at
         self._judge(node, peer, True)
 
-    def _judge(self, node: NodeId, peer: _Peer, trusted: bool) -> None:
+    def _judge(self, node: NodeId, peer: _WatchedNode, trusted: bool) -> None:
         if peer.trusted != trusted:
             peer.trusted = trusted
             self._verdicts.append(TrustChange(node, trusted))

@@ -25,7 +25,7 @@ Done = Callable[[bool], None]
 Installed = Callable[[bytes | None], None]
 
 
-class Node(Protocol):
+class SharedLog(Protocol):
     """What all groups of a node share."""
 
     disk: Disk
@@ -49,7 +49,7 @@ class WalLogStore:
 
     __slots__ = ("_node", "_stream", "_tail", "incoming", "log")
 
-    def __init__(self, node: Node, log: GroupLog) -> None:
+    def __init__(self, node: SharedLog, log: GroupLog) -> None:
         self.log = log
         self.incoming: Incoming | None = None  # a snapshot that is being received
         self._node = node

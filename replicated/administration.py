@@ -25,7 +25,7 @@ from raft.membership import AddLearner, Change, RemoveMember, members_of
 from raft.messages import MemberId, NodeId, node_of, shown
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter
-from replicated.ports import Driver, Payload, QueuePorts
+from replicated.ports import MemberDriver, Payload, QueuePorts
 from replicated.queue import ReplicatedQueue
 from replicated.roll_call import RollCall
 from storage.errors import Exhausted
@@ -235,7 +235,9 @@ class Administration(Generic[Q]):
 
         self._ports.calls.ask(node, self._ports.topic, letters.admin(queue.group, What.PROMISE, 0), promised)
 
-    def _remove(self, queue: Q, driver: Driver, member: MemberId, told: Callable[[BrokerError | None], None]) -> None:
+    def _remove(
+        self, queue: Q, driver: MemberDriver, member: MemberId, told: Callable[[BrokerError | None], None]
+    ) -> None:
         voters = driver.core.status().membership.voters
         left = [one for one in voters if one != member]
         if member not in voters or not left:  # nobody counts on it; or it is the last one, which the group says itself
@@ -267,7 +269,7 @@ class Administration(Generic[Q]):
         silent = ", ".join(name_of(node_of(one)) for one in missing)
         return ResourceExhausted(f"{without} answers: these do not, or are being repaired: {silent}: try again")
 
-    def _is_there(self, queue: Q, driver: Driver, voter: MemberId) -> Pending[bool]:
+    def _is_there(self, queue: Q, driver: MemberDriver, voter: MemberId) -> Pending[bool]:
         node = node_of(voter)
         if node == self._ports.node:
             return Pending.of(voter == driver.me)

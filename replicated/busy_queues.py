@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from raft.messages import NodeId
-from replicated.ports import Loop, Timer
+from replicated.ports import QueueLoop, QueueTimer
 from replicated.queue import ReplicatedQueue
 
 LOOK_S = 0.02  # how often queues without a leader look for one
@@ -18,11 +18,11 @@ Q = TypeVar("Q", bound=ReplicatedQueue)
 class BusyQueues(Generic[Q]):
     """See the module. `tick` it ten times a second, and `check` it about once a second."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: QueueLoop) -> None:
         self._loop = loop
         self._led: dict[Q, None] = {}
         self._looking: dict[Q, None] = {}  # for a leader
-        self._look_timer: Timer | None = None
+        self._look_timer: QueueTimer | None = None
         self._asking: dict[Q, None] = {}  # a leader, and its answer is not there
         self._served_remotely: dict[Q, None] = {}  # in use here, without a member here
 

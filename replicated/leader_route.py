@@ -14,7 +14,7 @@ from raft.errors import RaftError, TooLarge
 from raft.messages import NodeId
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter
-from replicated.ports import Driver, QueuePorts
+from replicated.ports import MemberDriver, QueuePorts
 
 OnAnswer = Callable[[Sequence[Any] | None], None]
 """Given the results of the ops, or None: nothing was done, or that is unknown."""
@@ -42,7 +42,7 @@ class LeaderRoute:
     def __init__(
         self, group: int, ports: QueuePorts, members: Callable[[], Sequence[NodeId]], entries: Entries
     ) -> None:
-        self.driver: Driver | None = None  # this node's member, if it has one
+        self.driver: MemberDriver | None = None  # this node's member, if it has one
         self._group = group
         self._groups = ports.groups
         self._calls = ports.calls

@@ -22,7 +22,7 @@ from raft.messages import MemberId, Membership, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 from replicated.member import MemberLife, ReplicatedMember
-from replicated.ports import CatalogPorts, MemberStore, QueuePorts, Store
+from replicated.ports import CatalogPorts, MemberStore, MemberStores, QueuePorts
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.sole_replica import begin_alone, names_others, votes_alone
 from storage.errors import Exhausted, StorageError
@@ -53,7 +53,7 @@ class LocalMembers(Generic[Q]):
         disk_id: int,
         *,
         ports: QueuePorts,
-        store: Store,
+        store: MemberStores,
         catalog: CatalogPorts,
         new_replica: NewReplica,
         reports: QueueReports,

@@ -20,13 +20,13 @@ from raft.status import Status
 from storage.disk import Buffer
 
 
-class Core(Protocol):
+class MemberCore(Protocol):
     """What a member's consensus says of itself."""
 
     def status(self) -> Status: ...
 
 
-class Driver(Protocol):
+class MemberDriver(Protocol):
     """This node's member of one group."""
 
     group: int
@@ -36,7 +36,7 @@ class Driver(Protocol):
     halted: str | None
 
     @property
-    def core(self) -> Core: ...
+    def core(self) -> MemberCore: ...
 
     @property
     def leads(self) -> bool: ...
@@ -49,7 +49,7 @@ class Driver(Protocol):
     def tell_commits(self, nodes: Iterable[NodeId]) -> None: ...
 
 
-class Groups(Protocol):
+class RaftGroups(Protocol):
     """The node's groups."""
 
     node: NodeId
@@ -62,7 +62,7 @@ class Groups(Protocol):
         machine: Machine,
         settings: Settings,
         rules: SnapshotRules | None = None,
-    ) -> Driver: ...
+    ) -> MemberDriver: ...
 
     def remove(self, group: int) -> None: ...
 
@@ -89,7 +89,7 @@ class MemberStore(GroupStore, Protocol):
         """An entry that still counts, also a live one below the snapshot. Raises raft.errors.Damaged."""
 
 
-class Store(Protocol):
+class MemberStores(Protocol):
     """The node's store of groups."""
 
     @property
@@ -126,18 +126,18 @@ class Calls(Protocol):
     def writable(self, node: NodeId) -> bool: ...
 
 
-class Timer(Protocol):
+class QueueTimer(Protocol):
     """What call_later returns."""
 
     def cancel(self) -> object: ...
 
 
-class Loop(Protocol):
+class QueueLoop(Protocol):
     """What is needed of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer: ...
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> QueueTimer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ class QueuePorts:
     node: NodeId
     incarnation: int
     topic: int  # in `calls`, of this kind of queue
-    groups: Groups
+    groups: RaftGroups
     calls: Calls
-    loop: Loop
+    loop: QueueLoop
     wall_ms: Callable[[], int]
     monotonic: Callable[[], float]
 

@@ -11,7 +11,7 @@ from raft.errors import Damaged
 from raft.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.member import MemberLife, Odd, ReplicatedMember
-from replicated.ports import Driver
+from replicated.ports import MemberDriver
 from replicated.remote_serving import RemoteServing
 
 
@@ -67,7 +67,7 @@ class ReplicatedQueue(Protocol):
     def member_nodes(self) -> Sequence[NodeId]:
         """As its record names them."""
 
-    def joined(self, driver: Driver, member: Any) -> None:
+    def joined(self, driver: MemberDriver, member: Any) -> None:
         """This node has a member from now on: the one that its kind of queue has made."""
 
     def left(self) -> None:

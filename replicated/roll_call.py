@@ -9,7 +9,7 @@ from functools import partial
 from broker.pending import Pending
 from raft.majority import VoteOutcome, outcome
 from raft.messages import MemberId
-from replicated.ports import Loop, Timer
+from replicated.ports import QueueLoop, QueueTimer
 
 WITHIN_S = 2.0  # twice as long as it takes to suspect a node: then it is known why one has not answered
 
@@ -22,9 +22,9 @@ class RollCall:
         self._missing = list(voters)
         self._waited_for = set(voters)
         self._on_end = on_end  # told of those that are not there, as far as is known
-        self._timer: Timer | None = None
+        self._timer: QueueTimer | None = None
 
-    def begin(self, is_there: Callable[[MemberId], Pending[bool]], loop: Loop) -> None:
+    def begin(self, is_there: Callable[[MemberId], Pending[bool]], loop: QueueLoop) -> None:
         self._timer = loop.call_later(WITHIN_S, self._end)
         for voter in self._voters:
             is_there(voter).then(partial(self._heard, voter), lambda error: None)  # time will be up

@@ -15,7 +15,7 @@ from raft.messages import NodeId, node_of
 from replicated import letters
 from replicated.letters import AnswerStatus, Verdict
 from replicated.member import Odd
-from replicated.ports import Driver, MemberStore, QueuePorts, Store
+from replicated.ports import MemberDriver, MemberStore, MemberStores, QueuePorts
 from replicated.queue import ReplicatedQueue
 
 
@@ -25,7 +25,7 @@ class Verdicts:
     def __init__(
         self,
         ports: QueuePorts,
-        store: Store,
+        store: MemberStores,
         newest_version: Callable[[], int],
         on_diverged: Callable[[ReplicatedQueue, Odd], None],
     ) -> None:
@@ -68,7 +68,7 @@ class Verdicts:
         self._ports.groups.damaged(queue.group, Damaged(text))
 
 
-def is_due(verdict: Verdict, sender: NodeId, driver: Driver, store: MemberStore, told: Mapping[int, int]) -> bool:
+def is_due(verdict: Verdict, sender: NodeId, driver: MemberDriver, store: MemberStore, told: Mapping[int, int]) -> bool:
     """`told`: the digests that this node has told of its member last, by the index of an entry."""
     standing = driver.standing
     return (

@@ -40,7 +40,7 @@ CREDENTIALS_BYTES_MAX = 4096
 OPEN_CALLS_MAX = 16  # of one connection at a time, for health checks and reflection
 
 
-class Users(Protocol):
+class GrpcLogins(Protocol):
     """What is asked of the catalog and the broker."""
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]: ...
@@ -51,7 +51,7 @@ class Users(Protocol):
 class Authenticate(grpc.aio.ServerInterceptor):
     """Puts the check in front of every handler that is not open to everybody."""
 
-    def __init__(self, users: Users, relay: Relay) -> None:
+    def __init__(self, users: GrpcLogins, relay: Relay) -> None:
         self._users = users
         self._relay = relay
 

@@ -40,7 +40,7 @@ DEFAULT_VHOST = "/"
 PROTOCOL = "gRPC"
 
 
-class Clock(Protocol):
+class WallClock(Protocol):
     """The one thing asked of the node's clock."""
 
     def wall_ms(self) -> int: ...
@@ -51,7 +51,7 @@ class Front:
     """The gRPC front of a node, as its services see it."""
 
     broker: Broker
-    clock: Clock
+    clock: WallClock
     logger: Logger
     node: str
     address: str  # where it listens, for the names of connections

@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from broker.errors import ConnectionForced
 from front.grpc.admin_service import AdminPorts, AdminService
 from front.grpc.auth import Authenticate
-from front.grpc.call import PROTOCOL, Clock, Front
+from front.grpc.call import PROTOCOL, Front, WallClock
 from front.grpc.consume_service import ConsumeService
 from front.grpc.publish_service import PublishService
 from front.grpc.relay import Relay, RelayLimits
@@ -109,7 +109,7 @@ async def serve(
     bind: str,
     tls: Tls | None,
     logger: Logger,
-    clock: Clock,
+    clock: WallClock,
     limits: GrpcLimits | None = None,
 ) -> Server:
     """Listen on `bind`, as host:port. Raises CannotListenToGrpc."""

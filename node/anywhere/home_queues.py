@@ -32,7 +32,7 @@ from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, S
 from native.content import skip
 from node.anywhere import wire as words
 from node.anywhere.wire import Op
-from node.peers.calls import CLASSIC, Answer, Loop, PeerCalls
+from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
 from raft.errors import BadBytes
 from raft.messages import NodeId
 
@@ -60,7 +60,7 @@ class HomeQueues:
         kind: QueueType,
         host: HomeHost,
         calls: PeerCalls,
-        loop: Loop,
+        loop: CallsLoop,
         wall_ms: Callable[[], int],
         may_come: Callable[[int], bool],
     ) -> None:
@@ -73,8 +73,8 @@ class HomeQueues:
         self._may_come = may_come
         self._held = False
         self._closed = False
-        self._peers: dict[NodeId, _Peer] = {}
-        self._waiting: dict[int, list[_Waiting]] = {}  # by queue, for those that are not here yet
+        self._peers: dict[NodeId, _AwayNode] = {}
+        self._waiting: dict[int, list[_WaitingLetter]] = {}  # by queue, for those that are not here yet
         self._told: dict[int, QueueStatistics] = {}  # figures as others know them
         self._told_at = 0
         self._to_tell: list[int] = []
@@ -144,7 +144,7 @@ class HomeQueues:
         if not came:
             self._peers.pop(node).end(self.wall_ms())
             return
-        self._peers[node] = _Peer(node, self)
+        self._peers[node] = _AwayNode(node, self)
         if self._held:
             self._tell_hold(node)
         told = iter(self._told.items())
@@ -176,7 +176,7 @@ class HomeQueues:
         else:
             self._hear_ask(peer, op, payload, answer)
 
-    def _hear_of_consumer(self, peer: _Peer, op: int, payload: bytes) -> None:
+    def _hear_of_consumer(self, peer: _AwayNode, op: int, payload: bytes) -> None:
         number = words.consumer_of(payload)
         queue_id = peer.coming.get(number)
         if queue_id is not None:
@@ -190,7 +190,7 @@ class HomeQueues:
         else:
             peer.cancel(*words.decode_pair(payload), self.wall_ms())
 
-    def _hear_ask(self, peer: _Peer, op: int, payload: bytes, answer: Answer) -> None:
+    def _hear_ask(self, peer: _AwayNode, op: int, payload: bytes, answer: Answer) -> None:
         match op:
             case Op.CONSUME:
                 wish = words.decode_consume(payload)
@@ -212,7 +212,7 @@ class HomeQueues:
             case _:
                 raise BadBytes(f"there is no operation {op}")
 
-    def _ask(self, peer: _Peer, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
+    def _ask(self, peer: _AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
         def try_to(queue: Queue | None) -> None:
             if queue is None:
                 answer(words.QUEUE_GONE)
@@ -224,7 +224,7 @@ class HomeQueues:
 
         self._when_here(peer, queue_id, 0, try_to)
 
-    def _when_here(self, peer: _Peer, queue_id: int, size: int, act: Callable[[Queue | None], None]) -> None:
+    def _when_here(self, peer: _AwayNode, queue_id: int, size: int, act: Callable[[Queue | None], None]) -> None:
         """Now, or when the queue is here; with None when it is deleted."""
         queue = self.queues.get(queue_id)
         if queue_id not in self._waiting and (queue is not None or not self._may_come(queue_id)):
@@ -233,7 +233,7 @@ class HomeQueues:
         peer.waiting_bytes += size
         if peer.waiting_bytes > WAITING_BYTES_MAX:
             raise BadBytes(f"more than {WAITING_BYTES_MAX} bytes for queues that this node has not heard of")
-        self._waiting.setdefault(queue_id, []).append(_Waiting(peer, size, act))
+        self._waiting.setdefault(queue_id, []).append(_WaitingLetter(peer, size, act))
 
     def _catch_up(self, queue_id: int) -> None:
         """The queue is here, or is not to be expected any more."""
@@ -248,7 +248,7 @@ class HomeQueues:
 
     # publishing
 
-    def _hear_publish(self, peer: _Peer, payload: bytes) -> None:
+    def _hear_publish(self, peer: _AwayNode, payload: bytes) -> None:
         queue_ids, number, run, in_part = words.decode_publish(payload)
         receipt = None
         if number:
@@ -278,7 +278,7 @@ class HomeQueues:
 
     # consuming
 
-    def _consume(self, peer: _Peer, queue: Queue, wish: words.RemoteConsume, answer: Answer) -> None:
+    def _consume(self, peer: _AwayNode, queue: Queue, wish: words.RemoteConsume, answer: Answer) -> None:
         subscriber = Subscriber(peer, queue, wish)
         consumer = subscriber.consumer
         queue.consume(consumer, self.wall_ms())
@@ -287,7 +287,7 @@ class HomeQueues:
         answer(words.encode_flag(words.DONE, consumer.active))
         self.host.wake(queue)
 
-    def _get(self, peer: _Peer, queue: Queue, number: int, answer: Answer) -> None:
+    def _get(self, peer: _AwayNode, queue: Queue, number: int, answer: Answer) -> None:
         now = self.wall_ms()
         self.host.deliver_from(queue, now)
 
@@ -330,10 +330,10 @@ class HomeQueues:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingLetter:
     """Something that was said about a queue that is not here yet."""
 
-    peer: _Peer
+    peer: _AwayNode
     size: int
     act: Callable[[Queue | None], None]
 
@@ -355,7 +355,7 @@ class Taker:
 class Subscriber(Taker):
     """A consumer on another node. Fulfils DeliverySink."""
 
-    def __init__(self, peer: _Peer, queue: Queue, wish: words.RemoteConsume) -> None:
+    def __init__(self, peer: _AwayNode, queue: Queue, wish: words.RemoteConsume) -> None:
         super().__init__(wish.number, queue)
         self.stays = True
         self.peer = peer
@@ -416,7 +416,7 @@ class _Published:
 
     __slots__ = ("_in_part", "_number", "_peer")
 
-    def __init__(self, peer: _Peer, number: int, in_part: bool) -> None:
+    def __init__(self, peer: _AwayNode, number: int, in_part: bool) -> None:
         self._peer = peer
         self._number = number
         self._in_part = in_part
@@ -432,7 +432,7 @@ class _Published:
         self._peer.answer(self._number, False)
 
 
-class _Peer:
+class _AwayNode:
     """Another node while its link lives."""
 
     def __init__(self, node: NodeId, home: HomeQueues) -> None:

@@ -47,7 +47,7 @@ class Group(Protocol):
         """The voters that cannot be reached, if the others are no majority; else none."""
 
 
-class Calls(Protocol):
+class CourierCalls(Protocol):
     """What is needed of node/peers/calls.py."""
 
     def ask(self, node: NodeId, topic: int, payload: Payload, on_answer: OnAnswer) -> None: ...
@@ -83,7 +83,7 @@ class Courier:
         node: NodeId,
         incarnation: int,
         group: Group,
-        calls: Calls,
+        calls: CourierCalls,
         monotonic: Callable[[], float],
         name_of: Callable[[NodeId], str],
     ) -> None:

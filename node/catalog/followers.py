@@ -23,7 +23,7 @@ WAIT_S = 1.0  # as long as it takes to suspect a node that says nothing
 Tell = Callable[[], None]
 
 
-class _Waiting(NamedTuple):
+class _Waiter(NamedTuple):
     """Somebody who is answered when all follow the command with this number; 0: as soon as those before are answered."""
 
     number: int
@@ -40,12 +40,12 @@ class Followers:
         self._monotonic = monotonic
         self._followed: dict[NodeId, int] = {}
         self._owed: dict[NodeId, int] = {}  # by nodes that nobody waits for: the last that was answered without them
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Waiter] = deque()
 
     def when_followed(self, number: int, tell: Tell) -> None:
         """Call it once all follow this command, and after those that were to be called before. Numbers ascend; 0 stands for
         something that nobody has to follow."""
-        self._waiting.append(_Waiting(number, self._monotonic() + WAIT_S, tell))
+        self._waiting.append(_Waiter(number, self._monotonic() + WAIT_S, tell))
         self.look()
 
     def follows(self, node: NodeId, number: int) -> None:

@@ -14,7 +14,7 @@ from raft.status import Status
 METADATA_GROUP = 1
 
 
-class Groups(Protocol):
+class CatalogGroups(Protocol):
     """What is needed of raft/groups.py."""
 
     node: NodeId
@@ -31,7 +31,7 @@ class Groups(Protocol):
 class MetadataGroup:
     """There may be no member for a while, when it has lost something and is being replaced."""
 
-    def __init__(self, groups: Groups, disk_nodes: Callable[[], Sequence[NodeId]]) -> None:
+    def __init__(self, groups: CatalogGroups, disk_nodes: Callable[[], Sequence[NodeId]]) -> None:
         """`disk_nodes`: as the catalog says, for a member that does not know yet who votes."""
         self._groups = groups
         self._disk_nodes = disk_nodes

@@ -17,7 +17,7 @@ from broker.records import NodeRecord
 from front.answers import answered
 from front.grpc.cluster_service import ClusterView, NodeView
 from node.catalog.cluster_metadata import MetadataStatus
-from node.clock import Clock, Process
+from node.clock import NodeTime, Process
 from node.identity import DISK, RAM, NodeIdentity
 from node.membership.greetings import ANSWER_S, greeting_of
 from node.membership.joining import Joining
@@ -33,7 +33,7 @@ from raft.messages import NodeId, node_of, replica_of
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 
 
-class ClusterMetadata(Protocol):
+class MembershipMetadata(Protocol):
     """What is needed of node/catalog/cluster_metadata.py."""
 
     @property
@@ -53,7 +53,7 @@ class Maintenance(Protocol):
     async def revive(self) -> None: ...
 
 
-class QueueMembers(Protocol):
+class ClusterQueueMembers(Protocol):
     """What is needed of node/replicas/members.py."""
 
     async def evacuate(self, node: str) -> None: ...
@@ -70,19 +70,19 @@ class Cluster:
         self,
         identity: NodeIdentity,
         peers: PeerSide,
-        metadata: ClusterMetadata,
+        metadata: MembershipMetadata,
         upkeep: Upkeep,
         joining: Joining,
         news: OthersNews,
         process: Process,
-        clock: Clock,
+        clock: NodeTime,
         *,
         cluster_name: str,
         holds_anything: Callable[[], str],
     ) -> None:
         """`holds_anything`: what of this node's own would be lost if it joined another cluster; empty: nothing."""
         self.maintenance: Maintenance | None = None  # as soon as there are clients
-        self.queue_members: QueueMembers | None = None  # as soon as there are queues
+        self.queue_members: ClusterQueueMembers | None = None  # as soon as there are queues
         self._identity = identity
         self._peers = peers
         self._metadata = metadata

@@ -21,7 +21,7 @@ from node.version import OLDEST_PEER, VERSION, too_old
 logger = logging.getLogger("leveret")
 
 
-class Metadata(Protocol):
+class JoiningMetadata(Protocol):
     """What is needed of node/catalog/cluster_metadata.py."""
 
     @property
@@ -33,7 +33,7 @@ class Metadata(Protocol):
 class Joining:
     """Answers nodes that are not linked to this one."""
 
-    def __init__(self, identity: NodeIdentity, metadata: Metadata, neighbours: Neighbours) -> None:
+    def __init__(self, identity: NodeIdentity, metadata: JoiningMetadata, neighbours: Neighbours) -> None:
         self._identity = identity
         self._metadata = metadata
         self._catalog = metadata.catalog

@@ -66,7 +66,7 @@ class Ways(Links, Protocol):
         """`on_answer` is called once, later; with None when no answer has come."""
 
 
-class Groups(LinkedGroups, Protocol):
+class UpkeepGroups(LinkedGroups, Protocol):
     """What is needed of raft/groups.py."""
 
     def driver(self, group: int) -> Driver: ...
@@ -76,7 +76,7 @@ class Groups(LinkedGroups, Protocol):
     def change(self, group: int, change: Change, on_results: Callable[[Any, RaftError | None], None]) -> None: ...
 
 
-class Metadata(Protocol):
+class UpkeepMetadata(Protocol):
     """What is needed of node/catalog/cluster_metadata.py."""
 
     @property
@@ -87,23 +87,23 @@ class Metadata(Protocol):
     def subscribe(self, on_applied: OnApplied) -> None: ...
 
 
-class News(Protocol):
+class UpkeepNews(Protocol):
     """What is needed of node/membership/news.py."""
 
     def tick(self) -> None: ...
 
 
-class Process(Protocol):
+class UpkeepProcess(Protocol):
     def stop(self, reason: str) -> None: ...
 
     def fail(self, reason: str) -> None: ...
 
 
-class Clock(Protocol):
+class UpkeepClock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class Loop(Protocol):
+class UpkeepLoop(Protocol):
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> object: ...
@@ -116,12 +116,12 @@ class Upkeep:
         self,
         identity: NodeIdentity,
         ways: Ways,
-        groups: Groups,
-        metadata: Metadata,
-        news: News,
-        process: Process,
-        clock: Clock,
-        loop: Loop,
+        groups: UpkeepGroups,
+        metadata: UpkeepMetadata,
+        news: UpkeepNews,
+        process: UpkeepProcess,
+        clock: UpkeepClock,
+        loop: UpkeepLoop,
         zone: str,
     ) -> None:
         self.neighbours = Neighbours(identity.number, ways, groups, clock.monotonic, logger)

@@ -70,7 +70,7 @@ Answer = Callable[[Payload], None]
 Handler = Callable[[NodeId, bytes, Answer | None], None]
 
 
-class Loop(Protocol):
+class CallsLoop(Protocol):
     """What is needed of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
@@ -107,7 +107,7 @@ class Wire(Protocol):
 class PeerCalls:
     """All of this node's. Belongs to the loop's thread."""
 
-    def __init__(self, wire: Wire, loop: Loop, logger: Logger) -> None:
+    def __init__(self, wire: Wire, loop: CallsLoop, logger: Logger) -> None:
         self.work: Work = Unsliced()  # by which the others are heard
         self._wire = wire
         self._loop = loop

@@ -167,7 +167,7 @@ class PeerLink:
             self.call_ears.drained(self.node)
 
 
-class _Lane:
+class _LetterQueue:
     """Letters that wait, in order."""
 
     __slots__ = ("bytes", "letters")
@@ -198,8 +198,8 @@ class _Line:
 
     def __init__(self, socket: PeerSocket, limits: LinkLimits, on_drained: Callable[[], None]) -> None:
         self.socket = socket
-        self.letters = _Lane()
-        self.calls = _Lane()
+        self.letters = _LetterQueue()
+        self.calls = _LetterQueue()
         self._write_bytes = limits.write_bytes
         self._look_s = limits.silence_s_max / LOOKS
         self._on_drained = on_drained
@@ -207,7 +207,7 @@ class _Line:
         self._silent_looks = 0
         self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
-    def send(self, lane: _Lane, letter: bytes) -> None:
+    def send(self, lane: _LetterQueue, letter: bytes) -> None:
         lane.add(letter)
         if self.socket.writable:
             self.write_waiting()

@@ -1,6 +1,6 @@
 """Time that moves only when the test says so, and the loop that belongs to it.
 
-`SimClock` fulfils the port Clock. `SimLoop` has the calls of an event loop that drivers use, and runs them in one fixed
+`SimClock` fulfils the port NodeTime. `SimLoop` has the calls of an event loop that drivers use, and runs them in one fixed
 order: by time, then in the order in which they were asked for. Nothing here sleeps or looks at a real clock.
 """
 

@@ -34,7 +34,7 @@ class Group:
 
 
 class NoCalls:
-    """No link to any other node. Fulfils node.catalog.courier.Calls."""
+    """No link to any other node. Fulfils node.catalog.courier.CourierCalls."""
 
     def ask(self, node: NodeId, topic: int, payload: Payload, on_answer: OnAnswer) -> None:
         raise AssertionError(f"node {node} is asked, which is not connected")
