@@ -109,14 +109,14 @@ def browse(state: QueueState, skip: int, limit: int) -> list[Deliver]:
 
 
 def live_entries(state: QueueState) -> LiveEntries:
-    """Lanes are ascending by themselves, and the rest is little beside a backlog."""
+    """Ready rows are ascending by themselves, and the rest is little beside a backlog."""
     elsewhere = chain(
         (stored for _, stored in state.returning),
         (stored for _, stored in state.delayed),
         (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
         (held.stored for holding in state.dead.holdings.values() for held in holding),
     )
-    columns = [lane.entries() for lane in state.ready.lanes if lane]
+    columns = [ready_rows.entries() for ready_rows in state.ready.by_priority if ready_rows]
     others = {stored.entry for stored in elsewhere} | state.ready.returned.entries()
     return LiveEntries.of_columns([array("Q", sorted(others)), *columns])
 

@@ -5,7 +5,7 @@ place: by priority and then by its position in the log; what was never handed ou
 its priority from the head. What is in line when that rule comes stays there, and goes before all others.
 
 A row is bytes: where it belongs in place, comparable as it stands, and then the message as snapshots have it. So a snapshot of
-a great many of them is put together by a kernel. Rows lie in blocks, as those of a lane do, and each block knows a time before
+a great many of them is put together by a kernel. Rows lie in blocks, as ready rows do, and each block knows a time before
 which none of its rows expires: what is taken, put or found expired touches few of them.
 """
 

@@ -10,7 +10,7 @@ offset  size  field
     40     8  next id of the dead that are held
     48     8  ready messages
     56     8  their bytes
-    64     4  each        sessions | lives that are over | consumers | consumers in line | returned | delayed | lanes
+    64     4  each        sessions | lives that are over | consumers | consumers in line | returned | delayed | ready rows
     92    75  rules       quorum/rules.py
    167     …  the rows, one kind behind the other, in this order:
 
@@ -25,7 +25,7 @@ returned    from version 8 on: how many of them go before all others, u32 | mess
 delayed     due u64 | message
 dead        holding; one for each reason of dying
 returning   from version 7 on: count u32 | fate u8, message: of each row (quorum/returning.py)
-lane        priority u8 | rows u64 | rows (quorum/lane.py)
+ready rows  priority u8 | rows u64 | rows (quorum/ready_rows.py)
 checksum    CRC-32C of all before, u32
 
 purges      count u32 | number u64, messages u64: of each
@@ -47,8 +47,8 @@ from native.sequence_set import SequenceSet
 from quorum.commands import PRIORITY_MAX, ConsumerKey, SessionKey
 from quorum.consumers import ConsumerStatus, MachineConsumer
 from quorum.holding import Holding
-from quorum.lane import ROW_BYTES, Lane
 from quorum.queue_state import QueueState
+from quorum.ready_rows import ROW_BYTES, ReadyRows
 from quorum.returning import Fate
 from quorum.rules import RULES_BYTES, decode_rules
 from quorum.sessions import SessionProgress
@@ -70,7 +70,7 @@ _PURGE = Struct("<QQ")
 _HELD = Struct("<QQ")
 _DUE = Struct("<Q")
 _FATE = Struct("<B")
-_LANE = Struct("<BQ")
+_READY_ROWS = Struct("<BQ")
 _CHECKSUM = Struct("<I")
 _NONE = _COUNT.pack(0)  # most sets and holdings are empty
 _NOT_SET = (1 << 64) - 1
@@ -84,12 +84,12 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     places = {consumer.key: place for place, consumer in enumerate(everybody)}
     in_line = list(consumers.in_turn())
     returned, delayed = ready.returned, list(state.delayed)
-    lanes = [lane for lane in ready.lanes if lane]
+    filled = [ready_rows for ready_rows in ready.by_priority if ready_rows]
     parts: list[Buffer] = [
         _HEAD.pack(
             MAGIC, state.version, state.applied, state.now, state.digest, state.used_at, state.dead.next_id,
             ready.count, ready.size, len(sessions.all), len(sessions.gone), len(state.producers.highest), len(everybody),
-            len(in_line), len(returned), len(delayed), len(lanes),
+            len(in_line), len(returned), len(delayed), len(filled),
         ),
         state.rules.encode(),
     ]  # fmt: skip
@@ -115,9 +115,9 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     if state.version >= BOUNDED:
         parts.append(_COUNT.pack(len(state.returning)))
         parts += [_FATE.pack(fate) + STORED.pack(*stored) for fate, stored in state.returning]
-    for lane in lanes:
-        parts.append(_LANE.pack(lane.priority, lane.rows))
-        parts += lane.encode()
+    for ready_rows in filled:
+        parts.append(_READY_ROWS.pack(ready_rows.priority, ready_rows.row_count))
+        parts += ready_rows.encode()
     checksum = 0
     for part in parts:
         checksum = crc32c(part, checksum)
@@ -152,7 +152,7 @@ class _Decoder:
         state = QueueState()
         (
             _, state.version, state.applied, state.now, state.digest, state.used_at, state.dead.next_id, count, size,
-            sessions, lives, producers, consumers, in_line, returned, delayed, lanes,
+            sessions, lives, producers, consumers, in_line, returned, delayed, rows_of_priorities,
         ) = self._fields(_HEAD)  # fmt: skip
         state.rules = decode_rules(self._bytes(RULES_BYTES))
         state.ready.returned.puts_in_place = state.rules.requeue_in_place
@@ -177,8 +177,8 @@ class _Decoder:
         if state.version >= BOUNDED:
             for _ in range(self._fields(_COUNT)[0]):
                 state.returning.add(Fate(self._fields(_FATE)[0]), [self._stored()])
-        for _ in range(lanes):
-            self._lane(state)
+        for _ in range(rows_of_priorities):
+            self._ready_rows(state)
         state.ready.restored(count, size)
         if self._at != len(self._data):
             raise ValueError(f"{len(self._data) - self._at} bytes are left over behind a queue's state")
@@ -225,12 +225,12 @@ class _Decoder:
             state.consumers.quiescing = consumer
         return consumer
 
-    def _lane(self, state: QueueState) -> None:
-        priority, rows = self._fields(_LANE)
+    def _ready_rows(self, state: QueueState) -> None:
+        priority, rows = self._fields(_READY_ROWS)
         if priority > PRIORITY_MAX:
-            raise ValueError(f"a lane has priority {priority}, and {PRIORITY_MAX} is the highest")
-        lane = state.ready.lanes[priority] = Lane(priority)
-        lane.decode(self._view(rows * ROW_BYTES))
+            raise ValueError(f"ready rows have priority {priority}, and {PRIORITY_MAX} is the highest")
+        ready_rows = state.ready.by_priority[priority] = ReadyRows(priority)
+        ready_rows.decode(self._view(rows * ROW_BYTES))
 
     def _holding(self, holding: Holding) -> None:
         for _ in range(self._fields(_COUNT)[0]):

@@ -59,7 +59,7 @@ CHAPTERS = {
         "raft/snapshots.py",
         "raft/live_entries.py",
     ],
-    "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/lane.py"],
+    "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/ready_rows.py"],
     "What members of a group say": ["raft/codec.py"],
     "What nodes say to each other": [
         "node/peers/frames.py",

@@ -36,8 +36,8 @@ _BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES
 _SWAPPED = sys.byteorder == "big"
 
 
-class Lane:
-    """See the module. How many messages there are is counted by whoever owns the lanes."""
+class ReadyRows:
+    """See the module. How many messages there are is counted by ReadyMessages."""
 
     __slots__ = ("_blocks", "_head", "_soonest", "_tail", "priority")
 
@@ -61,7 +61,7 @@ class Lane:
                 yield self._row(block, row)
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return (sum(map(len, self._blocks)) - self._head) // ROW_WORDS
 
     def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int) -> None:
@@ -115,7 +115,7 @@ class Lane:
         return column
 
     def encode(self) -> list[Buffer]:
-        """The rows as bytes, little endian. They stay as they are, whatever happens to the lane."""
+        """The rows as bytes, little endian. They stay as they are, whatever is added or taken later."""
         blocks = list(self._blocks)
         ends = {0, len(blocks) - 1}
         blocks[0] = blocks[0][self._head :]

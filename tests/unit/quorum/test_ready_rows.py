@@ -1,4 +1,4 @@
-"""A lane against a list, and what a backlog costs."""
+"""Ready rows against a list, and what a backlog costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 from random import Random
 
-from quorum.lane import BLOCK_ROWS, ROW_BYTES, Lane
+from quorum.ready_rows import BLOCK_ROWS, ROW_BYTES, ReadyRows
 from quorum.stored import NEVER, StoredMessages
 from tests.unit.quorum.queue_world import QueueWorld, restored
 
@@ -14,45 +14,45 @@ BACKLOG = 200_000
 
 
 def test_rows_come_out_as_they_went_in_over_many_blocks() -> None:
-    lane = Lane(7)
+    ready_rows = ReadyRows(7)
     rows = 3 * BLOCK_ROWS + 5
     for entry in range(1, rows + 1):
-        lane.add(entry, entry * 3, 2, 10, NEVER)
-    assert lane.rows == rows
-    first = lane.take(1)
+        ready_rows.add(entry, entry * 3, 2, 10, NEVER)
+    assert ready_rows.row_count == rows
+    first = ready_rows.take(1)
     assert first == StoredMessages(1, 3, 0, 1, 2, 10, NEVER, 7, 0, 0)
-    assert lane.take(9) == StoredMessages(1, 3, 1, 1, 2, 10, NEVER, 7, 0, 0)
+    assert ready_rows.take(9) == StoredMessages(1, 3, 1, 1, 2, 10, NEVER, 7, 0, 0)
     for entry in range(2, rows + 1):
-        assert lane.take(9) == StoredMessages(entry, entry * 3, 0, 2, 2, 10, NEVER, 7, 0, 0)
-    assert not lane
-    lane.add(1, 0, 1, 1, NEVER)
-    assert [stored.entry for stored in lane] == [1]
+        assert ready_rows.take(9) == StoredMessages(entry, entry * 3, 0, 2, 2, 10, NEVER, 7, 0, 0)
+    assert not ready_rows
+    ready_rows.add(1, 0, 1, 1, NEVER)
+    assert [stored.entry for stored in ready_rows] == [1]
 
 
-def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
+def test_anything_done_to_ready_rows_leaves_what_is_left_in_order() -> None:
     random = Random(1)
-    lane, model = Lane(0), list[StoredMessages]()
+    ready_rows, model = ReadyRows(0), list[StoredMessages]()
     now, entry = 0, 0
-    encoded = lane.encode()
+    encoded = ready_rows.encode()
     then = b""
     for step in range(300):
         if step % 7 == 0:  # that long it takes to write the snapshot that refers to the blocks
             assert b"".join(encoded) == then, "a snapshot changed while it was written"
-            encoded = lane.encode()
+            encoded = ready_rows.encode()
             then = b"".join(encoded)
         choice = random.random()
         if choice < 0.5:
             for _ in range(random.choice((1, 3, BLOCK_ROWS))):
                 entry += 1
                 length, expires_at = random.randint(1, 3), random.choice((NEVER, now + random.randint(1, 400)))
-                lane.add(entry, 9, length, 10, expires_at)
+                ready_rows.add(entry, 9, length, 10, expires_at)
                 model.append(StoredMessages(entry, 9, 0, length, length, 10, expires_at, 0, 0, 0))
         elif choice < 0.9:
             for _ in range(random.choice((1, 3, BLOCK_ROWS))):
                 if not model:
                     break
                 limit = random.randint(1, 3)
-                taken = lane.take(limit)
+                taken = ready_rows.take(limit)
                 assert taken == (model[0] if model[0].length <= limit else model[0].part(0, limit))
                 if taken.length == model[0].length:
                     del model[0]
@@ -62,31 +62,31 @@ def test_anything_done_to_a_lane_leaves_what_is_left_in_order() -> None:
             now += random.randint(0, 30)
             limit = random.choice((1, 3, BLOCK_ROWS, 1 << 30))
             due = [stored for stored in model if stored.expires_at <= now][:limit]
-            assert lane.expire(now, limit) == due
+            assert ready_rows.expire(now, limit) == due
             gone = set(due)
             model = [stored for stored in model if stored not in gone]
-            assert lane.soonest() <= min((stored.expires_at for stored in model), default=NEVER)
+            assert ready_rows.soonest() <= min((stored.expires_at for stored in model), default=NEVER)
         else:
-            again = Lane(0)
-            again.decode(memoryview(b"".join(lane.encode())))
-            lane = again
-            assert lane.soonest() == min((stored.expires_at for stored in model), default=NEVER)
-        assert bool(lane) == bool(model)
+            again = ReadyRows(0)
+            again.decode(memoryview(b"".join(ready_rows.encode())))
+            ready_rows = again
+            assert ready_rows.soonest() == min((stored.expires_at for stored in model), default=NEVER)
+        assert bool(ready_rows) == bool(model)
         if random.random() < 0.05:
-            assert list(lane) == model
-    assert list(lane) == model
-    assert lane.rows == len(model)
+            assert list(ready_rows) == model
+    assert list(ready_rows) == model
+    assert ready_rows.row_count == len(model)
 
 
 def test_a_snapshot_copies_none_of_the_blocks_between_the_first_and_the_last() -> None:
-    lane = Lane(0)
+    ready_rows = ReadyRows(0)
     for entry in range(100 * BLOCK_ROWS):
-        lane.add(entry, 0, 1, 1, NEVER)
-    lane.take(1)
+        ready_rows.add(entry, 0, 1, 1, NEVER)
+    ready_rows.take(1)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        encoded = lane.encode()
+        encoded = ready_rows.encode()
         assert tracemalloc.get_traced_memory()[0] - before < 5 * BLOCK_ROWS * ROW_BYTES
     finally:
         tracemalloc.stop()
