@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from native.sequence_set import SequenceSet
+from quorum.checked_out import CheckedOut, CheckedOutTotal
 from quorum.commands import FIRST_ID, ConsumerKey
-from quorum.holding import HeldTotal, Holding
 
 UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without acknowledgements, may hold
 
@@ -38,7 +38,7 @@ class MachineConsumer:
     """One consumer, or a get that has not been settled."""
 
     __slots__ = (
-        "exclusive", "holding", "in_line", "key", "next_id", "no_ack", "overdue", "prefetch", "priority", "status",
+        "checked_out", "exclusive", "in_line", "key", "next_id", "no_ack", "overdue", "prefetch", "priority", "status",
         "suspected_at", "tag", "timeout_ms", "window",
     )  # fmt: skip
 
@@ -65,7 +65,7 @@ class MachineConsumer:
         self.status = status
         self.suspected_at: int | None = None  # since when its node seems to be down
         self.next_id = FIRST_ID
-        self.holding = Holding()
+        self.checked_out = CheckedOut()
         self.overdue = SequenceSet()  # ids that were taken away from it and that it has not settled
         self.in_line = False
 
@@ -82,7 +82,7 @@ class MachineConsumers:
 
     def __init__(self) -> None:
         self.count = 0  # without those that are here only for what they hold
-        self.held = HeldTotal()
+        self.held = CheckedOutTotal()
         self.single_active = False
         self.all: dict[ConsumerKey, MachineConsumer] = {}  # in the order in which they came
         self.active: MachineConsumer | None = None  # the single active one
@@ -114,7 +114,7 @@ class MachineConsumers:
         """As a snapshot has it. Who is active, and who stands in line, is told by the snapshot, too."""
         self.all[consumer.key] = consumer
         self.count += consumer.is_subscribed
-        consumer.holding.belong_to(self.held)
+        consumer.checked_out.belong_to(self.held)
 
     def remove(self, consumer: MachineConsumer) -> None:
         """It is given nothing any more, and forgotten when it holds nothing."""
@@ -126,7 +126,7 @@ class MachineConsumers:
 
     def update(self, consumer: MachineConsumer) -> None:
         """Its status, or what it holds, has changed."""
-        if not consumer.holding.count and consumer.status in (ConsumerStatus.CANCELLED, ConsumerStatus.GET):
+        if not consumer.checked_out.count and consumer.status in (ConsumerStatus.CANCELLED, ConsumerStatus.GET):
             self.all.pop(consumer.key, None)
         if self.single_active and not (consumer is self.active and self.may_receive(consumer)):
             self._elect()  # what the active one settles changes nothing for the others
@@ -156,7 +156,7 @@ class MachineConsumers:
             return None
         line = self._lines[self._priorities[-1]]
         consumer = line[0]
-        room = consumer.window - consumer.holding.count
+        room = consumer.window - consumer.checked_out.count
         sharing = len(line)
         if sharing == 1 or room == 1:
             return consumer, room
@@ -165,7 +165,7 @@ class MachineConsumers:
     def served(self, consumer: MachineConsumer) -> None:
         """It goes behind its equals, or out of the line when it has no room left."""
         line = self._lines[consumer.priority]
-        if consumer.holding.count < consumer.window:
+        if consumer.checked_out.count < consumer.window:
             if len(line) > 1:
                 line.rotate(-1)
             return
@@ -179,7 +179,7 @@ class MachineConsumers:
         room = 0
         for priority in self._priorities:
             for consumer in self._lines[priority]:
-                room += consumer.window - consumer.holding.count
+                room += consumer.window - consumer.checked_out.count
                 if room >= enough:
                     return enough
         return room
@@ -209,7 +209,7 @@ class MachineConsumers:
 
     def _line_up(self, consumer: MachineConsumer) -> None:
         """Into the line, or out of it."""
-        stands = consumer.holding.count < consumer.window and self.may_receive(consumer)
+        stands = consumer.checked_out.count < consumer.window and self.may_receive(consumer)
         if stands == consumer.in_line:
             return
         consumer.in_line = stands
@@ -229,7 +229,7 @@ class MachineConsumers:
             if (
                 quiescing.status is ConsumerStatus.QUIESCING
                 and quiescing.suspected_at is None
-                and quiescing.holding.count
+                and quiescing.checked_out.count
             ):
                 return
             if quiescing.status is ConsumerStatus.QUIESCING:
@@ -241,7 +241,7 @@ class MachineConsumers:
         if active is None:
             self._activate(best)
         elif best is not None and best.priority > active.priority:
-            if active.holding.count:
+            if active.checked_out.count:
                 active.status = ConsumerStatus.QUIESCING
                 self.quiescing, self.active = active, None
                 self._line_up(active)

@@ -6,42 +6,42 @@ from collections.abc import Iterator
 from heapq import merge
 
 from broker.queue_type import DeathReason
+from quorum.checked_out import CheckedOut, HandedOut
 from quorum.commands import FIRST_ID
 from quorum.effects import Dead
-from quorum.holding import CheckedOut, Holding
 from quorum.stored import StoredMessages
 
 
 class HeldDead:
-    """They have ids as a consumer's messages have; for each reason of dying there is a holding of its own."""
+    """They have ids as a consumer's messages have; what died of different reasons is kept apart."""
 
-    __slots__ = ("holdings", "next_id")
+    __slots__ = ("by_reason", "next_id")
 
     def __init__(self) -> None:
         self.next_id = FIRST_ID
-        self.holdings = {reason: Holding() for reason in DeathReason}
+        self.by_reason = {reason: CheckedOut() for reason in DeathReason}
 
     @property
     def count(self) -> int:
-        return sum(holding.count for holding in self.holdings.values())
+        return sum(checked_out.count for checked_out in self.by_reason.values())
 
     @property
     def size(self) -> int:
-        return sum(holding.size for holding in self.holdings.values())
+        return sum(checked_out.size for checked_out in self.by_reason.values())
 
     def add(self, reason: DeathReason, stored: StoredMessages, now: int) -> None:
-        self.holdings[reason].add(self.next_id, stored, now)
+        self.by_reason[reason].add(self.next_id, stored, now)
         self.next_id += stored.length
 
     def take(self, first: int, length: int) -> None:
         """They have arrived."""
-        for holding in self.holdings.values():
-            holding.take(first, length)
+        for checked_out in self.by_reason.values():
+            checked_out.take(first, length)
 
     def after(self, from_id: int, limit: int) -> list[Dead]:
         """The first ones of this id and above, `limit` messages at most."""
         found: list[Dead] = []
-        by_id = (_named(reason, holding.from_id(from_id)) for reason, holding in self.holdings.items())
+        by_id = (_named(reason, checked_out.from_id(from_id)) for reason, checked_out in self.by_reason.items())
         for first_id, reason, held in merge(*by_id):
             stored = held.stored
             if stored.length > limit:
@@ -53,5 +53,5 @@ class HeldDead:
         return found
 
 
-def _named(reason: DeathReason, rows: Iterator[CheckedOut]) -> Iterator[tuple[int, DeathReason, CheckedOut]]:
+def _named(reason: DeathReason, rows: Iterator[HandedOut]) -> Iterator[tuple[int, DeathReason, HandedOut]]:
     return ((held.first_id, reason, held) for held in rows)

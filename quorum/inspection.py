@@ -87,7 +87,7 @@ def consumer_figures(consumers: MachineConsumers) -> list[ConsumerFigures]:
             exclusive=one.exclusive,
             status="suspected" if one.suspected_at is not None else one.status.name.lower(),
             active=consumers.may_receive(one),
-            unacknowledged=one.holding.count,
+            unacknowledged=one.checked_out.count,
         )
         for one in consumers.subscribed()
     ]
@@ -113,8 +113,8 @@ def live_entries(state: QueueState) -> LiveEntries:
     elsewhere = chain(
         (stored for _, stored in state.returning),
         (stored for _, stored in state.delayed),
-        (held.stored for consumer in state.consumers.all.values() for held in consumer.holding),
-        (held.stored for holding in state.dead.holdings.values() for held in holding),
+        (held.stored for consumer in state.consumers.all.values() for held in consumer.checked_out),
+        (held.stored for checked_out in state.dead.by_reason.values() for held in checked_out),
     )
     columns = [ready_rows.entries() for ready_rows in state.ready.by_priority if ready_rows]
     others = {stored.entry for stored in elsewhere} | state.ready.returned.entries()

@@ -143,7 +143,7 @@ class QueueMachine(Movement):
             return []
         return [
             Deliver(consumer, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
-            for first_id, stored, _ in found.holding.from_id(from_id)
+            for first_id, stored, _ in found.checked_out.from_id(from_id)
         ]
 
     def dead_letters(self, from_id: int = FIRST_ID, limit: int = 32) -> list[Dead]:
@@ -294,7 +294,7 @@ class QueueMachine(Movement):
         for first, length in RANGE.iter_unpack(data[start:end]):
             if first + length > ID_END:
                 return ResultCode.UNKNOWN
-            taken += consumer.holding.take(first, length)
+            taken += consumer.checked_out.take(first, length)
             if consumer.overdue:
                 consumer.overdue.remove(first, first + length)
             self._trail += first + length
@@ -373,7 +373,7 @@ class QueueMachine(Movement):
         if consumer is not None and consumer.status is not ConsumerStatus.GET:
             if held is not UponCancel.STAYS:
                 fate = Fate.FAILED if held is UponCancel.REQUEUED else Fate.UNSEEN
-                self._deal_with(fate, consumer.holding.take_all())
+                self._deal_with(fate, consumer.checked_out.take_all())
             self._remove(consumer)
         return None
 
@@ -478,7 +478,7 @@ class QueueMachine(Movement):
 
     def _end_session(self, session: SessionKey) -> Result:
         for consumer in self._consumers_of(self.state.sessions.end(session)):
-            self._deal_with(Fate.RETURNED, consumer.holding.take_all())
+            self._deal_with(Fate.RETURNED, consumer.checked_out.take_all())
             self._remove(consumer)
         return None
 
@@ -525,10 +525,10 @@ class QueueMachine(Movement):
     def _time_out(self, consumer: MachineConsumer) -> None:
         """Take away what it should have settled by now."""
         s = self.state
-        timeout, oldest = self._timeout_of(consumer), consumer.holding.since
+        timeout, oldest = self._timeout_of(consumer), consumer.checked_out.since
         if not timeout or oldest is None or oldest + timeout > s.now:
             return
-        overdue = consumer.holding.take_until(s.now - timeout)
+        overdue = consumer.checked_out.take_until(s.now - timeout)
         self._deal_with(Fate.RETURNED, [held.stored for held in overdue])
         if consumer.status in (ConsumerStatus.UP, ConsumerStatus.QUIESCING, ConsumerStatus.TIMED_OUT):
             for held in overdue:
@@ -542,7 +542,7 @@ class QueueMachine(Movement):
         s = self.state
         since = consumer.suspected_at
         if since is not None and since + s.rules.disconnected_timeout_ms <= s.now:
-            self._deal_with(Fate.RETURNED, consumer.holding.take_all())
+            self._deal_with(Fate.RETURNED, consumer.checked_out.take_all())
             s.consumers.update(consumer)
 
     def _set_deadline(self) -> None:
@@ -552,7 +552,7 @@ class QueueMachine(Movement):
         if inspection.is_unfinished(s):
             self._due(s.now)
         for consumer in s.consumers.all.values():
-            timeout, oldest = self._timeout_of(consumer), consumer.holding.since
+            timeout, oldest = self._timeout_of(consumer), consumer.checked_out.since
             if oldest is None:
                 continue
             if timeout:

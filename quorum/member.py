@@ -57,7 +57,7 @@ class QueueMember:
     def holds(self, consumer: ConsumerKey, message_id: int) -> bool:
         """Whether this message is still out to the consumer. What is not may be gone from the log, too."""
         found = self.machine.state.consumers.all.get(consumer)
-        held = next(found.holding.from_id(message_id), None) if found is not None else None
+        held = next(found.checked_out.from_id(message_id), None) if found is not None else None
         return held is not None and held.first_id == message_id
 
     # raft/machine.py

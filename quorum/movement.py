@@ -86,7 +86,7 @@ class Movement:
 
     def _hold(self, consumer: MachineConsumer, stored: StoredMessages) -> None:
         s = self.state
-        consumer.holding.add(consumer.next_id, stored, s.now)
+        consumer.checked_out.add(consumer.next_id, stored, s.now)
         consumer.next_id += stored.length
         timeout = self._timeout_of(consumer)
         if timeout and s.now + timeout < s.deadline:

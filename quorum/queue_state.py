@@ -15,7 +15,7 @@ from quorum.versions import VERSION_OLDEST
 
 
 class QueueState:
-    """A message is in exactly one of `ready`, `returning`, `delayed`, `dead` and the holdings of `consumers`."""
+    """A message is in exactly one of `ready`, `returning`, `delayed`, `dead` and what `consumers` have checked out."""
 
     __slots__ = (
         "applied", "consumers", "dead", "deadline", "delayed", "digest", "now", "producers", "ready", "returning", "rules",

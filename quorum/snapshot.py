@@ -19,18 +19,18 @@ session     session 12 | next_sequence u64 | last_number u64 | suspected u8 | re
 life        node u32 | incarnation u64
 consumer    consumer 20 | flags u8: 1 no_ack, 2 exclusive, 4 active, 8 quiescing | status u8 | prefetch u32 | priority i64 |
             timeout_ms u64: 2^64 - 1 the queue's | suspected_at u64: 2^64 - 1 not | next_id u64 | tag_len u16 | tag |
-            window u32, from version 6 on | overdue set | holding
+            window u32, from version 6 on | overdue set | checked out
 in line     place of the consumer in the list above u32; in their order
 returned    from version 8 on: how many of them go before all others, u32 | message: of each
 delayed     due u64 | message
-dead        holding; one for each reason of dying
+dead        checked out; one for each reason of dying
 returning   from version 7 on: count u32 | fate u8, message: of each row (quorum/returning.py)
 ready rows  priority u8 | rows u64 | rows (quorum/ready_rows.py)
 checksum    CRC-32C of all before, u32
 
 purges      count u32 | number u64, messages u64: of each
 set         count u32 | start u64, end u64 without: of each range
-holding     count u32 | of each: first id u64 | since u64 | message
+checked out  count u32 | of each: first id u64 | since u64 | message
 message     entry u64 | offset u32 | first u32 | length u32 | run_length u32 | run_bytes u64 | expires_at u64: 2^64 - 1 never |
             priority u8 | delivery_count u32 | acquired_count u32
 """
@@ -44,9 +44,9 @@ from typing import Any
 from broker.queue_type import DeathReason
 from native.crc32c import crc32c
 from native.sequence_set import SequenceSet
+from quorum.checked_out import CheckedOut
 from quorum.commands import PRIORITY_MAX, ConsumerKey, SessionKey
 from quorum.consumers import ConsumerStatus, MachineConsumer
-from quorum.holding import Holding
 from quorum.queue_state import QueueState
 from quorum.ready_rows import ROW_BYTES, ReadyRows
 from quorum.returning import Fate
@@ -72,7 +72,7 @@ _DUE = Struct("<Q")
 _FATE = Struct("<B")
 _READY_ROWS = Struct("<BQ")
 _CHECKSUM = Struct("<I")
-_NONE = _COUNT.pack(0)  # most sets and holdings are empty
+_NONE = _COUNT.pack(0)  # most consumers have an empty set and nothing checked out
 _NOT_SET = (1 << 64) - 1
 _NO_ACK, _EXCLUSIVE, _ACTIVE, _QUIESCING = 1, 2, 4, 8
 
@@ -111,7 +111,7 @@ def encode_snapshot(state: QueueState) -> list[Buffer]:
     parts += returned.encode()
     parts += [_DUE.pack(due) + STORED.pack(*stored) for due, stored in delayed]
     for reason in DeathReason:
-        parts.append(_encode_holding(state.dead.holdings[reason]))
+        parts.append(_encode_checked_out(state.dead.by_reason[reason]))
     if state.version >= BOUNDED:
         parts.append(_COUNT.pack(len(state.returning)))
         parts += [_FATE.pack(fate) + STORED.pack(*stored) for fate, stored in state.returning]
@@ -173,7 +173,7 @@ class _Decoder:
             (due,) = self._fields(_DUE)
             state.delayed.add(due, self._stored())
         for reason in DeathReason:
-            self._holding(state.dead.holdings[reason])
+            self._checked_out(state.dead.by_reason[reason])
         if state.version >= BOUNDED:
             for _ in range(self._fields(_COUNT)[0]):
                 state.returning.add(Fate(self._fields(_FATE)[0]), [self._stored()])
@@ -217,7 +217,7 @@ class _Decoder:
         if state.version >= WINDOWS_CHANGE:
             (consumer.window,) = self._fields(_COUNT)
         consumer.overdue = self._set()
-        self._holding(consumer.holding)
+        self._checked_out(consumer.checked_out)
         state.consumers.restore(consumer)
         if flags & _ACTIVE:
             state.consumers.active = consumer
@@ -232,10 +232,10 @@ class _Decoder:
         ready_rows = state.ready.by_priority[priority] = ReadyRows(priority)
         ready_rows.decode(self._view(rows * ROW_BYTES))
 
-    def _holding(self, holding: Holding) -> None:
+    def _checked_out(self, checked_out: CheckedOut) -> None:
         for _ in range(self._fields(_COUNT)[0]):
             first_id, since = self._fields(_HELD)
-            holding.add(first_id, self._stored(), since)
+            checked_out.add(first_id, self._stored(), since)
 
     def _stored(self) -> StoredMessages:
         stored = StoredMessages(*self._fields(STORED))
@@ -274,7 +274,7 @@ def _encode_consumer(consumer: MachineConsumer, active: bool, quiescing: bool) -
         _NOT_SET if consumer.suspected_at is None else consumer.suspected_at,
         consumer.next_id, len(tag),
     )  # fmt: skip
-    return [fixed + tag, _encode_set(consumer.overdue), _encode_holding(consumer.holding)]
+    return [fixed + tag, _encode_set(consumer.overdue), _encode_checked_out(consumer.checked_out)]
 
 
 def _encode_set(numbers: SequenceSet) -> bytes:
@@ -284,8 +284,8 @@ def _encode_set(numbers: SequenceSet) -> bytes:
     return _COUNT.pack(len(ranges)) + b"".join([_RANGE.pack(*one) for one in ranges])
 
 
-def _encode_holding(holding: Holding) -> bytes:
-    if not holding.count:
+def _encode_checked_out(checked_out: CheckedOut) -> bytes:
+    if not checked_out.count:
         return _NONE
-    rows = [_HELD.pack(first_id, since) + STORED.pack(*stored) for first_id, stored, since in holding]
+    rows = [_HELD.pack(first_id, since) + STORED.pack(*stored) for first_id, stored, since in checked_out]
     return _COUNT.pack(len(rows)) + b"".join(rows)

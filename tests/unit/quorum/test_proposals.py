@@ -141,7 +141,7 @@ def test_an_outcome_that_is_unknown_here_is_let_through_and_gives_the_messages_b
     def state_after(settle: bytes) -> bytes:
         machine = QueueMachine()
         machine.apply([entry(1, commands.encode(Upgrade(version)), commands.encode(Consume(KEY, "c")), enqueue())])
-        assert machine.state.consumers.all[KEY].holding
+        assert machine.state.consumers.all[KEY].checked_out
         assert machine.apply([entry(2, settle)]) == [[None]]
         machine.state.digest = 0  # of the bytes of the entries, too
         return b"".join(encode_snapshot(machine.state))

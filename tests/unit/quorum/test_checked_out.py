@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from quorum.holding import Holding
+from quorum.checked_out import CheckedOut
 from quorum.stored import NEVER, StoredMessages
 
 
@@ -22,12 +22,12 @@ def each(parts: list[StoredMessages]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_is_settled_in_whatever_order_the_rest_is_held(seed: int) -> None:
     random = Random(seed)
-    holding, model, since = Holding(), dict[int, tuple[int, int]](), dict[int, int]()
+    checked_out, model, since = CheckedOut(), dict[int, tuple[int, int]](), dict[int, int]()
     next_id, now = 1, 0
     for entry in range(1, 600):
         now += random.randint(0, 2)
         length = random.choice((1, 1, 1, 5, 40))
-        holding.add(next_id, run(entry, length), now)
+        checked_out.add(next_id, run(entry, length), now)
         for at in range(length):
             model[next_id + at], since[next_id + at] = (entry, at), now
         next_id += length
@@ -36,18 +36,18 @@ def test_whatever_is_settled_in_whatever_order_the_rest_is_held(seed: int) -> No
             if random.random() < 0.6 and model:
                 first = min(model)
             ids = [one for one in sorted(model) if first <= one < first + count]
-            assert each(holding.take(first, count)) == [model.pop(one) for one in ids]
+            assert each(checked_out.take(first, count)) == [model.pop(one) for one in ids]
         if random.random() < 0.02:
             until = now - 10
             ids = [one for one in sorted(model) if since[one] <= until]
-            assert each([held.stored for held in holding.take_until(until)]) == [model.pop(one) for one in ids]
+            assert each([held.stored for held in checked_out.take_until(until)]) == [model.pop(one) for one in ids]
         start = random.randint(0, next_id)
-        shown = [held.first_id + at for held in holding.from_id(start) for at in range(held.stored.length)]
+        shown = [held.first_id + at for held in checked_out.from_id(start) for at in range(held.stored.length)]
         assert shown == [one for one in sorted(model) if one >= start]
-        assert (holding.count, holding.size) == (len(model), 10 * len(model))
-        assert holding.since == (since[min(model)] if model else None)
-    assert each(holding.take_all()) == [model[one] for one in sorted(model)]
-    assert (holding.count, holding.size, list(holding)) == (0, 0, [])
+        assert (checked_out.count, checked_out.size) == (len(model), 10 * len(model))
+        assert checked_out.since == (since[min(model)] if model else None)
+    assert each(checked_out.take_all()) == [model[one] for one in sorted(model)]
+    assert (checked_out.count, checked_out.size, list(checked_out)) == (0, 0, [])
 
 
 def test_sizes_of_parts_add_up_to_the_run() -> None:

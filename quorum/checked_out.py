@@ -14,7 +14,7 @@ from quorum.stored import StoredMessages
 _SLACK_MAX = 256  # used-up rows at the front are kept until it pays to move the rest
 
 
-class CheckedOut(NamedTuple):
+class HandedOut(NamedTuple):
     """Messages that were handed out together."""
 
     first_id: int
@@ -26,8 +26,8 @@ class CheckedOut(NamedTuple):
         return self.first_id + self.stored.length
 
 
-class HeldTotal:
-    """Of all holdings that belong to it. Whoever leads tells it with every answer, so it is counted along."""
+class CheckedOutTotal:
+    """Sum over all that belong to it. A leader sends it with every answer, so it is kept up to date."""
 
     __slots__ = ("count", "size")
 
@@ -36,7 +36,7 @@ class HeldTotal:
         self.size = 0
 
 
-class Holding:
+class CheckedOut:
     """See the module. `count` messages, with `size` bytes."""
 
     __slots__ = ("_firsts", "_head", "_rows", "_total", "count", "size")
@@ -44,12 +44,12 @@ class Holding:
     def __init__(self) -> None:
         self.count = 0
         self.size = 0
-        self._total = HeldTotal()  # its own, until it belongs to one
-        self._rows: list[CheckedOut] = []
+        self._total = CheckedOutTotal()  # its own, until it belongs to one
+        self._rows: list[HandedOut] = []
         self._firsts: list[int] = []  # ids of the same rows, to search in
         self._head = 0
 
-    def __iter__(self) -> Iterator[CheckedOut]:
+    def __iter__(self) -> Iterator[HandedOut]:
         return iter(self._rows[self._head :])
 
     @property
@@ -57,7 +57,7 @@ class Holding:
         """When the oldest were handed out."""
         return self._rows[self._head].since if self.count else None
 
-    def belong_to(self, total: HeldTotal) -> None:
+    def belong_to(self, total: CheckedOutTotal) -> None:
         total.count += self.count
         total.size += self.size
         self._total = total
@@ -65,7 +65,7 @@ class Holding:
     def add(self, first_id: int, stored: StoredMessages, since: int) -> None:
         """`first_id` is above all ids that were here."""
         self._firsts.append(first_id)
-        self._rows.append(CheckedOut(first_id, stored, since))
+        self._rows.append(HandedOut(first_id, stored, since))
         size, total = stored.size, self._total
         self.count += stored.length
         self.size += size
@@ -83,7 +83,7 @@ class Holding:
                 return [stored]
         return self._take_anywhere(first, first + length)
 
-    def take_until(self, since: int) -> list[CheckedOut]:
+    def take_until(self, since: int) -> list[HandedOut]:
         """Take out what was handed out then or before."""
         at = self._head
         while at < len(self._rows) and self._rows[at].since <= since:
@@ -102,7 +102,7 @@ class Holding:
         self._head = self.count = self.size = 0
         return taken
 
-    def from_id(self, first: int) -> Iterator[CheckedOut]:
+    def from_id(self, first: int) -> Iterator[HandedOut]:
         """What is held of this id and those above."""
         rows = self._rows
         for at in range(max(self._head, bisect_right(self._firsts, first, self._head) - 1), len(rows)):
@@ -124,7 +124,7 @@ class Holding:
             self._account_all(taken)
             return taken
         taken = []
-        left: list[CheckedOut] = []
+        left: list[HandedOut] = []
         for held in rows[start:stop]:
             first_id, stored, since = held
             skip = max(0, first - first_id)
@@ -133,10 +133,10 @@ class Holding:
                 left.append(held)
                 continue
             if skip:
-                left.append(CheckedOut(first_id, stored.part(0, skip), since))
+                left.append(HandedOut(first_id, stored.part(0, skip), since))
             behind = stored.length - skip - length
             if behind:
-                left.append(CheckedOut(first_id + skip + length, stored.part(skip + length, behind), since))
+                left.append(HandedOut(first_id + skip + length, stored.part(skip + length, behind), since))
             part = stored if length == stored.length else stored.part(skip, length)
             taken.append(part)
             self._account(part.length, part.size)
