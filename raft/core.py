@@ -316,7 +316,7 @@ class Core:
             or s.reads
             or s.lost_reads
             or s.forgotten is not None
-            or s.stands_otherwise()
+            or s.standing_changed()
         )
 
     def ready(self, now: float) -> Ready | None:
@@ -332,7 +332,7 @@ class Core:
         if facts is not None:
             s.facts_changed = False
             s.facts_number = self._number
-        standing = s.standing() if s.stands_otherwise() else None
+        standing = s.standing() if s.standing_changed() else None
         if standing is not None:
             s.shown = standing
         # By place, in the order of the class: names would cost 0.8 us for every turn of every group.

@@ -94,7 +94,7 @@ class State:
     def standing(self) -> Standing:
         return Standing(self.role, self.term, self.leader)
 
-    def stands_otherwise(self) -> bool:
+    def standing_changed(self) -> bool:
         """Than the last Ready showed."""
         role, term, leader = self.shown
         return self.role is not role or self.term != term or self.leader != leader
