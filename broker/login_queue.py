@@ -77,7 +77,7 @@ class LoginQueue(Generic[T]):
 
     def __init__(self, limits: LoginLimits | None = None) -> None:
         self.limits = limits or LoginLimits()
-        self._lanes: OrderedDict[str, _SourceQueue[T]] = OrderedDict()  # by source; whose turn it is comes first
+        self._sources: OrderedDict[str, _SourceQueue[T]] = OrderedDict()  # by source; whose turn it is comes first
         self._count = 0
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
         self._rests_until = 0.0
@@ -88,39 +88,41 @@ class LoginQueue(Generic[T]):
     def offer(self, source: str, user: str, item: T) -> T | None:
         """Returns what had to give up its place. Raises Full."""
         limits = self.limits
-        lane = self._lanes.get(source)
-        if lane is not None and len(lane.users.get(user, ())) >= limits.waiting_per_user:
+        waiting = self._sources.get(source)
+        if waiting is not None and len(waiting.users.get(user, ())) >= limits.waiting_per_user:
             raise Full(f"{limits.waiting_per_user} passwords for one user from one address are waiting to be checked")
-        if lane is not None and lane.count >= limits.waiting_per_source:
+        if waiting is not None and waiting.count >= limits.waiting_per_source:
             raise Full(f"{limits.waiting_per_source} logins from one address are waiting to be checked")
-        displaced = self._make_room(lane.count if lane is not None else 0) if self._count >= limits.waiting else None
-        self._lanes.setdefault(source, _SourceQueue()).put(user, item)
+        displaced = (
+            self._make_room(waiting.count if waiting is not None else 0) if self._count >= limits.waiting else None
+        )
+        self._sources.setdefault(source, _SourceQueue()).put(user, item)
         self._count += 1
         return displaced
 
     def _make_room(self, mine: int) -> T:
-        greediest = max(self._lanes, key=lambda source: self._lanes[source].count)
-        if self._lanes[greediest].count <= mine + 1:
+        greediest = max(self._sources, key=lambda source: self._sources[source].count)
+        if self._sources[greediest].count <= mine + 1:
             raise Full(f"{self._count} logins are waiting to be checked")
-        return self._taken(greediest, self._lanes[greediest].give_up())
+        return self._taken(greediest, self._sources[greediest].give_up())
 
     def take(self, now: float) -> tuple[str, T] | None:
         """The source and what is to be checked for it; None: nothing, or nothing before `next_at`."""
         if now < self._rests_until:
             return None
-        for source, lane in self._lanes.items():
+        for source, waiting in self._sources.items():
             if self._next_at(source) <= now:
-                item = self._taken(source, lane.take())
-                if source in self._lanes:
-                    self._lanes.move_to_end(source)
+                item = self._taken(source, waiting.take())
+                if source in self._sources:
+                    self._sources.move_to_end(source)
                 return source, item
         return None
 
     def next_at(self) -> float | None:
         """When something can be taken; None: nothing waits."""
-        if not self._lanes:
+        if not self._sources:
             return None
-        return max(self._rests_until, min(map(self._next_at, self._lanes)))
+        return max(self._rests_until, min(map(self._next_at, self._sources)))
 
     def checked(self, source: str, right: bool, began: float, now: float) -> None:
         """A check that was taken is over."""
@@ -143,6 +145,6 @@ class LoginQueue(Generic[T]):
 
     def _taken(self, source: str, item: T) -> T:
         self._count -= 1
-        if not self._lanes[source].count:
-            del self._lanes[source]
+        if not self._sources[source].count:
+            del self._sources[source]
         return item
