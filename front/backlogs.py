@@ -3,7 +3,7 @@
 The kernel queues connections in the order in which they come. With a single socket, thousands from one address stand before
 everybody else, or fill the backlog, and then the kernel drops what comes and its client tries again after a second. So an
 address has several sockets (SO_REUSEPORT), and a classic BPF program has the kernel choose one by the source's address alone,
-with a key of this process: a flood delays those whose source falls into the same lane, one in LANES_MAX.
+with a key of this process: a flood delays those whose source falls to the same socket, one of SOCKETS_MAX.
 
 Where the kernel cannot do it, there is one socket. Another process that listens on the address is an error as ever.
 """
@@ -16,9 +16,9 @@ import secrets
 import socket
 import struct
 
-LANES_MAX = 32
-# A lane costs a descriptor, and a node listens on up to ten addresses: together they take a twelfth of what it may have.
-DESCRIPTORS_PER_LANE = 128
+SOCKETS_MAX = 32
+# A socket costs a descriptor, and a node listens on up to ten addresses: together they take a twelfth of what it may have.
+DESCRIPTORS_PER_SOCKET = 128
 
 SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; the socket module has no name for it
 
@@ -42,7 +42,7 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
     try:
         for family, _, _, _, address in dict.fromkeys(found):
             at = sockets[0].getsockname()[1] if sockets else port
-            sockets += _lanes(family, str(address[0]), at, backlog)
+            sockets += _sockets_of_port(family, str(address[0]), at, backlog)
     except OSError:
         for one in sockets:
             one.close()
@@ -52,19 +52,19 @@ def listening_sockets(host: str, port: int, backlog: int) -> list[socket.socket]
     return sockets
 
 
-def _lanes(family: int, host: str, port: int, backlog: int) -> list[socket.socket]:
+def _sockets_of_port(family: int, host: str, port: int, backlog: int) -> list[socket.socket]:
     """Raises OSError."""
     count = _affordable()
-    lanes: list[socket.socket] = []
+    sockets: list[socket.socket] = []
     if count > 1 and family in SOURCE_WORDS and _is_free(family, host, port):
         try:
             for _ in range(count):
-                lanes.append(socket.create_server((host, port), family=family, backlog=backlog, reuse_port=True))
-                port = lanes[0].getsockname()[1]
-            _choose_by_source(lanes)
-            return lanes
+                sockets.append(socket.create_server((host, port), family=family, backlog=backlog, reuse_port=True))
+                port = sockets[0].getsockname()[1]
+            _choose_by_source(sockets)
+            return sockets
         except (OSError, ValueError):  # ValueError: this system has no SO_REUSEPORT
-            for one in lanes:
+            for one in sockets:
                 one.close()
     return [socket.create_server((host, port), family=family, backlog=backlog)]
 
@@ -72,7 +72,7 @@ def _lanes(family: int, host: str, port: int, backlog: int) -> list[socket.socke
 def _affordable() -> int:
     """A power of two."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = LANES_MAX if soft == resource.RLIM_INFINITY else max(1, min(LANES_MAX, soft // DESCRIPTORS_PER_LANE))
+    wanted = SOCKETS_MAX if soft == resource.RLIM_INFINITY else max(1, min(SOCKETS_MAX, soft // DESCRIPTORS_PER_SOCKET))
     return int(1 << (wanted.bit_length() - 1))
 
 
@@ -91,20 +91,20 @@ def _is_free(family: int, host: str, port: int) -> bool:
     return True
 
 
-def _choose_by_source(lanes: list[socket.socket]) -> None:
+def _choose_by_source(sockets: list[socket.socket]) -> None:
     """Raises OSError."""
-    first = lanes[0]
-    program = ctypes.create_string_buffer(chooser(first.family, len(lanes), key=secrets.randbits(32) | 1))
+    first = sockets[0]
+    program = ctypes.create_string_buffer(chooser(first.family, len(sockets), key=secrets.randbits(32) | 1))
     instructions = len(program) // struct.calcsize(INSTRUCTION)
     head = struct.pack("HP", instructions, ctypes.addressof(program))
     first.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, head)
 
 
-def chooser(family: int, lanes: int, key: int) -> bytes:
+def chooser(family: int, count: int, key: int) -> bytes:
     """Its answer is which socket takes a connection: the highest bits of the source times `key`, which is odd."""
     first, *others = SOURCE_WORDS[socket.AddressFamily(family)]
     steps = [(LOAD_WORD, NETWORK_HEADER + first)]
     for offset in others:
         steps += [(TO_INDEX, 0), (LOAD_WORD, NETWORK_HEADER + offset), (XOR_INDEX, 0)]
-    steps += [(MULTIPLY, key), (SHIFT_RIGHT, 33 - lanes.bit_length()), (RETURN, 0)]
+    steps += [(MULTIPLY, key), (SHIFT_RIGHT, 33 - count.bit_length()), (RETURN, 0)]
     return b"".join(struct.pack(INSTRUCTION, code, 0, 0, operand) for code, operand in steps)

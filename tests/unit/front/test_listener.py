@@ -20,7 +20,7 @@ import uvloop
 from front import backlogs, listener
 from front.listener import ACCEPTS_PER_TURN, REST_SHARE, Address, Listener
 
-SPREADING_KEY = 2_654_435_761  # neighbouring sources have different lanes; a key by chance may put many into one
+SPREADING_KEY = 2_654_435_761  # neighbouring sources have different sockets; a key by chance may put many into one
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -104,7 +104,7 @@ def test_a_listener_survives_a_lack_of_descriptors_and_tells_its_clients(
     assert "connections cannot be accepted" in caplog.text and "Raise the limit of open files" in caplog.text
 
 
-def test_floods_in_several_lanes_share_the_time_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floods_in_several_backlogs_share_the_time_of_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each took a second of the processor: the more sockets rest, the longer each does."""
     monkeypatch.setattr(backlogs.resource, "getrlimit", lambda what: (1 << 20, 1 << 20))
     monkeypatch.setattr(backlogs.secrets, "randbits", lambda bits: SPREADING_KEY)
@@ -123,7 +123,7 @@ def test_floods_in_several_lanes_share_the_time_of_one(run: Run, monkeypatch: py
         one = Listener("127.0.0.1", 0, backlog=64, admit=lambda address: None, logger=logging.getLogger("test"))
         sources = [f"127.0.4.{number}" for number in range(1, 4) for _ in range(ACCEPTS_PER_TURN)]
         clients = [socket.create_connection(one.address, 10, (source, 0)) for source in sources]
-        assert len(select.select(one._sockets, [], [], 0)[0]) == 3, "each source has a lane of its own"
+        assert len(select.select(one._sockets, [], [], 0)[0]) == 3, "each source has a socket of its own"
         one.serve()
         async with asyncio.timeout(10):
             while len(rests) < 3:  # noqa: ASYNC110
