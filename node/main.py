@@ -204,12 +204,12 @@ def doctor(
     if not paths:
         show({"kernels": native.backend(), "python": sys.version.split()[0]}, as_json)
         return
-    from node.commands.doctor_command import examine
+    from node.commands.doctor_command import doctor_rows
     from storage.errors import DirectoryInUse
 
     findings = 0
     try:
-        for row in examine(paths, dump=dump):
+        for row in doctor_rows(paths, dump=dump):
             findings += "finding" in row
             show(row, as_json)
     except DirectoryInUse as error:

@@ -25,7 +25,7 @@ from storage.os_disk import OsDisk
 DEPTH_MAX = 4  # so many folders lie between a data directory and its deepest file, at most
 
 
-def examine(paths: Sequence[Path], *, dump: bool) -> Iterator[dict[str, Any]]:
+def doctor_rows(paths: Sequence[Path], *, dump: bool) -> Iterator[dict[str, Any]]:
     """Rows about these files and directories; a row with `finding` says what is wrong.
 
     Raises FileNotFoundError, ValueError for a file that is not ours, and DirectoryInUse.

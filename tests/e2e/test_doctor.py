@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = "[log]\nfile_bytes_max = 500000\n"
 
 
-def examine(path: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:
+def doctor(path: Path, *options: str) -> tuple[int, list[dict[str, Any]]]:
     command = [sys.executable, "-m", "node.main", "doctor", "--json", *options, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
@@ -52,14 +52,14 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def test_no_damage_is_found_where_there_is_none(directory: Path) -> None:
-    code, rows = examine(directory)
+    code, rows = doctor(directory)
     assert [row for row in rows if row["finding"] == "damage"] == []
     if (directory / "classic" / "clean-stop").exists():
         assert (code, rows) == (0, []), "an orderly stop leaves nothing unfinished"
 
 
 def test_every_file_can_be_dumped(directory: Path) -> None:
-    code, rows = examine(directory, "--dump")
+    code, rows = doctor(directory, "--dump")
     assert code in (0, 65)
     dumped = {row["file"] for row in rows}
     files = {str(path) for path in directory.rglob("*") if path.is_file() and path.read_bytes().strip(b"\0")}
@@ -75,7 +75,7 @@ def test_one_changed_byte_is_found_in_each_kind_of_file(directory: Path) -> None
         path = min(path for path in directory.rglob(f"0*{suffix}") if len(path.read_bytes().strip(b"\0")) > 100)
         whole = path.read_bytes()
         path.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
-        code, rows = examine(directory)
+        code, rows = doctor(directory)
         path.write_bytes(whole)
         assert code == 65
         assert str(path) in {row["file"] for row in rows if row["finding"] == "damage"}, (suffix, rows)
