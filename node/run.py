@@ -114,7 +114,7 @@ def keep_freed_memory() -> None:
         libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
 
 
-def collect_garbage_rarely() -> None:
+def throttle_garbage_collection() -> None:
     """What the node holds by now stays: keep the collector from walking over it again and again.
 
     Messages die by reference counting; cycles are rare. With CPython's defaults a full collection walks every queue and
@@ -203,7 +203,7 @@ async def serve(config: Config, ending: Ending) -> int:
     try:
         if not await started(node, ending):
             return ending.exit_code
-        collect_garbage_rarely()
+        throttle_garbage_collection()
         watch.start()
         listening = ", ".join(f"{listener.protocol} {listener.address}" for listener in node.listeners)
         print(f"ready: node {config.node_name}, {listening}", flush=True)

@@ -15,7 +15,7 @@ import sys
 import grpc.aio
 import uvloop
 
-from node.run import Ending, collect_garbage_rarely, keep_freed_memory
+from node.run import Ending, keep_freed_memory, throttle_garbage_collection
 from raft.node_log import StoreLimits
 from tests.raft_node.assemble import Options, RaftNode
 from tests.raft_node.service import Service
@@ -74,7 +74,7 @@ async def serve(given: Options, address: str) -> int:
         server.add_generic_rpc_handlers((Service(node).handler(),))
         server.add_insecure_port(address)
         await server.start()
-        collect_garbage_rarely()
+        throttle_garbage_collection()
         print(f"ready: node {given.number}", flush=True)
         await ending.wait()
     finally:
