@@ -1,8 +1,8 @@
 """What parts of two nodes say to each other: requests, their answers, and messages without one, by topic.
 
-They travel beside Raft's letters over the links of node/peers/link.py, in a lane of their own: in order, none is lost while the
-link lives, and all that is under way is gone when it breaks. Whoever waits for an answer is told None then, and whether it was
-done is unknown; an answer never passes from one link to the next. What is said in one turn of the loop leaves as one letter.
+They travel beside Raft's letters over the links of node/peers/link.py, in a queue of their own: in order, none is lost while
+the link lives, and all that is under way is gone when it breaks. Whoever waits for an answer is told None then, and whether it
+was done is unknown; an answer never passes from one link to the next. What is said in one turn leaves as one letter.
 
 The letters, little endian:
 
@@ -77,7 +77,7 @@ class CallsLoop(Protocol):
 
 
 class CallEars(Protocol):
-    """Who is told what links hear on this lane."""
+    """Who is told what links hear of calls."""
 
     def receive(self, node: NodeId, letter: bytes) -> None:
         """Never raises for what it says; where it says nothing of sense the link is ended."""

@@ -1,8 +1,9 @@
 """The port Net (raft/transport.py) over TCP or TLS: one connection to each other node, whichever of the two opened it.
 
 What is sent leaves at once, as long as the system takes it; who sends has gathered what belongs together (raft/groups.py for a
-round, node/peers/calls.py for a turn). What the system does not take gathers here. There are two lanes, told apart by the first
-byte of their letters; of what has gathered each has its part in every write, so neither waits for the other. It is bounded:
+round, node/peers/calls.py for a turn). What the system does not take gathers here. There are two queues, told apart by the
+first byte of their letters; of what has gathered each has its part in every write, so neither waits for the other. It is
+bounded:
 
     Raft's letters      beyond the bound, and as long as there is no connection, they are dropped, for Raft asks again and
                         old letters are of no use
@@ -31,7 +32,7 @@ from raft.transport import Ears
 if TYPE_CHECKING:
     from node.peers.calls import CallEars
 
-CALLS = 4  # first byte of a letter of the second lane; those of raft/transport.py have others
+CALLS = 4  # first byte of a letter of the second queue; those of raft/transport.py have others
 _CALLS_HEAD = bytes([CALLS])
 LOOKS = 10  # at whether anything was heard
 
@@ -41,7 +42,7 @@ class LinkLimits:
     """Bytes, and seconds. `message_bytes_max` bounds what another node can make us read at once."""
 
     message_bytes_max: int = 64 << 20
-    write_bytes: int = 256 << 10  # of each lane as many waiting letters as fit go out with one write
+    write_bytes: int = 256 << 10  # of each queue as many waiting letters as fit go out with one write
     queue_bytes_max: int = 64 << 20  # of Raft's letters
     calls_bytes_max: int = 256 << 20
     silence_s_max: float = 10.0  # nodes say something several times a second (raft/failure_detector.py)
@@ -207,8 +208,8 @@ class _Line:
         self._silent_looks = 0
         self._looking = asyncio.get_running_loop().call_later(self._look_s, self._look)
 
-    def send(self, lane: _LetterQueue, letter: bytes) -> None:
-        lane.add(letter)
+    def send(self, queue: _LetterQueue, letter: bytes) -> None:
+        queue.add(letter)
         if self.socket.writable:
             self.write_waiting()
 
@@ -262,7 +263,7 @@ class PeerLinks:
         link.end()
 
     def hear_calls(self, ears: CallEars) -> None:
-        """Before any connection is there: who hears of the second lane, also of links that are added later."""
+        """Before any connection is there: who hears of the second queue, also of links that are added later."""
         self._call_ears = ears
         for link in self._links.values():
             assert not link.connected, f"node {link.node} is connected, and nobody has heard it"

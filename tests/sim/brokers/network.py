@@ -1,4 +1,4 @@
-"""The network as links between nodes see it: one TCP connection for each pair, with two lanes.
+"""The network as links between nodes see it: one TCP connection for each pair, with two queues of letters.
 
 Raft's letters are lost, doubled and reordered, as they are in tests/sim/network.py: an engine that bears that bears what a link
 drops when too much waits. What the nodes say to each other (node/peers/calls.py) is not: it arrives once and in order, later

@@ -168,7 +168,7 @@ def test_letters_beyond_the_bound_are_dropped_and_calls_end_the_link() -> None:
     uvloop.run(scenario())
 
 
-def test_small_letters_leave_behind_few_large_calls_and_all_arrive_in_the_order_of_their_lane() -> None:
+def test_small_letters_leave_behind_few_large_calls_and_all_arrive_in_the_order_of_their_queue() -> None:
     class Calls:
         def __init__(self) -> None:
             self.heard: list[bytes] = []
