@@ -24,7 +24,7 @@ from quorum.commands import FIRST_ID, ConsumerKey
 UNLIMITED_WINDOW = 2000  # messages that a consumer without prefetch, or without acknowledgements, may hold
 
 
-class ConsumerStatus(IntEnum):
+class ConsumerState(IntEnum):
     """What a consumer may expect. Whether its node is suspected is beside that: `MachineConsumer.suspected_at`."""
 
     UP = 0
@@ -38,7 +38,7 @@ class MachineConsumer:
     """One consumer, or a get that has not been settled."""
 
     __slots__ = (
-        "checked_out", "exclusive", "in_line", "key", "next_id", "no_ack", "overdue", "prefetch", "priority", "status",
+        "checked_out", "exclusive", "in_line", "key", "next_id", "no_ack", "overdue", "prefetch", "priority", "state",
         "suspected_at", "tag", "timeout_ms", "window",
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ class MachineConsumer:
         exclusive: bool = False,
         priority: int = 0,
         timeout_ms: int | None = None,
-        status: ConsumerStatus = ConsumerStatus.UP,
+        state: ConsumerState = ConsumerState.UP,
     ) -> None:
         self.key = key
         self.tag = tag
@@ -62,7 +62,7 @@ class MachineConsumer:
         self.exclusive = exclusive
         self.priority = priority
         self.timeout_ms = timeout_ms  # None: as the queue's rules say; 0: never
-        self.status = status
+        self.state = state
         self.suspected_at: int | None = None  # since when its node seems to be down
         self.next_id = FIRST_ID
         self.checked_out = CheckedOut()
@@ -72,7 +72,7 @@ class MachineConsumer:
     @property
     def is_subscribed(self) -> bool:
         """Not here only for what it holds."""
-        return self.status is not ConsumerStatus.CANCELLED and self.status is not ConsumerStatus.GET
+        return self.state is not ConsumerState.CANCELLED and self.state is not ConsumerState.GET
 
 
 class MachineConsumers:
@@ -120,13 +120,13 @@ class MachineConsumers:
         """It is given nothing any more, and forgotten when it holds nothing."""
         if consumer.is_subscribed:
             self.count -= 1
-            consumer.status = ConsumerStatus.CANCELLED
+            consumer.state = ConsumerState.CANCELLED
         consumer.overdue.clear()
         self.update(consumer)
 
     def update(self, consumer: MachineConsumer) -> None:
-        """Its status, or what it holds, has changed."""
-        if not consumer.checked_out.count and consumer.status in (ConsumerStatus.CANCELLED, ConsumerStatus.GET):
+        """Its state, or what it holds, has changed."""
+        if not consumer.checked_out.count and consumer.state in (ConsumerState.CANCELLED, ConsumerState.GET):
             self.all.pop(consumer.key, None)
         if self.single_active and not (consumer is self.active and self.may_receive(consumer)):
             self._elect()  # what the active one settles changes nothing for the others
@@ -144,7 +144,7 @@ class MachineConsumers:
             self._elect()
         else:
             if self.quiescing is not None:
-                self.quiescing.status = ConsumerStatus.UP
+                self.quiescing.state = ConsumerState.UP
             self.active = self.quiescing = None
         for consumer in self.all.values():
             self._line_up(consumer)
@@ -192,7 +192,7 @@ class MachineConsumers:
     def may_receive(self, consumer: MachineConsumer) -> bool:
         """Whether it is given messages as long as it has room."""
         return (
-            consumer.status is ConsumerStatus.UP
+            consumer.state is ConsumerState.UP
             and consumer.suspected_at is None
             and (not self.single_active or consumer is self.active)
         )
@@ -227,22 +227,22 @@ class MachineConsumers:
         quiescing = self.quiescing
         if quiescing is not None:
             if (
-                quiescing.status is ConsumerStatus.QUIESCING
+                quiescing.state is ConsumerState.QUIESCING
                 and quiescing.suspected_at is None
                 and quiescing.checked_out.count
             ):
                 return
-            if quiescing.status is ConsumerStatus.QUIESCING:
-                quiescing.status = ConsumerStatus.UP
+            if quiescing.state is ConsumerState.QUIESCING:
+                quiescing.state = ConsumerState.UP
             self.quiescing = None
         active, best = self.active, self._best()
-        if active is not None and (active.status is not ConsumerStatus.UP or active.suspected_at is not None):
+        if active is not None and (active.state is not ConsumerState.UP or active.suspected_at is not None):
             active = self.active = None
         if active is None:
             self._activate(best)
         elif best is not None and best.priority > active.priority:
             if active.checked_out.count:
-                active.status = ConsumerStatus.QUIESCING
+                active.state = ConsumerState.QUIESCING
                 self.quiescing, self.active = active, None
                 self._line_up(active)
             else:
@@ -253,7 +253,7 @@ class MachineConsumers:
         best: MachineConsumer | None = None
         for one in self.all.values():
             if (
-                one.status is ConsumerStatus.UP
+                one.state is ConsumerState.UP
                 and one.suspected_at is None
                 and (best is None or one.priority > best.priority)
             ):

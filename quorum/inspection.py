@@ -85,7 +85,7 @@ def consumer_figures(consumers: MachineConsumers) -> list[ConsumerFigures]:
             prefetch=one.prefetch,
             no_ack=one.no_ack,
             exclusive=one.exclusive,
-            status="suspected" if one.suspected_at is not None else one.status.name.lower(),
+            status="suspected" if one.suspected_at is not None else one.state.name.lower(),
             active=consumers.may_receive(one),
             unacknowledged=one.checked_out.count,
         )

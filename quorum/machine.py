@@ -56,7 +56,7 @@ from quorum.commands import (
     decode,
     producer_at,
 )  # fmt: skip
-from quorum.consumers import ConsumerStatus, MachineConsumer
+from quorum.consumers import ConsumerState, MachineConsumer
 from quorum.effects import ActiveChanged, Dead, Deliver, Effect, TimedOut, Unused
 from quorum.movement import Movement, Unfinished
 from quorum.returning import Fate
@@ -308,8 +308,8 @@ class QueueMachine(Movement):
             self._deal_with(Fate.RETURNED if self.state.version >= versions.OUTCOMES_COUNTED else Fate.FAILED, taken)
         else:
             self._deal_with(Fate.UNSEEN, taken)
-        if consumer.status is ConsumerStatus.TIMED_OUT and not consumer.overdue:
-            consumer.status = ConsumerStatus.UP
+        if consumer.state is ConsumerState.TIMED_OUT and not consumer.overdue:
+            consumer.state = ConsumerState.UP
         consumers.update(consumer)
         return None
 
@@ -370,7 +370,7 @@ class QueueMachine(Movement):
 
     def _cancel(self, key: ConsumerKey, held: UponCancel) -> Result:
         consumer = self.state.consumers.all.get(key)
-        if consumer is not None and consumer.status is not ConsumerStatus.GET:
+        if consumer is not None and consumer.state is not ConsumerState.GET:
             if held is not UponCancel.STAYS:
                 fate = Fate.FAILED if held is UponCancel.REQUEUED else Fate.UNSEEN
                 self._deal_with(fate, consumer.checked_out.take_all())
@@ -382,7 +382,7 @@ class QueueMachine(Movement):
         if s.version < versions.WINDOWS_CHANGE:
             return ResultCode.UNKNOWN
         consumer = s.consumers.all.get(key)
-        if consumer is not None and consumer.status is not ConsumerStatus.GET:
+        if consumer is not None and consumer.state is not ConsumerState.GET:
             s.consumers.change_window(consumer, messages)
             self._trail += messages
         return None
@@ -414,7 +414,7 @@ class QueueMachine(Movement):
         self.counters.got += 1
         self._trail += stored.entry + stored.first
         if not no_ack:
-            consumer = MachineConsumer(key, status=ConsumerStatus.GET)
+            consumer = MachineConsumer(key, state=ConsumerState.GET)
             if session.suspected:
                 consumer.suspected_at = s.now
                 self._due(s.now + s.rules.disconnected_timeout_ms)
@@ -425,7 +425,7 @@ class QueueMachine(Movement):
     def _got_before(self, key: ConsumerKey) -> Result:
         """A get that is heard for the second time has what it got the first time, as long as that is held."""
         consumer = self.state.consumers.all.get(key)
-        if consumer is None or consumer.status is not ConsumerStatus.GET:
+        if consumer is None or consumer.state is not ConsumerState.GET:
             return None
         for held in self.checked_out(key):
             return TakenMessage(
@@ -530,10 +530,10 @@ class QueueMachine(Movement):
             return
         overdue = consumer.checked_out.take_until(s.now - timeout)
         self._deal_with(Fate.RETURNED, [held.stored for held in overdue])
-        if consumer.status in (ConsumerStatus.UP, ConsumerStatus.QUIESCING, ConsumerStatus.TIMED_OUT):
+        if consumer.state in (ConsumerState.UP, ConsumerState.QUIESCING, ConsumerState.TIMED_OUT):
             for held in overdue:
                 consumer.overdue.add(held.first_id, held.first_id + held.stored.length)
-            consumer.status = ConsumerStatus.TIMED_OUT
+            consumer.state = ConsumerState.TIMED_OUT
             self._effects.append(TimedOut(consumer.key))
         s.consumers.update(consumer)
 

@@ -46,7 +46,7 @@ from native.crc32c import crc32c
 from native.sequence_set import SequenceSet
 from quorum.checked_out import CheckedOut
 from quorum.commands import PRIORITY_MAX, ConsumerKey, SessionKey
-from quorum.consumers import ConsumerStatus, MachineConsumer
+from quorum.consumers import ConsumerState, MachineConsumer
 from quorum.queue_state import QueueState
 from quorum.ready_rows import ROW_BYTES, ReadyRows
 from quorum.returning import Fate
@@ -210,7 +210,7 @@ class _Decoder:
             bool(flags & _EXCLUSIVE),
             priority,
             None if timeout == _NOT_SET else timeout,
-            ConsumerStatus(status),
+            ConsumerState(status),
         )
         consumer.suspected_at = None if suspected_at == _NOT_SET else suspected_at
         consumer.next_id = next_id
@@ -269,7 +269,7 @@ def _encode_consumer(consumer: MachineConsumer, active: bool, quiescing: bool) -
     tag = consumer.tag.encode("utf-8", "surrogateescape")
     flags = _NO_ACK * consumer.no_ack | _EXCLUSIVE * consumer.exclusive | _ACTIVE * active | _QUIESCING * quiescing
     fixed = _CONSUMER.pack(
-        *consumer.key, flags, consumer.status, consumer.prefetch, consumer.priority,
+        *consumer.key, flags, consumer.state, consumer.prefetch, consumer.priority,
         _NOT_SET if consumer.timeout_ms is None else consumer.timeout_ms,
         _NOT_SET if consumer.suspected_at is None else consumer.suspected_at,
         consumer.next_id, len(tag),

@@ -64,7 +64,7 @@ async def take_place(
     """Raises NoPlace. Be listening."""
     stranger = peers.stranger
     if stranger is not None and not identity.blank:
-        peers.answer_strangers(MemberDoorman(identity))
+        peers.answer_strangers(StartingDoorman(identity))
         await _check_place(settings, identity, peers, stranger)
     elif stranger is not None and settings.names_others:
         if identity.inherits:
@@ -73,7 +73,7 @@ async def take_place(
                 f"cluster.peers, cluster.dns and cluster.join to go on with them, or give an empty directory"
             )
         await FirstBoot(settings, identity, peers, stranger, random_bytes).run()
-        peers.answer_strangers(MemberDoorman(identity))
+        peers.answer_strangers(StartingDoorman(identity))
     elif identity.blank:
         identity.found(random_bytes(16).hex())
         logger.info("node %s founds cluster %s of its own", identity.name, identity.cluster_id)
@@ -84,7 +84,7 @@ async def take_place(
         )
 
 
-class MemberDoorman:
+class StartingDoorman:
     """Answers strangers while this node has its place, and is not ready to take part. Fulfils Doorman."""
 
     def __init__(self, identity: NodeIdentity) -> None:
@@ -156,7 +156,7 @@ class FirstBoot:
 
     async def greet(self, greeting: peer_pb2.Greeting) -> peer_pb2.Greeted:
         if not self._identity.blank:
-            return await MemberDoorman(self._identity).greet(greeting)
+            return await StartingDoorman(self._identity).greet(greeting)
         question = Question(
             greeting.instance, greeting.name, greeting.address, frozenset(greeting.knows), greeting.founding
         )

@@ -18,7 +18,7 @@ from broker.disk_lives import FIRST_LIFE
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
 from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity
-from node.membership.first_boot import FirstBoot, MemberDoorman, NoPlace, take_place
+from node.membership.first_boot import FirstBoot, NoPlace, StartingDoorman, take_place
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
@@ -44,7 +44,7 @@ class Booting:
         return self.identity
 
 
-class Welcoming(MemberDoorman):
+class Welcoming(StartingDoorman):
     """A member that takes everybody in, or says why not."""
 
     def __init__(self, identity: NodeIdentity, refusal: str = "", removed: str = "") -> None:
