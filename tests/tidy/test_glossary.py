@@ -7,34 +7,53 @@ import re
 
 import pytest
 
-from tests.tidy.sources import ROOT, folder, sources
+from tests.tidy.sources import ROOT, sources, words
 
 ROW = re.compile(r"^\| ([a-z -]+) \| .+ \| `([\w/]+\.py)`(?: `(\w+)`)? \|$")
-# Names of two things that the field gives to both: one class in each of these folders.
-OF_TWO_FOLDERS = {
-    "Connection": {"broker", "front"},  # a client's; the AMQP state machine of one
-    "Consumer": {"broker", "quorum"},  # of a session; as the machine of a queue knows it
-    "Entry": {"raft", "broker"},  # of a log; of an x-death header
-    "Segment": {"storage", "classic"},  # of a replicated log; of the index of a queue
-}
+FAMILY = re.compile(r"^\| ([a-z ]+) \| .+ \| (`\w+`(?:, `\w+`)*) \|$")
+FAMILIES = "## Words that several classes carry"
+# Each of these had several meanings once. In another meaning it needs a word before it: a dead letter is no letter.
+OVERLOADED = ("session", "record", "letter", "turn", "run", "member", "slice", "portion", "state", "status", "held")
+
+
+def tables() -> tuple[list[str], list[str]]:
+    """Rows of one word with its place, and rows of a word with the classes that carry it."""
+    words, found, families = (ROOT / "docs" / "glossary.md").read_text().partition(f"\n{FAMILIES}\n")
+    assert found, f"docs/glossary.md has no '{FAMILIES}'"
+    first, second = (
+        [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| word ")]
+        for text in (words, families)
+    )
+    return first, second
 
 
 def rows() -> list[tuple[str, str, str]]:
-    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| word ")]
-    found = [match.groups(default="") for line in rows if (match := ROW.match(line))]
-    assert len(found) == len(rows) > 30, "a row is not of three columns, or says where in another way"
+    lines, _ = tables()
+    found = [match.groups(default="") for line in lines if (match := ROW.match(line))]
+    assert len(found) == len(lines) > 30, "a row is not of three columns, or says where in another way"
     return [(word, file, name) for word, file, name in found]
 
 
-def classes() -> dict[str, list[str]]:
-    """Name of each class that is no port -> the files that define one."""
-    found: dict[str, list[str]] = {}
-    for file, tree in sources().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
-                found.setdefault(node.name, []).append(file)
-    return found
+def families() -> dict[str, list[str]]:
+    """Word, or word with what is before it -> the classes that carry it."""
+    _, lines = tables()
+    found = [match.groups() for line in lines if (match := FAMILY.match(line))]
+    assert len(found) == len(lines), "a row is not of three columns, or lists something else than classes"
+    return {word: re.findall(r"\w+", names) for word, names in found}
+
+
+def public_classes() -> set[str]:
+    return {
+        node.name
+        for file, tree in sources().items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not file.startswith("client/") and not node.name.startswith("_")
+    }
+
+
+def singular(name: str) -> set[str]:
+    """The words of a name; `Letters` has letter."""
+    return {word.removesuffix("s") if word.removesuffix("s") in OVERLOADED else word for word in words(name)}
 
 
 @pytest.mark.parametrize(("word", "file", "name"), rows())
@@ -49,8 +68,13 @@ def test_each_word_has_one_row() -> None:
     assert sorted(words) == sorted(set(words))
 
 
-@pytest.mark.parametrize("name", sorted({name for _, _, name in rows() if name}))
-def test_a_class_of_the_glossary_is_the_only_one_of_its_name(name: str) -> None:
-    files = [file for file in classes()[name] if not file.startswith("client/")]
-    folders = [folder(file) for file in files]
-    assert len(files) == 1 or (len(folders) == 2 and set(folders) == OF_TWO_FOLDERS.get(name, set())), files
+@pytest.mark.parametrize("word", OVERLOADED)
+def test_an_overloaded_word_has_one_meaning_and_its_classes_are_listed(word: str) -> None:
+    listed = [name for term, names in families().items() if word in term.split() for name in names]
+    assert word in families() or word in {row[0] for row in rows()}, "without a word before it, it means nothing"
+    assert sorted(listed) == sorted(set(listed)), "a class carries one meaning"
+    assert sorted(listed) == sorted(name for name in public_classes() if word in singular(name))
+
+
+def test_only_overloaded_words_have_a_family() -> None:
+    assert [term for term in families() if not set(term.split()) & set(OVERLOADED)] == []

@@ -28,6 +28,15 @@ PORTS = {
     "ready": ("quorum", "raft"),  # messages that wait for a consumer; what a member's core wants done
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get
 }
+# Public classes of one name, with their files. What stands here waits for a name; nothing is added.
+SAME_NAME = {
+    "Background": ("node/background.py", "storage/beside_loop.py"),  # the port of each: with results, and without
+    "Connection": ("broker/broker.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
+    "Damage": ("classic/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
+    "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
+    "Loop": ("raft/groups.py", "storage/wal_writer.py"),  # the port of each to the event loop
+    "Segment": ("classic/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
+}
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
 
 # Word -> the folders in which it may name something. docs/glossary.md says what each means.
@@ -67,6 +76,15 @@ def test_a_file_name_is_used_once_or_for_siblings() -> None:
             folders.setdefault(stem(name), []).append(folder(name))
     twice = {name: tuple(where) for name, where in folders.items() if len(where) > 1 and name not in SIBLINGS}
     assert twice.items() <= PORTS.items(), "two files of one name: is one of them misnamed?"
+
+
+def test_a_class_name_is_used_once() -> None:
+    files: dict[str, list[str]] = {}
+    for name, tree in sources().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not name.startswith("client/"):
+                files.setdefault(node.name, []).append(name)
+    assert {name: tuple(where) for name, where in files.items() if len(where) > 1} == SAME_NAME
 
 
 def test_each_module_says_what_it_is_for() -> None:
