@@ -204,6 +204,8 @@ class QueueBacking:
         except DiskFailed as error:
             self._cannot_read(error)
             going = []
+        unindexed = shelf.unindexed.get(queue.record.id, {})
+        going += [content_id for content_id, run in unindexed.items() if _goes(queue, run, only_ready)]
         for content_id in going:
             (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
         for level in queue.levels:

@@ -12,8 +12,8 @@ succeeded; so one step that touches the disk is on its way at a time. While a lo
 and no manifest notes the half that is written: it may lack what was settled since.
 
 Files are read, copied and synced in the background. What is done on the loop is done in slices: a log file is walked in pieces,
-as broker/background_work.py has turns for them, and nothing else is begun meanwhile; queues are noted a few at a time. When the
-disk is full the step is tried again later. When it fails nothing is released or deleted any more.
+as broker/background_work.py has turns for them, and queues are noted a few segments at a time; nothing else is begun meanwhile.
+When the disk is full the step is tried again later. When it fails nothing is released or deleted any more.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from storage.errors import DiskFailed, Exhausted
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
-STEP_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
+TICK_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
 BEGUN_PER_TICK = 100  # queues that get the first files of their own; each costs 0.2 ms
-SEGMENTS_PER_TICK = 100  # noted for a release; each costs 20 us, and 120 on a busy machine
+SEGMENTS_PER_STEP = 25  # noted for a release; each costs 20 us, and 120 on a busy machine
 RETRY_MS = 5_000  # after the disk was full
 
 
@@ -58,7 +58,7 @@ class Housekeeping:
         self._queues = queues
         self._background = background
         self._work = work
-        self._walking = False  # a log file, since the last tick or the ones before
+        self._in_slices = False  # a log file is walked or queues are noted, since the last tick or the ones before
         self._moving: MoveOut | None = None  # until its file is released
         self._noting: Noting | None = None  # what is to be saved next, or is being saved
         self._first_file = 0  # of the log, once that is saved
@@ -86,7 +86,7 @@ class Housekeeping:
         self._shelf.release_durable()
         if self._full:
             self._full, self._retry_at = False, now + RETRY_MS
-        if self.failed or self._walking or now < self._retry_at:
+        if self.failed or self._in_slices or now < self._retry_at:
             return
         try:
             self._look_for_dead(settled_ticket)
@@ -116,9 +116,6 @@ class Housekeeping:
     # the log
 
     def _shorten_log(self) -> None:
-        if self._noting is not None:
-            self._note()
-            return
         files = self._shelf.log_files.files()
         first, live = files.start, self._shelf.live
         if self._moving is None and live.get(first):
@@ -126,53 +123,55 @@ class Housekeeping:
                 return  # the commit that fills it may not be in it yet
             self._moving = MoveOut(self._shelf, self._queues, first)
         if self._moving is not None:
-            self._walking = True
-            begin(self._work(), self._walk(self._moving))
+            self._do_in_slices(self._walk(self._moving))
             return
         while first < files.stop - 1 and not live.get(first):
             first += 1
         if first > files.start:
-            self._release(first)
+            self._do_in_slices(self._release(first))
 
-    def _walk(self, moving: MoveOut) -> Steps:
-        """What is moved out between two ticks, a piece at a time."""
+    def _do_in_slices(self, steps: Steps) -> None:
+        self._in_slices = True
+        begin(self._work(), self._to_its_end(steps))
+
+    def _to_its_end(self, steps: Steps) -> Steps:
         try:
-            yield from self._move(moving)
-            if moving.damaged:
-                self._stuck = True
-            elif moving.done and not (self._stopped or self.failed):
-                self._release(moving.file_number + 1)
+            yield from steps
         except Exhausted:
             self._full = True
         except DiskFailed as error:
             self._shelf.fail(error)
         finally:
-            self._walking = False
+            self._in_slices = False
+
+    def _walk(self, moving: MoveOut) -> Steps:
+        """What is moved out between two ticks, and the release when that was all."""
+        yield from self._move(moving)
+        if moving.damaged:
+            self._stuck = True
+        elif moving.done and not (self._stopped or self.failed):
+            yield from self._release(moving.file_number + 1)
 
     def _move(self, moving: MoveOut) -> Steps:
         walked = begun = 0
         behind = len(self._shelf.log_files.files()) - self._shelf.limits.log_files_kept
-        while walked < STEP_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
-            if walked:
-                yield
+        while walked < TICK_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
             if moving.done or self._stopped or self.failed:
                 return
             walked += moving.step()
             begun += moving.begun
+            yield
 
-    def _release(self, first_file: int) -> None:
-        self._noting = Noting(self._shelf, self._queues, self.manifest)
-        self._noting.all_queues()
+    def _release(self, first_file: int) -> Steps:
+        """Note what has to be noted before log files go, and save that."""
+        self._noting = noting = Noting(self._shelf, self._queues, self.manifest)
         self._first_file = first_file
-        self._note()
-
-    def _note(self) -> None:
-        """The next slice of what has to be noted before log files go."""
-        noting = self._noting
-        assert noting is not None, "nothing is being noted"
+        noting.all_queues()
         try:
-            if not noting.note_queues(SEGMENTS_PER_TICK):
-                return
+            while not noting.note_queues(SEGMENTS_PER_STEP):
+                yield
+                if self._stopped or self.failed:
+                    return
         except Exhausted:
             self._give_up(noting)
             raise
@@ -349,9 +348,11 @@ class Housekeeping:
             raise self._failed_beside
         if self._noting is not None:
             self._give_up(self._noting)
+        if self._moving is not None:
+            self._moving.finish_run()
         noting = Noting(self._shelf, self._queues, self.manifest)
         noting.all_queues()
-        while not noting.note_queues(SEGMENTS_PER_TICK):
+        while not noting.note_queues(SEGMENTS_PER_STEP):
             pass
         noting.note_store()
         noting.make_durable(self._shelf.disk)

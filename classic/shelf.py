@@ -19,7 +19,7 @@ from classic.open_files import OpenFiles
 from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.salvage import Damage
 from classic.store import FILE_BYTES_MAX, MessageStore
-from classic.stored_run import InStore
+from classic.stored_run import InStore, StoredRun
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
@@ -66,6 +66,8 @@ class Shelf:
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
         self.spilled = MessageStore(self.files, names.STORE_TRANSIENT, limits.store_file_bytes_max)
         self.indexed: dict[int, None] = {}  # ids of queues that have index segments
+        # Runs whose queue is counted as one that needs the content, before its index says so; by queue and content.
+        self.unindexed: dict[int, dict[InStore, StoredRun]] = {}
         self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
         self.live: dict[int, int] = {}
         self.settled: dict[ClassicQueue, SequenceSet] = {}

@@ -90,7 +90,16 @@ KILLERS = (
         "classic queues",
         tuple(
             f"tests/unit/classic/test_{name}.py"
-            for name in ("store", "driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
+            for name in (
+                "move_out",
+                "store",
+                "driver",
+                "compaction",
+                "damage",
+                "out_of_reach",
+                "disk_failures",
+                "disk_calls",
+            )
         ),
         only="not whatever_call",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "broker/", "node/", *QUORUM_QUEUES),

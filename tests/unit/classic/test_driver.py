@@ -467,7 +467,7 @@ def test_what_was_read_along_before_it_was_written_is_read_again() -> None:
 
 def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each makes a directory and two files: of 800 queues in one piece of the log, the loop stood for 170 ms."""
-    monkeypatch.setattr("classic.move_out.BEGUN_PER_PIECE", 3)
+    monkeypatch.setattr("classic.move_out.BEGUN_PER_STEP", 3)
     monkeypatch.setattr("classic.housekeeping.BEGUN_PER_TICK", 5)
     names_of_queues = [f"q{number}" for number in range(40)]
     records = [record_of(name, number) for number, name in enumerate(names_of_queues, 1)]
@@ -489,7 +489,7 @@ def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.
         world.tick()
         begun.append(len(world.kind._shelf.indexed) - before)
     assert sum(begun) == len(names_of_queues)
-    assert max(begun) <= 7, "a piece is ended by the queue that is one too many, and a tick by the piece"
+    assert max(begun) <= 7, "a step is ended by the queue that is one too many, and a tick by the step"
     world.disk.kill()
     world.start()
     for name in names_of_queues:
@@ -565,7 +565,7 @@ def test_a_store_file_stays_until_the_log_durably_says_that_its_contents_are_set
 
 def test_no_segment_goes_while_a_log_file_is_being_moved_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of what the file holds of a queue is written: the other half would begin a segment of the same number."""
-    monkeypatch.setattr(housekeeping, "STEP_BYTES_MIN", 1)
+    monkeypatch.setattr(housekeeping, "TICK_BYTES_MIN", 1)
     monkeypatch.setattr(move_out, "PIECE_BYTES", 200)
     world = World([record_of("a", 1)])
     keeper = world.kind._housekeeping
@@ -633,7 +633,7 @@ def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanw
     keeper = world.kind._housekeeping
     world.tick()
     moving = keeper._moving
-    assert moving is not None and keeper._walking and len(turns) == 1
+    assert moving is not None and keeper._in_slices and len(turns) == 1
     positions = [moving._position]
     world.tick()
     assert moving._position == positions[0], "the tick after began a second walk"
@@ -642,7 +642,7 @@ def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanw
         positions.append(moving._position)
     assert len(positions) > 5 and positions == sorted(positions)
     assert max(after - before for before, after in pairwise(positions)) <= move_out.PIECE_BYTES
-    assert not keeper._walking
+    assert not keeper._in_slices
     for _ in range(20):
         world.tick()
         while turns:
