@@ -376,7 +376,7 @@ class Kernel:
             if not self.quorum.members.lives_again(group):
                 self._ports.process.restart(f"the only copy of group {group}, on this node, has lost a part")
 
-        self.store.repair(group, damage, repaired)
+        self.foundation.stores.of(group).repair(group, damage, repaired)
 
     # ------------------------------------------------------------------------- what happens by itself
 
@@ -388,7 +388,7 @@ class Kernel:
         self.anywhere.tick(now)
         self.quorum.tick(now)
         self._reconciler.tick(now)
-        self.store.tick(now)
+        self.foundation.stores.tick(now)
         self.metadata.tick()
         if self.log.failed is None:
             self.log.flush_lazy()

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from broker.records import QueueRecord
-from raft.driver import SnapshotRules
+from raft.driver import MemberStore, SnapshotRules
 from raft.errors import Damaged
 from raft.group_records import GroupIdentity
 from raft.messages import MemberId, Membership, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 from replicated.member import MemberLife, ReplicatedMember
-from replicated.ports import CatalogPorts, MemberStore, QueuePorts, Store
+from replicated.ports import CatalogPorts, QueuePorts, Store
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.sole_replica import begin_alone, names_others, votes_alone
 from storage.errors import Exhausted, StorageError

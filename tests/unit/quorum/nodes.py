@@ -98,7 +98,7 @@ class QuorumNode:
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
         self.store = RaftStore(disk, cluster.limits, AtOnce(), cluster.new_replica, cluster.findings.append)
-        for _ in self.store.recover(replay, facts.first_file):
+        for _ in self.store.recover(replay, replay.chunks(), facts.first_file):
             pass
         end = replay.finish()
         self.store.finish(end)
@@ -111,7 +111,6 @@ class QuorumNode:
             loop=cluster.loop,
             clock=cluster.loop.clock,
             net=self,
-            log=self.log,
             random=cluster.random.random,
             on_failed=self._stop,
             on_leading=lambda driver: self.kind.members.leading_changed(driver.group),
