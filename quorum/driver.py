@@ -3,8 +3,7 @@
 What any queue needs whose log is a group is in replicated/. Here it gets what is special to quorum queues: the machine, the
 letters that only they have, what other nodes ask to have proposed, and how much may wait.
 
-Assembly: make it, hand `members.leading_changed` to Groups.on_leading and `members.lives_again` to whoever has a member
-repaired, `attach` it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
+Assembly: make it, `attach` it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from replicated.letters import (
     refused,
 )
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
-from replicated.ports import Calls, CatalogPorts, Groups, Loop, Payload, QueuePorts, Store
+from replicated.ports import Calls, CatalogPorts, Groups, Loop, Owners, Payload, QueuePorts, Store
 from replicated.queue import QueueReports
 from replicated.verdicts import Verdicts
 
@@ -76,6 +75,7 @@ class QuorumQueues:
         disk_id: int,
         *,
         groups: Groups,
+        owners: Owners,
         store: Store,
         calls: Calls,
         loop: Loop,
@@ -99,7 +99,7 @@ class QuorumQueues:
             0  # to propose what other nodes asked for, and by other nodes to propose what this one asked for
         )
         self._ports = ports = QueuePorts(
-            key.node, key.incarnation, QUORUM_TOPIC, groups, calls, loop, wall_ms, monotonic
+            key.node, key.incarnation, QUORUM_TOPIC, groups, owners, calls, loop, wall_ms, monotonic
         )
         self._catalog = catalog
         self._reports = reports = reports or QueueReports()

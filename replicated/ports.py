@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from broker.records import QueueRecord
 from raft.driver import GroupStore, MemberStore, OnResults, SnapshotRules
 from raft.errors import Damaged
+from raft.group_owners import GroupOwner
 from raft.group_records import GroupIdentity
 from raft.machine import Machine
 from raft.membership import Change
@@ -79,6 +80,14 @@ class Groups(Protocol):
     def trusts(self, node: NodeId) -> bool: ...
 
 
+class Owners(Protocol):
+    """Who acts on what happens to a group: raft/group_owners.py."""
+
+    def register(self, group: int, owner: GroupOwner) -> None: ...
+
+    def leave(self, group: int) -> None: ...
+
+
 class Store(Protocol):
     """Where the groups of one kind of queue are kept: raft/group_stores.py."""
 
@@ -138,6 +147,7 @@ class QueuePorts:
     incarnation: int
     topic: int  # in `calls`, of this kind of queue
     groups: Groups
+    owners: Owners
     calls: Calls
     loop: Loop
     wall_ms: Callable[[], int]

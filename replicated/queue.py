@@ -90,7 +90,10 @@ class ReplicatedQueue(Protocol):
 class QueueReports:
     """Listeners to what should never happen. The defaults ignore it."""
 
-    on_damaged: Callable[[int, Damaged], None] | None = None  # a member, by its group, at its begin; None: it is raised
+    on_damaged: Callable[[int, Damaged, Callable[[], bool]], None] | None = None
+    """A member, by its group. Have it repaired, then call: False if only another process can go on. None: it is raised."""
+    on_repaired: Callable[[Driver], None] = lambda driver: None
+    """The member that followed a damaged one votes."""
     on_lost: Callable[[QueueRecord, int], None] = lambda record, kept: None
     """A queue goes on with what is left here, up to this entry."""
     on_quarantined: Callable[[ReplicatedQueue, str], None] = lambda queue, why: None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
+from raft.errors import Damaged
 from raft.messages import node_of
 from replicated.comparison import COMPARE_MS, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
@@ -156,11 +157,10 @@ def test_of_two_members_in_another_state_the_second_stays_however_long_the_first
     leader = cluster.leader(record).number
     first, second = sorted({1, 2, 3, 4, 5} - {leader})[:2]
     slow = cluster.nodes[first]
-    waiting: list[tuple[int, object]] = []  # repairs that its disk takes long for
+    waiting: list[tuple[int, Damaged, Callable[[], bool]]] = []  # repairs that its disk takes long for
 
-    def wait_with_repair(group: int, damage: object) -> None:
-        slow.kind.members.damaged(group)
-        waiting.append((group, damage))
+    def wait_with_repair(*repair: Any) -> None:
+        waiting.append(repair)
 
     vars(slow)["_repair"] = wait_with_repair
     for number in (first, second):
