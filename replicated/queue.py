@@ -32,6 +32,9 @@ class LeadingHere(Protocol):
     def writable(self, node: NodeId) -> None:
         """The link to this node has room again."""
 
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> None:
+        """Serve these consumers of that node, each by its number, from this message or place on."""
+
 
 class ReplicatedQueue(Protocol):
     """See the module."""
