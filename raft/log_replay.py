@@ -112,7 +112,7 @@ class LogReplay:
             groups = len({group for group, _ in found})
             self._found(f"nothing says what the files of {groups} groups in {names.RAFT_DIRECTORY} are: put aside")
 
-    def watch(self, replay: Replay, log_first_file: int) -> Iterator[Chunk]:
+    def watch(self, replay: Replay, chunks: Iterator[Chunk], log_first_file: int) -> Iterator[Chunk]:
         """The chunks of the log, for others to read them too. Raises DiskFull and DiskFailed at the very first start."""
         if not self.groups_file.generation:  # there is one before there is any group
             self.groups_file.generation, self.groups_file.first_file = 1, log_first_file
@@ -122,7 +122,7 @@ class LogReplay:
             reason = f"log files from {self.groups_file.first_file} to {log_first_file - 1} are gone"
             self._broken.update((group, reason) for group in self.logs)
         judged = 0
-        for chunk in replay.chunks():
+        for chunk in chunks:
             judged = self._judge(replay, judged)
             self.take(chunk)
             yield chunk

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.added_headers import with_headers
+from broker.added_headers import with_added
 from broker.consumer import Consumer
 from broker.errors import BrokerError, PreconditionFailed
 from broker.message import Run
@@ -283,9 +283,7 @@ class Channel:
             self.session.resume(now)
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        position = piece.position
-        if piece.headers:
-            content, position = with_headers(content, position, piece.count, piece.headers), 0
+        content, position = with_added(piece, content)
         said = (
             content,
             position,
@@ -306,9 +304,8 @@ class Channel:
 
     def send_got(self, got: GotMessage) -> None:
         """Basic.get-ok with its message."""
-        piece, content, position = got.piece, got.content, got.piece.position
-        if piece.headers:
-            content, position = with_headers(content, position, 1, piece.headers), 0
+        piece = got.piece
+        content, position = with_added(piece, got.content)
         method = spec.encode(
             "basic.get-ok",
             delivery_tag=got.tag,
