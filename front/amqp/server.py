@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.client_address import source_of
 from broker.errors import ConnectionForced
-from front.amqp.connection import Connection, ConnectionState
+from front.amqp.connection import Connection
 from front.amqp.input_share import InputShare
 from front.amqp.replies import ProtocolError, Reply, reply_to
+from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.wheel import SLOT_S, TimerWheel
 from front.gate import Gate, GateLimits, Guest
@@ -92,7 +93,7 @@ class AmqpServer:
             describe=self._describe,
         )
         self.opened_total = 0
-        self.held = False
+        self.publishers_held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.input_share = InputShare(lambda call: asyncio.get_running_loop().call_soon(call))
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
@@ -153,7 +154,7 @@ class AmqpServer:
 
     def hold_publishers(self, held: bool) -> None:
         """Stop or resume reading from connections that publish: the log has too much waiting."""
-        self.held = held
+        self.publishers_held = held
         for one in self.sockets:
             one.update_reading()
 
@@ -220,7 +221,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         self._input_bytes = self._offered = INPUT_BYTES_FIRST
         self._logged_in = False
         self._reading = True
-        self._rests = False  # until the loop's next turn: others come first
+        self._rests = False  # not read from until the next round of the loop: other sockets come first
 
     # ------------------------------------------------------------------------- asyncio calls
 
@@ -291,11 +292,11 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
 
     def pause_writing(self) -> None:
         if self._core is not None:
-            self._core.set_transport_writable(False)
+            self._core.pressure.set_transport_writable(False)
 
     def resume_writing(self) -> None:
         if self._core is not None:
-            self._core.set_transport_writable(True)
+            self._core.pressure.set_transport_writable(True)
 
     def eof_received(self) -> bool:
         return False  # close our side too
@@ -347,7 +348,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         core, transport = self._core, self._transport
         if core is None or transport is None:
             return False
-        if core.out_bytes and (core.transport_writable or core.state is ConnectionState.CLOSED):
+        if core.pressure.unsent_bytes and (core.pressure.transport_writable or core.state is ConnectionState.CLOSED):
             transport.writelines(core.data_to_send())
         if core.state is ConnectionState.RUNNING and not self._logged_in:
             self._log_in(core)
@@ -357,7 +358,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
                 self.arm(self._server.limits.close_timeout_s)
             return False
         self.update_reading()
-        return core.can_proceed
+        return core.pressure.can_proceed
 
     # ------------------------------------------------------------------------- what the server asks
 
@@ -366,7 +367,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         if core is None or transport is None or transport.is_closing():
             return
         publishes = core.client is not None and core.client.publishes
-        reads = core.reads and not self._rests and not (self._server.held and publishes)
+        reads = core.pressure.reads and not self._rests and not (self._server.publishers_held and publishes)
         if reads != self._reading:
             self._reading = reads
             if reads:
