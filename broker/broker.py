@@ -6,7 +6,7 @@ it, whoever submitted it. What clients have caused is passed on at the end of ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -196,6 +196,11 @@ class Broker:
         for vhost in self.catalog.vhosts:
             for record in self.catalog.queues(vhost):
                 self._open(record)
+
+    @property
+    def open_queues(self) -> Mapping[tuple[str, str], OpenQueue]:
+        """By vhost and name, as they are now and later."""
+        return self._queues
 
     def find_queue(self, vhost: str, name: str) -> OpenQueue | None:
         return self._queues.get((vhost, name))

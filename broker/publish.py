@@ -26,7 +26,7 @@ from broker.queue_type import Queue
 from broker.reply_to import ReplyQueue, addressed
 from broker.run_parts import part
 from broker.sender_selected import further_keys, raw_headers, without_header
-from broker.targets import Router, Target
+from broker.targets import Router, Target, TargetCache
 from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction
 from native.content import encode, one
 from native.frame_split import parse_publish
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from broker.session import SessionSink
 
 NO_ROUTE = 312
-TARGETS_MAX = 4_096  # remembered by one session, by key or headers; a hostile client may choose both
-REMEMBERED_HEADERS_BYTES_MAX = 1_024  # longer tables of headers are looked at anew each time
 
 
 class Publishing:
@@ -52,10 +50,8 @@ class Publishing:
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._sink = sink
-        self._router = Router(broker.catalog, broker.find_queue, broker.asks, self.user, self.vhost)
-        # By the publish method's bytes, or by (exchange, key, mandatory) for protocols without these bytes.
-        self._targets: dict[bytes | tuple[str, str, bool], Target] = {}
-        self._targets_count = 0  # of these, and of those that they remember by headers
+        self._router = Router(broker.catalog, broker.open_queues, broker.asks, self.user, self.vhost)
+        self._targets = TargetCache()
         self._confirms: ConfirmTracker | None = None
         self._transaction: Transaction | None = None
         self._reply_queue: ReplyQueue | None = None
@@ -77,9 +73,9 @@ class Publishing:
         now: int,
     ) -> Pending[None] | None:
         """What the frame splitter cut out: a run and the bytes of its publish method. Raises and answers as `publish`."""
-        target = self._targets.get(method_payload)
+        target = self._targets.by_publish.get(method_payload)
         if target is None or target.version != self._catalog.version:
-            target = self._remember(method_payload, self._router.target(*parse_publish(method_payload)))
+            target = self._targets.add(method_payload, self._router.target(*parse_publish(method_payload)))
         run = Run(
             target.exchange,
             target.keys[0],
@@ -99,27 +95,10 @@ class Publishing:
         """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: what follows in
         this session may follow at once; otherwise when this is answered. Who publishes more meanwhile gets the same answer."""
         key = run.exchange, run.routing_key, run.mandatory
-        target = self._targets.get(key)
+        target = self._targets.by_publish.get(key)
         if target is None or target.version != self._catalog.version:
-            target = self._remember(key, self._router.target(*key, immediate=False))
+            target = self._targets.add(key, self._router.target(*key, immediate=False))
         return self._publish(run, target, now)
-
-    def _remember(self, key: bytes | tuple[str, str, bool], target: Target) -> Target:
-        self._make_room()
-        self._targets[key] = target
-        return target
-
-    def _make_room(self) -> None:
-        """For one more target to remember."""
-        if self._targets_count >= TARGETS_MAX:
-            self._forget_targets()
-        self._targets_count += 1
-
-    def _forget_targets(self) -> None:
-        for target in self._targets.values():
-            target.remembered.clear()
-        self._targets.clear()
-        self._targets_count = 0
 
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
         if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
@@ -143,7 +122,7 @@ class Publishing:
         """To the queues; confirmed when all of them have it."""
         counters = self.counters
         counters.published += run.count
-        for exchange in target.remembered_in:
+        for exchange in target.history_exchanges:
             self._broker.histories.add(exchange, run)
         if target.queue_count == 0:
             self._finish_unqueued(run, target, now)
@@ -229,35 +208,35 @@ class Publishing:
         if target.by_message or (headers is not None and (run.look & LOOK_CC or target.by_headers)):
             keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
             if not target.reply_name:  # an answer goes to whoever asked, even if it took over the request's headers
-                target = self._router.with_keys(target, keys, props)
+                target = self._router.for_message(target, keys, props)
             props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
 
     def _divided(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
-        """Neighbours that go the same way stay together."""
+        """Neighbours that go to the same queues stay together."""
         start = position = count = 0
-        way = target
+        last, for_message = target, self._router.for_message
         for _ in range(run.count):
             props, _, end = one(run.content, position)
-            own = self._target_for(target, props)
-            if count and own is not way and (own.groups, own.remembered_in) != (way.groups, way.remembered_in):
-                yield part(run, start, position, count), way
+            own = for_message(target, target.keys, props) if target.by_message else self._for_headers(target, props)
+            if (
+                count
+                and own is not last
+                and (own.groups, own.history_exchanges) != (last.groups, last.history_exchanges)
+            ):
+                yield part(run, start, position, count), last
                 start, count = position, 0
-            way, position, count = own, end, count + 1
-        yield part(run, start, position, count), way
+            last, position, count = own, end, count + 1
+        yield part(run, start, position, count), last
 
-    def _target_for(self, target: Target, props: bytes) -> Target:
-        if target.by_message:
-            return self._router.with_keys(target, target.keys, props)
+    def _for_headers(self, target: Target, props: bytes) -> Target:
         headers = raw_headers(props)
         if headers is None:
             return target
-        own = target.remembered.get(headers)
+        own = target.for_headers.get(headers)
         if own is None:
-            own = self._router.with_keys(target, target.keys, props)
-            if len(headers) <= REMEMBERED_HEADERS_BYTES_MAX:
-                self._make_room()
-                target.remembered[headers] = own
+            own = self._router.for_message(target, target.keys, props)
+            self._targets.add_for_headers(target, headers, own)
         return own
 
     # confirms
@@ -303,10 +282,10 @@ class Publishing:
     def _publish_all(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
         """Hand the publishes over, some with each step."""
         for count, (run, target) in enumerate(transaction.publishes, 1):
-            self._hand_over(run, self._router.again(target), completion, self._broker.turns.now)
+            self._hand_over(run, self._router.up_to_date(target), completion, self._broker.turns.now)
             if count % CARRIED_OUT_PER_STEP == 0:
                 yield
 
     def permissions_changed(self) -> None:
-        """The user's rights may be others now: whatever was remembered about them is looked up again."""
-        self._forget_targets()
+        """The user's permissions may have changed: what was cached is found again."""
+        self._targets.clear()

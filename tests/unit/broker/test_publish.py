@@ -13,8 +13,8 @@ from broker.catalog_commands import (
 )
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.message import Run
-from broker.publish import REMEMBERED_HEADERS_BYTES_MAX, TARGETS_MAX
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
+from broker.targets import CACHED_HEADERS_BYTES_MAX, TARGETS_MAX
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World, publish_method, refused
 from tests.unit.broker.late_queues import FailedQueues, LateQueues
@@ -362,7 +362,7 @@ def test_what_a_session_remembers_of_routes_is_limited(world: World, client: Cli
         client.session.publish_raw(
             publish_method("amq.direct", f"k{number}"), 1, encode(b"\0\0", b""), 0, False, 0, None, None, 0, world.now
         )
-    assert len(client.session._targets) <= TARGETS_MAX
+    assert len(client.session._targets.by_publish) <= TARGETS_MAX
 
 
 # ------------------------------------------------------------------------- topic permissions
@@ -457,17 +457,17 @@ def test_headers_count_also_behind_another_exchange(by_headers: Client) -> None:
 def test_what_is_remembered_of_headers_is_limited_over_all_keys(by_headers: Client) -> None:
     for number in range(TARGETS_MAX + 10):
         by_headers.publish("amq.headers", f"key {number % 7}", b"", headers={"number": number})
-    targets = by_headers.session._targets.values()
-    assert len(targets) + sum(len(target.remembered) for target in targets) <= TARGETS_MAX
+    targets = by_headers.session._targets.by_publish.values()
+    assert len(targets) + sum(len(target.for_headers) for target in targets) <= TARGETS_MAX
     publish_headers(by_headers, {"format": "pdf"}, {"format": "zip"}, {"format": "pdf"})
     assert by_headers.bodies_of("pdf") == [b"a", b"c"]
 
 
 def test_long_headers_route_too_and_are_not_remembered(by_headers: Client) -> None:
     for _ in range(2):
-        publish_headers(by_headers, {"format": "pdf", "long": "x" * REMEMBERED_HEADERS_BYTES_MAX})
-    (target,) = by_headers.session._targets.values()
-    assert (target.remembered, by_headers.world.ready("pdf")) == ({}, 2)
+        publish_headers(by_headers, {"format": "pdf", "long": "x" * CACHED_HEADERS_BYTES_MAX})
+    (target,) = by_headers.session._targets.by_publish.values()
+    assert (target.for_headers, by_headers.world.ready("pdf")) == ({}, 2)
 
 
 # ------------------------------------------------------------------------- figures
