@@ -254,6 +254,9 @@ class Broker:
         if found is not None:
             found.consumers.pop(consumer, None)
 
+    def is_open(self, queue: Queue) -> bool:
+        return self._found(queue) is not None
+
     def _found(self, queue: Queue) -> OpenQueue | None:
         """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
         found = self._queues.get((queue.record.vhost, queue.record.name))
@@ -491,7 +494,7 @@ class Broker:
         del sessions[session]
         if not sessions and connection not in self._connections:
             del self._sessions[connection]
-        self.turns.forget_session(session)
+        self.turns.forget_publisher(session.publisher)
         self.totals.channels_closed += 1
         self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
 

@@ -90,7 +90,7 @@ class Channel:
                 raise self._interrupted()
             elif item[0] == PUBLISH:
                 self._method = _PUBLISH_METHOD
-                published = self.session.publish_raw(*item[2:], now)
+                published = self.session.publisher.publish_raw(*item[2:], now)
                 if published is not None:
                     self.answer(published, lambda _: None)
             else:
@@ -166,7 +166,7 @@ class Channel:
         if whole:
             self.drop_assembly()
             look = assembly.look
-            published = self.session.publish_raw(
+            published = self.session.publisher.publish_raw(
                 assembly.method_payload,
                 1,
                 assembly.content(),
