@@ -78,7 +78,7 @@ class Publisher:
         look: int,
         now: int,
     ) -> Pending[None] | None:
-        """What the frame splitter cut out: a run and the bytes of its publish method. Raises and answers as `publish`."""
+        """A run as the frame splitter cut it out, with the bytes of its publish method. Raises and answers as `publish`."""
         target = self._targets.by_publish.get(method_payload)
         if target is None or target.version != self._catalog.version:
             target = self._targets.add(method_payload, self._router.target(*parse_publish(method_payload)))
@@ -98,8 +98,8 @@ class Publisher:
         return self._publish(run, target, now)
 
     def publish(self, run: Run, now: int) -> Pending[None] | None:
-        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: what follows in
-        this session may follow at once; otherwise when this is answered. Who publishes more meanwhile gets the same answer."""
+        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: the session's next
+        request may follow at once; otherwise when this is answered. Publishes until then get the same `Pending`."""
         key = run.exchange, run.routing_key, run.mandatory
         target = self._targets.by_publish.get(key)
         if target is None or target.version != self._catalog.version:
@@ -153,10 +153,10 @@ class Publisher:
         except ResourceExhausted:
             if receipt is None:
                 raise
-            receipt.give_up()  # the tags are given out: a nack says it, and those after it keep their meaning
+            receipt.give_up()  # its sequence numbers are assigned: it is nacked, and later numbers stay valid
 
     def _begin_fan_out(self, first: Handover) -> None:
-        """Raises what is wrong already."""
+        """Raises an error that occurs in the first step."""
         fan_out = self._fan_out = FanOut(
             self._broker.queues_per_step, self._broker.is_open, lambda: self._broker.turns.now, self._fanned_out
         )
@@ -169,7 +169,7 @@ class Publisher:
         self._fan_out = None
 
     def _finish_unqueued(self, run: Run, target: Target, now: int) -> None:
-        """No queue gets it: it is a reply, or goes back, or is dropped. Whoever waits for a confirm gets it after a return."""
+        """No queue gets it: it is a reply, or is returned, or dropped. Its confirm follows its return."""
         counters = self._counters
         if target.reply_name and self._broker.replies.deliver(self._vhost, run, now):
             counters.routed += run.count
@@ -189,10 +189,10 @@ class Publisher:
         if record is None or "impersonator" not in record.tags:
             raise PreconditionFailed(f"user_id property set to '{user_id}' but authenticated user was '{self._user}'")
 
-    # what a run's headers and properties say
+    # runs whose headers or properties matter
 
     def _looked_at(self, run: Run, target: Target) -> list[tuple[Run, Target]]:
-        """The run as it goes on, in one or more parts, each with its target."""
+        """The run in one or more parts, each with its target."""
         if run.look & LOOK_HEADERS:
             run = without_history(run)
         if run.look & (LOOK_CC | LOOK_REPLY_TO):
@@ -210,7 +210,7 @@ class Publisher:
         headers = raw_headers(props)
         if target.by_message or (headers is not None and (run.look & LOOK_CC or target.by_headers)):
             keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
-            if not target.reply_name:  # an answer goes to whoever asked, even if it took over the request's headers
+            if not target.reply_name:  # a reply goes to its requester only, even if it copied the request's headers
                 target = self._router.for_message(target, keys, props)
             props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
@@ -284,7 +284,7 @@ class Publisher:
             if count % CARRIED_OUT_PER_STEP == 0:
                 yield
 
-    # what the session knows
+    # called by the session
 
     def permissions_changed(self) -> None:
         self._targets.clear()

@@ -45,22 +45,22 @@ class SessionSink(Protocol):
 
     @property
     def writable(self) -> bool:
-        """False while the client's socket has too much waiting; `Session.resume` says when that ends."""
+        """False while too much is unsent to the client; the front calls `Session.resume` when there is room again."""
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
         """Messages for the client, with delivery tags from `first_tag` on; they begin at `piece.position` of content."""
 
     def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        """Answers for publishes first .. last; `multiple` says that all before are answered too, and alike."""
+        """Confirms for publishes first .. last; `multiple`: all before have the same answer."""
 
     def returned(self, run: Run, code: int, text: str) -> None:
-        """Every message of the run comes back to its publisher. Its confirm follows later."""
+        """All messages of the run are returned to their publisher. Their confirms follow later."""
 
     def cancelled(self, consumer_tag: str) -> None:
         """The broker ended this subscription."""
 
     def timed_out(self, consumer_tag: str) -> None:
-        """The same, because it did not settle in time. A client that cannot be told so loses its channel."""
+        """The same, because it did not settle in time. A client without consumer_cancel_notify loses its channel."""
 
 
 @dataclass(slots=True)
@@ -91,12 +91,12 @@ class Session:
         self._next_tag = 1
         self._unacknowledged = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
-        self._commits: deque[tuple[Transaction, Completion]] = deque()  # that are not carried out, the first is begun
+        self._commits: deque[tuple[Transaction, Completion]] = deque()  # not finished; the first is being carried out
 
     # consuming
 
     def set_prefetch(self, count: int, global_: bool) -> None:
-        """For each consumer that comes from now on; with `global_` for all consumers together, also those that are there."""
+        """For each consumer added from now on; with `global_` for all consumers together, including existing ones."""
         if not global_:
             self._prefetch = count
             return
@@ -170,7 +170,7 @@ class Session:
         return found.queue
 
     def cancel(self, tag: str, now: int) -> None:
-        """A tag that is not known is fine."""
+        """An unknown tag is not an error."""
         consumer = self._consumers.pop(tag, None)
         if consumer is None:
             return
@@ -195,7 +195,7 @@ class Session:
         return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
 
     def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        """See Queue.browse. Needs what a get needs."""
+        """See Queue.browse. Needs the permission that a get needs."""
         name = self.topology.named(queue)
         self.topology.check_permission("read", "queue", name)
         if not 0 < limit <= browsed.COUNT_MAX:
@@ -207,7 +207,7 @@ class Session:
         return found.browse(skip, limit, now)
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
-        """Replies fetched one by one: the first get is what makes this session a requester."""
+        """Get replies one by one: the first get makes this session a requester."""
         if self.publisher.reply_queue is None:
             if not no_ack:
                 raise PreconditionFailed("reply consumer cannot acknowledge")
@@ -220,7 +220,7 @@ class Session:
             counters.got_empty += 1
             return None
         if self.closed:
-            if not no_ack:  # it was fetched from disk for a client that has gone in the meantime
+            if not no_ack:  # it was read from disk, and the client disconnected in the meantime
                 got.piece.queue.settle(got.piece, Outcome.RETURNED, now)
                 self._broker.wake(got.piece.queue)
             return None
@@ -235,7 +235,7 @@ class Session:
             counters.redelivered += 1
         return GotMessage(tag, got.piece, got.content, got.remaining)
 
-    # what its consumers are given (DeliverySink)
+    # deliveries to its consumers (DeliverySink)
 
     @property
     def writable(self) -> bool:
@@ -256,7 +256,7 @@ class Session:
         self._sink.deliver(consumer, first, piece, content)
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """What it holds can still be settled, to no effect."""
+        """Its unacknowledged messages can still be settled, to no effect."""
         if self._consumers.pop(consumer.tag, None) is not None:
             self._shared.leave(consumer)
             self._broker.consumer_removed(consumer)
@@ -286,15 +286,15 @@ class Session:
         self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, now)
 
     def reject(self, tag: int, requeue: bool, now: int) -> None:
-        """What is requeued has failed once more."""
+        """Requeued messages count as failed once more."""
         self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
 
     def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
-        """What is requeued goes to somebody else, and has not failed."""
+        """Requeued messages do not count as failed."""
         self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, now)
 
     def recover(self, requeue: bool, now: int) -> None:
-        """Everything that is out goes back to its queues."""
+        """Return all unacknowledged messages to their queues."""
         if not requeue:
             raise NotSupported("requeue=false")
         self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now)
@@ -303,7 +303,7 @@ class Session:
         unknown: int | None = None
         if not multiple:
             held = self._unacknowledged.take_range(first, last)
-            if held is None:  # tags before the first unknown one were settled by requests of their own: these hold
+            if held is None:  # the range merges several requests: those before the first unknown tag are valid
                 unknown = next(tag for tag in range(first, last + 1) if not self._unacknowledged.holds(tag))
                 held = self._unacknowledged.take_range(first, unknown - 1) if first < unknown else []
         elif last == 0:
@@ -329,7 +329,7 @@ class Session:
             count += held.count
             if held.consumer is not None:
                 held.consumer.settled(held.count)
-        self._wake_waiting()  # before the queues of what was settled, which would take all the room again
+        self._wake_waiting()  # first, or the queues of what was settled would use up the room
         for held in taken:
             piece = held.slice()
             queue = piece.queue
@@ -339,8 +339,8 @@ class Session:
             self.counters.acknowledged += count
 
     def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
-        """The same with one call for each consumer and each queue, which take a turn for no more than they can; of very many
-        queues some come in later turns."""
+        """The same with one call for each consumer and each queue, which do large work in slices; with very many queues some
+        are called in later turns."""
         of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
         of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
         for held in taken:
@@ -363,7 +363,7 @@ class Session:
                 yield
 
     def _wake_waiting(self) -> None:
-        """The consumers may have room again that the limit of the whole channel kept waiting."""
+        """Wake the queues whose consumers waited for room under the limit of the whole channel."""
         for queue in self._shared.take_waiting():
             self._broker.wake(queue)
 
@@ -375,8 +375,8 @@ class Session:
         self._transactions.select()
 
     def commit(self, now: int) -> Pending[None]:
-        """Publish and settle what was gathered, over several turns where it is much, behind the commits before it; answered
-        when every queue has what it was given. Also of a client that is gone meanwhile: what it has asked for is done."""
+        """Publish and settle what was gathered, after the commits before it, over several turns if it is much. Answered when
+        every queue has taken its part. It is carried out even if the client disconnects meanwhile."""
         answer: Pending[None] = Pending()
 
         def done(refusals: int) -> None:
@@ -403,20 +403,20 @@ class Session:
             completion.close()
 
     def rollback(self, now: int) -> None:
-        """Forget what was published; what was settled is held again."""
+        """Forget the publishes; what was settled is unacknowledged again."""
         for held, _ in self._transactions.end().settlements:
             self._unacknowledged.put_back(held)
 
-    # the end, and what is known
+    # the end, and figures
 
     def close(self, now: int) -> None:
-        """The client's channel is gone: its consumers go, and what it held goes back to its queues, in front of others."""
+        """The client's channel is gone: remove its consumers, return unacknowledged messages to the front of their queues."""
         self._broker.turns.now = now
         if not self.closed:
             begin(self._broker.work, self.close_in_steps())
 
     def close_in_steps(self) -> Steps:
-        """The same; it gives and takes nothing from now on, and the steps do the rest."""
+        """The same in steps. From this call on the session delivers and confirms nothing."""
         self.closed = True
         self.publisher.close()
         return self._leave()

@@ -68,7 +68,11 @@ class Backpressure:
     @property
     def reads(self) -> bool:
         """False while nothing should be read from the socket, as far as the connection knows."""
-        return self.alarm is None and self.waiting_bytes <= WAITING_BYTES_MAX and not self.congested
+        return (
+            self.alarm is None
+            and self.waiting_bytes <= WAITING_BYTES_MAX
+            and self.unsent_bytes <= UNSENT_BYTES_MAX  # `congested`, without a call in every turn
+        )
 
     # ------------------------------------------------------------------------- output
 
@@ -91,10 +95,9 @@ class Backpressure:
         return False
 
     @property
-    def _deliveries_resumable(self) -> bool:
-        return (
-            self._deliveries_stopped and self.transport_writable and self.unsent_bytes < self._write_buffer_high_bytes
-        )
+    def _has_room(self) -> bool:
+        """As `writable`, but asking changes nothing."""
+        return self.transport_writable and self.unsent_bytes < self._write_buffer_high_bytes
 
     def set_transport_writable(self, writable: bool) -> None:
         self.transport_writable = writable
@@ -103,7 +106,7 @@ class Backpressure:
 
     def restart_deliveries(self) -> bool:
         """True once, when deliveries were stopped and there is room again: resume all sessions."""
-        if not self._deliveries_resumable:
+        if not (self._deliveries_stopped and self._has_room):
             return False
         self._deliveries_stopped = False
         return True
@@ -155,7 +158,7 @@ class Backpressure:
     @property
     def can_proceed(self) -> bool:
         """Something was stopped and the reason is gone: `Connection.proceed` starts it again."""
-        if self._deliveries_resumable:
+        if self._deliveries_stopped and self._has_room:
             return True
         input_waits = bool(self._resumable) or (self.postponed is not None and not self._login_pending)
         return input_waits and not self.congested

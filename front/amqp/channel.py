@@ -199,7 +199,7 @@ class Channel:
         head = item[3][:4]
         if head == _CLOSE_OK.head:
             self.connection.channel_gone(self)
-        elif head == _CLOSE.head:  # both sides closed at once: theirs is answered, ours still is to be
+        elif head == _CLOSE.head:  # both sides closed at once: answer theirs, and keep waiting for the answer to ours
             self.send(_CLOSE_OK.head)
         elif head == _OPEN.head:
             self.connection.fail(reply_to(ProtocolError(CHANNEL_ERROR, "second 'channel.open' seen"), 20, 10))
@@ -258,13 +258,13 @@ class Channel:
         )
 
     def leave(self) -> None:
-        """Give the session back; from here on the channel only waits for its close-ok."""
+        """Close the session; from here on the channel only waits for its close-ok."""
         if self.state is ChannelState.OPEN:
             self.stop()
             self.session.close(self.connection.now)
 
     def stop(self) -> None:
-        """Take nothing more from the client: the connection is over, and the broker closes its sessions."""
+        """Ignore further input: the connection is over, and the broker closes its sessions."""
         self.state = ChannelState.CLOSING
         self.drop_assembly()
 
@@ -279,7 +279,7 @@ class Channel:
             self.session.permissions_changed()
 
     def resume(self, now: int) -> None:
-        """What could not be written for a while is written again."""
+        """Deliveries stopped because there was no room to write; now there is."""
         if self.state is ChannelState.OPEN:
             self.session.resume(now)
 
@@ -335,7 +335,7 @@ class Channel:
             self.connection.send(head + frames)
 
     def cancelled(self, consumer_tag: str) -> None:
-        """Tell the client, but behind the answer to its own queue.delete: it may close the channel when it hears this."""
+        """Send basic.cancel, but after the answer to the client's own queue.delete: it may close the channel on a cancel."""
         if self._cancels is not None:
             self._cancels.append(consumer_tag)
         elif self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):

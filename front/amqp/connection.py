@@ -77,7 +77,7 @@ class Connection:
         self.frame_max = limits.initial_frame_max
         self.channel_max = limits.channel_max
         self.heartbeat = Heartbeat()
-        self.login: UserRecord | None = None  # who it is, as it was when that was verified
+        self.login: UserRecord | None = None  # the user's record at the time of the login
         self.client_properties: dict[str, Any] = {}
         self.client: BrokerConnection | None = None  # set while the broker knows the connection
         self.channels: dict[int, Channel] = {}
@@ -104,7 +104,8 @@ class Connection:
         """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
         self.now = now
         pressure = self.pressure
-        moved = pressure.can_proceed
+        if not pressure.can_proceed:
+            return False
         postponed = pressure.take_postponed()
         if postponed is not None:
             self.take_items(postponed)
@@ -114,7 +115,7 @@ class Connection:
         if pressure.restart_deliveries():
             for channel in list(self.channels.values()):
                 channel.resume(now)
-        return moved
+        return True
 
     @property
     def kept_bytes(self) -> int:
@@ -199,7 +200,7 @@ class Connection:
     # ------------------------------------------------------------------------- login
 
     def go(self, event: str) -> None:
-        """The next state. Only what TRANSITIONS allows can happen."""
+        """To the next state, as TRANSITIONS says."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
@@ -212,7 +213,7 @@ class Connection:
         return self.state is ConnectionState.AUTHENTICATING
 
     def refuse_login(self, mechanism: str, why: str) -> None:
-        """A client with the capability gets connection.close at once; others get silence, as the specification has it."""
+        """A client with the capability gets connection.close at once; others know no reply that means a refusal."""
         if not self.awaits_login:
             return
         if self.client_can("authentication_failure_close"):
@@ -287,7 +288,7 @@ class Connection:
             self._take(item)
 
     def assembling(self, change: int) -> None:
-        """Bytes of contents that are arriving on all channels: together they are limited."""
+        """Limit the bytes of unfinished contents on all channels together."""
         self._assembling_bytes += change
         limit = ASSEMBLING_MESSAGES_MAX * self.limits.message_bytes_max
         if self._assembling_bytes > limit:
@@ -330,7 +331,7 @@ class Connection:
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
     def timer_elapsed(self, now: int) -> None:
-        """The time that was armed last is over."""
+        """The timeout that was armed last has passed."""
         self.now = now
         if self.state is ConnectionState.RUNNING:
             self._check_heartbeat()

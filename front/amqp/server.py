@@ -34,14 +34,14 @@ from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied,
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-# How long clients may take to go when the node stops.
+# How long clients may take to close their sockets when the node stops.
 STOP_TIMEOUT_S = 3.0
 # One read takes up to this much. Messages that arrive together become one run, so large ones want large reads: with bodies of
 # 64 KiB, reads of 256 KB gave runs of three messages.
 INPUT_BYTES = 1_048_576
 STRANGERS_INPUT_BYTES = 65_536  # before the login
-# Small messages that differ cost 25 us each: a read of theirs held everybody up for 140 ms. So each socket's next read is as
-# large as can be worked on in its share of a turn (front/amqp/input_share.py), judged by its last one.
+# Small messages that differ cost 25 us each: a full read of them blocked all other sockets for 140 ms. So the next read of a
+# socket is as large as it can handle in its share of a turn (front/amqp/input_share.py), judged by its last read.
 INPUT_BYTES_MIN = 2_048
 INPUT_BYTES_FIRST = 32_768
 
@@ -127,7 +127,7 @@ class AmqpServer:
         return port
 
     async def stop(self) -> None:
-        """Refuse new connections, tell the others why, and wait a little for them to go."""
+        """Refuse new connections, close the others with a reason, and wait up to STOP_TIMEOUT_S for them to end."""
         self._stopping = True
         self.gate.close()
         reason = ConnectionForced("broker forced connection closure with reason 'shutdown'")
@@ -228,7 +228,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         server = self._server
         self._transport = cast(asyncio.Transport, transport)
-        if not server.gate.is_stranger(self):  # it gave way before its transport was there
+        if not server.gate.is_stranger(self):  # it was evicted before its transport was there
             self._transport.abort()
             return
         server.opened_total += 1
@@ -247,7 +247,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             self.arm(server.limits.handshake_timeout_s)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: all sockets read into the same memory, for each works on what it read at once."""
+        """Where the next bytes go: all sockets share one buffer, because each handles what it read at once."""
         server = self._server
         if not self._logged_in:
             return server.input[:STRANGERS_INPUT_BYTES]
@@ -267,7 +267,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             except Exception:
                 self._crashed()
         if nbytes >= self._offered and self._logged_in:
-            self._rest()  # there is more: libuv would read it in this turn, 32 times over
+            self._rest()  # there is more: libuv would read up to 32 times in this turn
         self._adapt_input(nbytes, server.monotonic() - began)
         server.turns.end()
         self.update_reading()
@@ -284,7 +284,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         """How much to read next, after what this took."""
         share = self._server.input_share
         share.worked(took_s)
-        # A read that was full tells what its bytes cost, also where it was a small one because the turn was used up.
+        # A full read tells the cost per byte, even a small one that was limited because the turn was used up.
         if took_s > share.seconds or (nbytes >= self._offered and took_s * self._input_bytes > share.seconds * nbytes):
             self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * share.seconds / took_s))
         elif nbytes >= self._input_bytes and took_s < share.seconds / 2:
@@ -341,9 +341,9 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             return False
 
     def flush(self) -> bool:
-        """Write what there is, unless the client is far behind: then it waits in the core, which stops reading at a limit.
+        """Write all output, unless the transport is paused: then it stays in the core, which stops reading at a limit.
 
-        True if there is room for deliveries that were held back.
+        True if something that was stopped can go on (`Backpressure.can_proceed`).
         """
         core, transport = self._core, self._transport
         if core is None or transport is None:
@@ -395,7 +395,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     # ------------------------------------------------------------------------- steps
 
     def _begin(self, proxied: Proxied | None) -> None:
-        """Who is there is known: the protocol begins."""
+        """The peer is known: start the protocol."""
         server = self._server
         assert self._transport is not None, "a connection without its transport"
         if self._transport.get_extra_info("peername") is None:  # it is gone already
