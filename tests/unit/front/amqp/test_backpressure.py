@@ -163,6 +163,23 @@ class TestInputOfAChannel:
         assert client.broker.calls[-1][0] == "publish_raw"
         assert client.core.pressure.waiting_bytes == 0
 
+    def test_working_off_what_waits_stops_when_its_answers_congest_the_output(self) -> None:
+        client = Client().connect()
+        client.broker.answers_later = True
+        client.say(1, commands.Queue.Declare(queue="q"))
+        client.give(_qos() + _qos())
+        client.broker.answer_all()
+        client.core.data_to_send()
+        client.core.pressure.unsent_bytes = UNSENT_BYTES_MAX
+        client.core.proceed(NOW)
+        assert [call[0] for call in client.broker.calls].count("set_prefetch") == 1
+        assert client.core.pressure.waiting_bytes > 0
+        assert not client.core.pressure.can_proceed
+        client.core.data_to_send()
+        client.core.proceed(NOW)
+        assert [call[0] for call in client.broker.calls].count("set_prefetch") == 2
+        assert client.core.pressure.waiting_bytes == 0
+
 
 class TestDeliveries:
     def test_they_stop_at_the_high_mark_and_restart_once(self, pressure: Backpressure) -> None:
