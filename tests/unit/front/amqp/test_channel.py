@@ -11,7 +11,7 @@ from pamqp import body, commands, frame, header
 from broker.errors import NotFound, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Slice
-from front.amqp.connection import ConnectionState
+from front.amqp.states import ConnectionState
 from native.content import encode
 from tests.unit.front.amqp.client import NOW, Client, names, publish, shown
 from tests.unit.front.amqp.fakes import FakeQueue
@@ -112,7 +112,7 @@ def test_a_number_opened_again_behind_a_held_close_ok_is_a_new_channel() -> None
     client.core.receive_data(b"".join(frame.marshal(value, 1) for value in behind), NOW)
     client.core.receive_data(publish("q", b"1") + frame.marshal(commands.Queue.Declare(queue="q"), 1), NOW)
     assert names(client.take()) == ["Channel.Close", "Channel.OpenOk", "Basic.QosOk", "Queue.DeclareOk"]
-    assert client.core.held_bytes == 0
+    assert client.core.pressure.waiting_bytes == 0
     assert [call[0] for call in client.broker.calls][-3:] == ["set_prefetch", "publish_raw", "declare_queue"]
 
 
