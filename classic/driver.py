@@ -24,7 +24,8 @@ from classic.housekeeping import Housekeeping
 from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
 from classic.manifest import Manifest
 from classic.queue import ClassicQueue
-from classic.recover import Recovery, summary_of
+from classic.queue_summary import summary_of
+from classic.recover import Recovery
 from classic.round_robin import next_in_turn
 from classic.shelf import ClassicLimits, Shelf
 from classic.stored_run import StoredRun
@@ -62,7 +63,7 @@ class ClassicQueues:
         declared = {record.id: record for record in records if record.kind == self.name and record.durable}
         self._recovery = Recovery(self._shelf, declared)
         self._recovery.read(chunks)
-        return self._recovery.newest_unknown
+        return self._recovery.newest_undeclared
 
     def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
         """`log_files` is the share in a log that others use, too."""

@@ -203,6 +203,15 @@ def blocks_of(runs: Sequence[StoredRun], segment_of: Callable[[int], int]) -> It
         yield number, block
 
 
+def unindexed_runs(payload: Buffer) -> list[StoredRun]:
+    """The runs of a block that was not read from an index segment, which may not know them."""
+    names, entries = read_block(payload)
+    runs = [make_run(fields, names[fields[3]]) for fields in entries]
+    for run in runs:
+        run.indexed = False
+    return runs
+
+
 def encode_ranges(ranges: Sequence[Range]) -> bytes:
     return b"".join([_RANGE.pack(*pair) for pair in ranges])
 
