@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from classic.log_records import Published, decode_published
-from classic.shelf import Shelf
+from classic.node_storage import NodeStorage
 from classic.stored_run import InStore, StoredRun
 from native.content import skip
 from storage.names import log_file
@@ -28,11 +28,11 @@ BEGUN_PER_PIECE = 10  # queues; each makes a directory and two files, which take
 class MoveOut:
     """One log file's way out."""
 
-    def __init__(self, shelf: Shelf, queues: Mapping[int, ClassicQueue], file_number: int) -> None:
+    def __init__(self, storage: NodeStorage, queues: Mapping[int, ClassicQueue], file_number: int) -> None:
         self.file_number = file_number
         self.done = False
         self.damaged = False  # the walk ended at bytes that are no record: the file has to stay
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues  # by id
         self._position = 0
         self._wanted = PIECE_BYTES
@@ -42,7 +42,7 @@ class MoveOut:
     def step(self) -> int:
         """Walk over one piece; returns its bytes. Raises DiskFull: then the same piece is to be walked again later."""
         self.begun = 0
-        file = self._shelf.files.get(log_file(self.file_number))
+        file = self._storage.files.get(log_file(self.file_number))
         data = file.read_at(self._position, self._wanted)
         records, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
         view = memoryview(data)
@@ -69,7 +69,7 @@ class MoveOut:
         self.done = True
         self.damaged = bool(data.strip(b"\0"))
         if self.damaged:
-            self._shelf.found(
+            self._storage.found(
                 f"{log_file(self.file_number)} cannot be read from {self._position} on: it is kept, with all that follow"
             )
 
@@ -85,13 +85,13 @@ class MoveOut:
             return
         content_id = InStore(self.file_number, offset)
         content = payload[published.head_len :]
-        large = len(content) >= self._shelf.limits.embed_below * published.message_count
+        large = len(content) >= self._storage.limits.embed_below * published.message_count
         if large:
-            fresh = content_id not in self._shelf.store.contents
-            self._shelf.store.put(content_id, content, len(living) if fresh else 0)
+            fresh = content_id not in self._storage.store.contents
+            self._storage.store.put(content_id, content, len(living) if fresh else 0)
         for queue, first, alive in living:
             run = _run(published, first)
-            self.begun += queue.record.id not in self._shelf.indexed and queue not in self._runs
+            self.begun += queue.record.id not in self._storage.indexed and queue not in self._runs
             if large:
                 run.where = content_id
             else:

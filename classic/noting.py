@@ -17,8 +17,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from classic.manifest import Manifest
+from classic.node_storage import NodeStorage
 from classic.queue_index import QueueIndex, Segment
-from classic.shelf import Shelf
 from classic.store import StoreFile
 from storage.disk import Disk
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Noting:
     """One attempt: `note_queues` until it is true, `note_store`, `make_durable` in the background, then `done` or `give_up`."""
 
-    def __init__(self, shelf: Shelf, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
+    def __init__(self, storage: NodeStorage, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
         self.manifest = manifest.copy()
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues
         self._waiting: deque[int] = deque()
         self._touched: list[tuple[QueueIndex, set[int]]] = []  # what was noted, to be noted again if this fails
@@ -41,7 +41,7 @@ class Noting:
 
     def all_queues(self) -> None:
         """It is about every queue that has changed."""
-        self._waiting = deque(self._shelf.touched)
+        self._waiting = deque(self._storage.touched)
 
     def note_queues(self, segments_max: int) -> bool:
         """Write down what was settled in some of the queues, and note them; true when there are no more. Raises DiskFull."""
@@ -51,7 +51,7 @@ class Noting:
             if queue is not None and queue.record.durable:
                 seen += self._note_queue(queue)
             else:
-                self._shelf.touched.pop(self._waiting[0], None)
+                self._storage.touched.pop(self._waiting[0], None)
             self._waiting.popleft()
         return not self._waiting
 
@@ -70,7 +70,7 @@ class Noting:
         return len(touched)
 
     def note_store(self) -> None:
-        store = self._shelf.store
+        store = self._storage.store
         for name, file in store.unsynced():
             self._store_files.append((file, file.size))
             self._names.append(name)

@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING
 
 from broker.records import QueueRecord
 from classic.logged_queues import LoggedQueue, LoggedQueues, must_end_before
+from classic.node_storage import NodeStorage
 from classic.queue_summary import restore
 from classic.recovered_files import RecoveredFiles
 from classic.refill import Refill
 from classic.segment_repair import repair
-from classic.shelf import Shelf
 from classic.survivors import DamagedSegment, Survivors
 from storage.errors import DiskFull
 from storage.wal_file_reader import Chunk
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 class Recovery:
     """One start: `read` the log, then `fill` each queue, then `finish`."""
 
-    def __init__(self, shelf: Shelf, records: Mapping[int, QueueRecord]) -> None:
-        self._shelf = shelf
+    def __init__(self, storage: NodeStorage, records: Mapping[int, QueueRecord]) -> None:
+        self._storage = storage
         self._records = records  # of all declared queues; what belongs to others is over
-        self._files = RecoveredFiles(shelf, records)
+        self._files = RecoveredFiles(storage, records)
         self._logged = LoggedQueues(records)
         self._repaired = False  # an index segment is shorter now than the saved manifest says
         self.manifest = self._files.manifest
@@ -74,10 +74,10 @@ class Recovery:
         clean = self._files.clean
         if clean is not None:
             must_end_before(clean.next_index, chunks)
-            self._shelf.next_index = clean.next_index
+            self._storage.next_index = clean.next_index
         else:
             self._logged.read(chunks)
-            self._shelf.next_index = self._logged.next_index
+            self._storage.next_index = self._logged.next_index
 
     def fill(self, queue: ClassicQueue) -> None:
         """Give a queue that was just opened what it had before."""
@@ -96,17 +96,17 @@ class Recovery:
             self._fill_from_files(queue, logged or LoggedQueue())
 
     def _fill_from_files(self, queue: ClassicQueue, logged: LoggedQueue) -> None:
-        survivors = Survivors(self._shelf, queue, logged)
+        survivors = Survivors(self._storage, queue, logged)
         for segment in queue.backing.index.segments.values():
             damaged = survivors.read_segment(segment)
             if damaged is not None:
                 self._repair(queue.record.id, damaged)
         survivors.mark_ready()
-        Refill(self._shelf, queue, survivors).fill(logged.blocks)
+        Refill(self._storage, queue, survivors).fill(logged.blocks)
         queue.backing.index.touch_all()  # what the log alone says of their messages is to be noted before that goes
 
     def _repair(self, queue_id: int, damaged: DamagedSegment) -> None:
-        size = repair(self._shelf, queue_id, damaged)
+        size = repair(self._storage, queue_id, damaged)
         if size is not None:
             damaged.segment.index_size = size
             self.manifest.note_index_size(queue_id, damaged.segment.number, size)
@@ -115,8 +115,8 @@ class Recovery:
     def finish(self) -> None:
         """After all queues were filled."""
         if self._files.clean is None:
-            self._shelf.store.forget_unreferenced()
+            self._storage.store.forget_unreferenced()
         if self._repaired:
             with suppress(DiskFull):  # the next start only wonders where the rest is
-                self.manifest.save(self._shelf.disk)
+                self.manifest.save(self._storage.disk)
         self._files.delete_undeclared(self._logged.deleted)

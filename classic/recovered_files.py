@@ -14,9 +14,9 @@ from classic import clean_stop, manifest
 from classic.clean_stop import CleanStop
 from classic.manifest import Manifest
 from classic.manifest_from_files import manifest_from_files
+from classic.node_storage import NodeStorage
 from classic.queue_index import Segment
 from classic.salvage import scan_on
-from classic.shelf import Shelf
 from classic.store import Stored
 from classic.stored_run import InStore
 from storage import names
@@ -28,21 +28,21 @@ from storage.record import Kind
 class RecoveredFiles:
     """See the module."""
 
-    def __init__(self, shelf: Shelf, records: Mapping[int, QueueRecord]) -> None:
-        self._shelf = shelf
-        self._disk = shelf.disk
+    def __init__(self, storage: NodeStorage, records: Mapping[int, QueueRecord]) -> None:
+        self._storage = storage
+        self._disk = storage.disk
         self._records = records
         self._disk.make_dir(names.CLASSIC_DIRECTORY)
         self.clean = self._take_clean_stop()  # None after a crash, and where it cannot be believed
         self.manifest = self._load_manifest()
         self._compare_sizes()
-        shelf.spilled.empty()
+        storage.spilled.empty()
         if self.clean is not None:
             self._restore(self.clean)
         else:
             self._cut_all()
             self.manifest.save(self._disk)  # what a killed process left may not be synced; from here on we rely on it
-            shelf.store.scan(self.manifest.store, self._scan_behind_damage)
+            storage.store.scan(self.manifest.store, self._scan_behind_damage)
 
     # the clean stop and the manifest
 
@@ -51,7 +51,7 @@ class RecoveredFiles:
             return clean_stop.take(self._disk)
         except Corrupt as error:
             what = f"{error}: the start takes what the log and the index files say"
-            self._shelf.keep_copy(names.CLASSIC_CLEAN_STOP, what)
+            self._storage.keep_copy(names.CLASSIC_CLEAN_STOP, what)
             clean_stop.remove(self._disk)
             return None
 
@@ -60,10 +60,10 @@ class RecoveredFiles:
         try:
             if self._disk.exists(names.CLASSIC_FILES) or not self._has_files():
                 return manifest.load(self._disk)
-            self._shelf.found(f"{names.CLASSIC_FILES} is missing: all files that are there are taken as they are")
+            self._storage.found(f"{names.CLASSIC_FILES} is missing: all files that are there are taken as they are")
         except Corrupt as error:
             what = f"{error}: all files that are there are taken as they are"
-            self._shelf.keep_copy(names.CLASSIC_FILES, what)
+            self._storage.keep_copy(names.CLASSIC_FILES, what)
         self.clean = None
         return manifest_from_files(self._disk, self._records.values())
 
@@ -79,7 +79,7 @@ class RecoveredFiles:
         """The summary of a clean stop is of no use when a file is shorter now. Files are not read: there are many. Damage to an
         index is found when it is read, at the latest before something is written behind it."""
         if self.clean is not None and (damaged := self._first_too_short()) is not None:
-            self._shelf.found(
+            self._storage.found(
                 f"{damaged} is not as the last stop left it: the start takes what the log and the files say"
             )
             self.clean = None
@@ -97,8 +97,8 @@ class RecoveredFiles:
 
     def _restore(self, clean: CleanStop) -> None:
         contents = {InStore(*row[:2]): Stored(*row[2:]) for row in clean.store}
-        self._shelf.store.restore(self.manifest.store, contents)
-        self._shelf.live.update(clean.live)
+        self._storage.store.restore(self.manifest.store, contents)
+        self._storage.live.update(clean.live)
 
     # after a crash: every file as long as the manifest says
 
@@ -127,7 +127,7 @@ class RecoveredFiles:
             self._disk.create(body).close()
         if not self._cut(names.index_segment(directory, number), segment.index_size):
             if segment.body_size:
-                self._shelf.keep_copy(body, f"nothing says any more what lies in {body}")
+                self._storage.keep_copy(body, f"nothing says any more what lies in {body}")
             self.manifest.forget_segment(queue_id, number)
 
     def _cut_store(self) -> None:
@@ -140,7 +140,7 @@ class RecoveredFiles:
         try:
             file = self._disk.open(name)
         except FileNotFoundError:
-            self._shelf.found(f"{name} is missing: what it held is lost")
+            self._storage.found(f"{name} is missing: what it held is lost")
             return False
         try:
             found = file.size()
@@ -150,7 +150,7 @@ class RecoveredFiles:
             file.close()
         if found < size:
             what = f"{name} has {found} bytes, {size} of it were durable: the rest is lost"
-            self._shelf.keep_copy(name, what)
+            self._storage.keep_copy(name, what)
         return True
 
     def _delete_unnoted(self) -> None:
@@ -178,11 +178,11 @@ class RecoveredFiles:
 
     def _scan_behind_damage(self, name: str, offset: int, length: int, reason: str) -> None:
         """The store's own scan ends at damage. The records behind it are still wanted."""
-        contents, number = self._shelf.store.contents, names.number_of(name, names.STORE_SUFFIX)
+        contents, number = self._storage.store.contents, names.number_of(name, names.STORE_SUFFIX)
         assert number is not None, f"{name} is no file of the store"
         data = self._disk.read_file(name)[: offset + length]
         records, damages = scan_on(data, offset)
-        self._shelf.damaged(name, damages)
+        self._storage.damaged(name, damages)
         for kind, _, _, writer, index, start, end in records:
             if kind == Kind.CLASSIC_STORED:
                 contents.setdefault(InStore(writer, index), Stored(number, start, end - start, 0))
@@ -199,7 +199,7 @@ class RecoveredFiles:
                     self._disk.delete(f"{directory}/{name}")
                 self.manifest.forget_queue(queue_id)
             else:
-                self._shelf.found(
+                self._storage.found(
                     f"{directory} holds {len(segments)} segments of queue {queue_id}, which is not declared: it is left alone"
                 )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from classic.index_entries import IN_LOG, Block, Fields, unindexed_runs
-from classic.shelf import Shelf
+from classic.node_storage import NodeStorage
 from classic.stored_run import LEVEL_SHIFT, InStore
 from classic.survivors import Survivors
 from native.sequence_set import Range
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Refill:
     """One queue."""
 
-    def __init__(self, shelf: Shelf, queue: ClassicQueue, survivors: Survivors) -> None:
-        self._shelf = shelf
+    def __init__(self, storage: NodeStorage, queue: ClassicQueue, survivors: Survivors) -> None:
+        self._storage = storage
         self._queue = queue
         self._index = queue.backing.index
         self._survivors = survivors
@@ -41,7 +41,7 @@ class Refill:
 
     def _count_indexed(self) -> None:
         """Bytes and references of living messages that the index has the contents of."""
-        store = self._shelf.store
+        store = self._storage.store
         for number in sorted(self._index.segments):
             loaded = self._index.load(number)
             for at, fields in enumerate(loaded.entries):
@@ -53,7 +53,7 @@ class Refill:
                 self._note_lowest(level, run.first)
                 level.ready_bytes += sum(run.bytes_of(first, end) for first, end in living)
                 if isinstance(run.where, InStore) and not store.refer(run.where):
-                    self._shelf.found(
+                    self._storage.found(
                         f"queue '{self._queue.record.name}': the content of messages {run.first} to {run.end - 1} is lost"
                     )
 
@@ -101,7 +101,7 @@ class Refill:
             self._index.write_block(number, chosen, lowest, highest)
 
     def _count_live(self, file_number: int, living: Sequence[Range]) -> None:
-        live = self._shelf.live
+        live = self._storage.live
         live[file_number] = live.get(file_number, 0) + sum(end - first for first, end in living)
 
     def _note_lowest(self, level: VariableQueue, first: int) -> None:

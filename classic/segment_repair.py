@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from classic.index_entries import encode_ranges
-from classic.shelf import Shelf
+from classic.node_storage import NodeStorage
 from classic.survivors import DamagedSegment
 from storage import names
 from storage.disk import Buffer, Disk
@@ -17,7 +17,7 @@ from storage.errors import DiskFull
 from storage.record import Kind, encode
 
 
-def repair(shelf: Shelf, queue_id: int, damaged: DamagedSegment) -> int | None:
+def repair(storage: NodeStorage, queue_id: int, damaged: DamagedSegment) -> int | None:
     """Returns the size of the repaired file; None when there is no room for it, and the file is as it was."""
     parts: list[Buffer] = []
     at = 0
@@ -28,9 +28,9 @@ def repair(shelf: Shelf, queue_id: int, damaged: DamagedSegment) -> int | None:
     if damaged.unheld:
         parts += encode(Kind.CLASSIC_INDEX_SETTLED, queue_id, damaged.segment.number, [encode_ranges(damaged.unheld)])
     try:
-        replace_file(shelf.disk, damaged.name, parts)
+        replace_file(storage.disk, damaged.name, parts)
     except DiskFull:
-        shelf.found(f"there is no room to repair {damaged.name}")
+        storage.found(f"there is no room to repair {damaged.name}")
         return None
     return sum(map(len, parts))
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from classic.index_entries import IN_BODY, IN_LOG, PERSISTENT, Fields
 from classic.logged_queues import LoggedQueue
+from classic.node_storage import NodeStorage
 from classic.queue_index import Segment
 from classic.salvage import Damage
 from classic.segment_reader import read_segment
-from classic.shelf import Shelf
 from classic.stored_run import LEVEL_SHIFT
 from native.content import count as count_messages
 from native.sequence_set import Range, SequenceSet
@@ -45,22 +45,22 @@ class DamagedSegment:
 class Survivors:
     """`read_segment` for each segment, then `mark_ready`; `living` and `moved` are complete from then on."""
 
-    def __init__(self, shelf: Shelf, queue: ClassicQueue, logged: LoggedQueue) -> None:
+    def __init__(self, storage: NodeStorage, queue: ClassicQueue, logged: LoggedQueue) -> None:
         self.living = SequenceSet()
         self.moved = SequenceSet()
         self._known = SequenceSet()
         self._published = logged.published
         self._settled = logged.settled
-        self._shelf = shelf
+        self._storage = storage
         self._queue = queue
         self._index = queue.backing.index
 
     def read_segment(self, segment: Segment) -> DamagedSegment | None:
         """Which messages a segment has the contents of, and which are settled. Returns what is to be repaired, if anything."""
         name = names.index_segment(self._index.directory, segment.number)
-        data = self._shelf.disk.read_file(name)
+        data = self._storage.disk.read_file(name)
         loaded = read_segment(data, self._queue.record.id, segment.number)
-        may_repair = not loaded.damages or self._shelf.damaged(name, loaded.damages)
+        may_repair = not loaded.damages or self._storage.damaged(name, loaded.damages)
         whole = not loaded.damages and len(data) >= segment.index_size
         segment.index_size = len(data)
         self._add_settled(loaded.settled)
@@ -75,7 +75,7 @@ class Survivors:
         for first, end in settled:
             self._settled.add(first, end)
             for again in self._published.intersect(first, end):
-                self._shelf.settle(self._queue, *again)  # the log may not know
+                self._storage.settle(self._queue, *again)  # the log may not know
 
     def _add_entry(self, number: int, fields: Fields, whole: bool) -> list[Range]:
         """Returns which of the entry's messages its content does not hold. `whole`: nothing of the segment is damaged, so
@@ -96,7 +96,7 @@ class Survivors:
             with suppress(
                 Corrupt, FileNotFoundError
             ):  # then the messages are lost, which is reported when one is asked for
-                content = self._shelf.files.payload(
+                content = self._storage.files.payload(
                     names.body_file(self._index.directory, number), fields[9], fields[8]
                 )
                 return fields[0] + fields[2] + count_messages(content)

@@ -67,7 +67,7 @@ def test_whenever_the_node_stops_or_the_disk_fails_a_walk_ends_and_nothing_is_wr
         if end == "stop":
             world.kind.stop(world.now)
         else:
-            world.kind._shelf.fail(DiskFailed("input/output error"))
+            world.kind._storage.fail(DiskFailed("input/output error"))
         calls: list[Call] = []
         world.disk.faults = calls.append
         turns.take(TURNS_MAX)
@@ -123,11 +123,11 @@ def test_what_was_walked_twice_on_a_full_disk_goes_when_it_is_settled_once() -> 
     world.tick(2)
     world.disk.faults = no_faults
     world.tick(3 * RETRY_MS // 100)
-    assert world.kind._shelf.store.files, "nothing was moved out"
+    assert world.kind._storage.store.files, "nothing was moved out"
     for queue in world.queues.values():
         queue.purge(world.now)
     world.tick(3 * RETRY_MS // 100)
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents
 
 
 def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow() -> None:
@@ -167,4 +167,4 @@ def test_what_is_known_of_a_log_file_goes_with_it() -> None:
     world.tick(3 * RETRY_MS // 100)
     files = world.log.files()
     assert files.start > FIRST
-    assert set(world.kind._shelf.live) <= set(files)
+    assert set(world.kind._storage.live) <= set(files)

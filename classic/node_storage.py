@@ -52,7 +52,7 @@ class ClassicLimits:
     compaction_interval_ms: int = 15_000
 
 
-class Shelf:
+class NodeStorage:
     """See the module."""
 
     log: LogWriter  # these two: from `attach` on
