@@ -23,10 +23,10 @@ from classic.stored_run import InStore
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
-from storage.aside import put_aside
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
 from storage.log_users import LogShare
+from storage.quarantine import quarantine
 from storage.record import Kind
 from storage.wal import Location
 from storage.wal_writer import LogWriter
@@ -78,7 +78,7 @@ class NodeStorage:
         self.next_index = 1  # of the log's records
         self.findings: list[str] = []
         self.finding_count = 0
-        self._put_aside: set[str] = set()
+        self._quarantined: set[str] = set()
         self.on_finding: Callable[[str], None] | None = None
         self.failed: str | None = None
 
@@ -107,12 +107,13 @@ class NodeStorage:
         return self.keep_copy(name, f"{name} is damaged {parts}; what lay there is lost")
 
     def keep_copy(self, name: str, what: str) -> bool:
-        """Tell what is wrong, and put the file aside, once in a life of the node. False when there is no room."""
-        if name in self._put_aside:
+        """Report what is wrong, and put a copy of the file into quarantine, unless this process has. False when there is no
+        room."""
+        if name in self._quarantined:
             self.found(what)
             return True
         try:
-            self.found(f"{what}. A copy is kept as {put_aside(self.disk, name)}")
+            self.found(f"{what}. A copy is kept as {quarantine(self.disk, name)}")
         except FileNotFoundError:
             self.found(f"{what}. There is no such file")
         except Exhausted:
@@ -121,7 +122,7 @@ class NodeStorage:
         except DiskFailed as error:
             self.found(f"{what}. It cannot be copied: {error}")
             return False
-        self._put_aside.add(name)
+        self._quarantined.add(name)
         return True
 
     # the log
