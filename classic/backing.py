@@ -66,7 +66,7 @@ class QueueBacking:
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
             if isinstance(error, Corrupt):
-                self._storage.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
+                self._storage.keep_copy(error.name, what)  # the file is deleted when nothing in it lives any more
             else:
                 if isinstance(error, DiskFailed):
                     self._cannot_read(error)
@@ -193,22 +193,22 @@ class QueueBacking:
             except DiskFailed as error:
                 self._storage.fail(error)
             except NoDescriptors:
-                pass  # the files are deleted; what is left of the directory goes with the next start that clears up
+                pass  # the files are deleted; a start after a crash removes the empty directory
 
     def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
         storage = self._storage
         try:
-            going = [one for run, one in self.index.store_ids() if _goes(queue, run, only_ready)]
+            dropped = [one for run, one in self.index.store_ids() if _is_dropped(queue, run, only_ready)]
         except NoDescriptors as error:
             raise ContentOutOfReach(str(error)) from error
         except DiskFailed as error:
             self._cannot_read(error)
-            going = []
-        for content_id in going:
+            dropped = []
+        for content_id in dropped:
             (storage.spilled.release if content_id.transient else storage.release_later)(content_id)
         for level in queue.levels:
             for run in level.runs():
-                if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):
+                if isinstance(run.where, InStore) and not run.indexed and _is_dropped(queue, run, only_ready):
                     storage.spilled.release(run.where)
 
     def purged(self, queue: ClassicQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
@@ -233,7 +233,7 @@ def store_id(where: Location | InStore | None) -> InStore:
     return where if isinstance(where, InStore) else InStore(where.file_number, where.offset)
 
 
-def _goes(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
+def _is_dropped(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
     if not queue.alive_in(run.first, run.end):
         return False
     return not (only_ready and queue.out.intersect(run.first, run.end))

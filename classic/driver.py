@@ -1,8 +1,8 @@
 """The kind `classic` on this node: all its queues over the one log. Fulfils broker.queue_type.QueueType.
 
-A run goes to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their commit,
-and all that share it are answered together. What is done with is gathered as ranges and written behind, one record for a
-queue at a time. What needs more time than a turn is housekeeping's.
+A run is written to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their
+commit, and all that share it are answered together. Settled messages are gathered as ranges and written behind, one record for
+a queue at a time. Work that takes longer than a turn belongs to housekeeping.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ClassicQueues:
         log.when_durable(self._durable)
 
     def opened(self, now: int) -> None:
-        """Every declared queue was opened, of other kinds too: what is left of the recovery is for nobody, and what died
-        while the node was down may leave."""
+        """Every declared queue was opened, of other kinds too: what is left of the recovery belongs to no queue, and messages
+        that expired while the node was down may be dropped."""
         if self._recovery is not None:
             self._recovery.finish()
             self._recovery = None

@@ -141,7 +141,7 @@ def _place(run: StoredRun, where: Where | None) -> tuple[int, int, int, int, int
         case InStore():
             return IN_STORE, 0, 0, where.file_number, where.offset
         case None:
-            raise AssertionError(f"the run at {run.first} is nowhere on disk and goes to the index")
+            raise AssertionError(f"the run at {run.first} is nowhere on disk, and is to be written to the index")
 
 
 def read_block(payload: Buffer) -> tuple[list[Name], Iterator[Fields]]:

@@ -1,9 +1,9 @@
 """What all classic queues of a node share on disk: the log they write to, the two message stores, open files.
 
 live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
-settled   messages of each queue that are done with, and that the log has not been told yet
+settled   settled messages of each queue that are not written to the log yet
 failed    why the files beside the log are not written any more. What a failed write or fsync left in them is unknown, so none
-          is vouched for or deleted from then on. The log goes on and keeps everything; what only memory held stays there
+          is vouched for or deleted from then on. The log works on and keeps everything; what only memory held stays there
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class NodeStorage:
 
     def changed_since_stop(self, name: str) -> None:
         """An index that was taken as the last clean stop left it is damaged. The log may still have messages that the index
-        does not know any more: so no log file goes, and the next start reads everything."""
+        does not know any more: so no log file is released, and the next start reads everything."""
         self.fail(Corrupt(name, 0, 0, "it is not as the last stop left it; the next start takes what the log has too"))
 
     def found(self, what: str) -> None:

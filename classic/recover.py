@@ -103,7 +103,7 @@ class Recovery:
                 self._repair(queue.record.id, damaged)
         survivors.mark_ready()
         Refill(self._storage, queue, survivors).fill(logged.blocks)
-        queue.backing.index.touch_all()  # what the log alone says of their messages is to be noted before that goes
+        queue.backing.index.touch_all()  # to note what only the log knows, before its files are released
 
     def _repair(self, queue_id: int, damaged: DamagedSegment) -> None:
         size = repair(self._storage, queue_id, damaged)
@@ -117,6 +117,6 @@ class Recovery:
         if self._files.clean is None:
             self._storage.store.forget_unreferenced()
         if self._repaired:
-            with suppress(DiskFull):  # the next start only wonders where the rest is
+            with suppress(DiskFull):  # the next start finds the file shorter than noted, and says so
                 self.manifest.save(self._storage.disk)
         self._files.delete_undeclared(self._logged.deleted)

@@ -6,7 +6,8 @@
     known       the index has an entry, even if nothing of it       says no more than where the next sequence is: none is
                 became durable                                      given twice
 
-A settlement that only a segment knows is told to the log again, as the segment may go before the log file with the publish.
+A settlement that only a segment knows is written to the log again, as the segment may be deleted before the log file that has
+the publish.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Survivors:
         return fields[0] + fields[1]
 
     def mark_ready(self) -> None:
-        """Make all that lives ready, and see to it that no sequence is given twice."""
+        """Make all that lives ready, and have new sequences begin behind all that were ever given."""
         used = [end for found in (self._published, self._settled, self._known) for _, end in found.ranges()]
         self.living = self._published.copy()
         for first, end in self.moved.ranges():

@@ -1,9 +1,9 @@
-"""The log's thread: runs jobs in the order they were submitted, and has their results told on the event loop.
+"""The log's thread: runs jobs in the order they were submitted, and has their results called on the event loop.
 
     loop      submit ---- jobs ---->  thread   runs each job, which may `report` a result
     loop      collect <-- results --  thread   wakes the loop with call_soon_threadsafe; a loop that blocks `wait`s for one
 
-A result is a call that belongs to the loop. Results are told in the order they were reported.
+A result is a call that belongs to the loop. Results are called in the order they were reported.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogThread:
     def report(self, result: Job) -> None:
         """Called in the thread: have this called on the loop."""
         self._results.put(result)
-        with suppress(RuntimeError):  # the loop is closed already: the last `collect` tells what is left
+        with suppress(RuntimeError):  # the loop is closed already: the last `collect` calls what is left
             self._loop.call_soon_threadsafe(self.collect)
 
     def collect(self) -> None:
@@ -51,7 +51,7 @@ class LogThread:
             self._results.get()()
 
     def wait(self) -> None:
-        """Block until there is a result, and tell that one."""
+        """Block until there is a result, and call that one."""
         self._results.get()()
 
     def stop(self) -> None:

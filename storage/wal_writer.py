@@ -115,7 +115,7 @@ class LogWriter:
     def append_lazy(
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
     ) -> Location:
-        """Add a record that nobody waits for: it goes with the next commit, or with `flush_lazy`."""
+        """Add a record that nobody waits for: it is written with the next commit, or by `flush_lazy`."""
         return self._core.append(kind, writer, index, parts, flags, term)
 
     @property
@@ -348,7 +348,7 @@ class LogWriter:
         self._report(lambda: self._finish_commit(commit, outcome))
 
     def _try_to_write(self, commit: Commit) -> float | StorageError:
-        """Called by whoever writes the commit: the loop calls it, too."""
+        """Also called by the loop, for a commit that it writes itself."""
         try:
             return self._files.write(commit)
         except StorageError as error:
