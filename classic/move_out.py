@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from classic.log_records import Published, decode_published
-from classic.shelf import Shelf
+from classic.node_storage import NodeStorage
 from classic.stored_run import InStore, StoredRun
 from native.content import skip
 from native.sequence_set import Range
@@ -43,11 +43,11 @@ class Leaving:
 class MoveOut:
     """One log file's way out."""
 
-    def __init__(self, shelf: Shelf, queues: Mapping[int, ClassicQueue], file_number: int) -> None:
+    def __init__(self, storage: NodeStorage, queues: Mapping[int, ClassicQueue], file_number: int) -> None:
         self.file_number = file_number
         self.done = False
         self.damaged = False  # the walk ended at bytes that are no record: the file has to stay
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues  # by id
         self._position = 0  # of the next piece
         self._wanted = PIECE_BYTES
@@ -77,7 +77,7 @@ class MoveOut:
             self._write_runs()
 
     def _read_piece(self) -> int:
-        file = self._shelf.files.get(log_file(self.file_number))
+        file = self._storage.files.get(log_file(self.file_number))
         data = file.read_at(self._position, self._wanted)
         records, stop, reason = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
         view = memoryview(data)
@@ -100,14 +100,14 @@ class MoveOut:
         self.done = True
         self.damaged = bool(data.strip(b"\0"))
         if self.damaged:
-            self._shelf.found(
+            self._storage.found(
                 f"{log_file(self.file_number)} cannot be read from {self._position} on: it is kept, with all that follow"
             )
 
     def _leaving(self, payload: memoryview, offset: int) -> Leaving:
         published = decode_published(payload)
         content = payload[published.head_len :]
-        large = len(content) >= self._shelf.limits.embed_below * published.message_count
+        large = len(content) >= self._storage.limits.embed_below * published.message_count
         return Leaving(published, content, InStore(self.file_number, offset), large)
 
     def _move(self, leaving: Leaving, places_max: int) -> int:
@@ -132,20 +132,20 @@ class MoveOut:
 
     def _keep_in_store(self, leaving: Leaving) -> None:
         """Once, with a reference for each queue that needs it by now. What the store has already it got with its references."""
-        if leaving.content_id not in self._shelf.store.contents:
+        if leaving.content_id not in self._storage.store.contents:
             published = leaving.published
             count = published.message_count
             alive = [place for place in leaving.places if self._alive(*place, count)[1]]
             if alive:
-                self._shelf.store.put(leaving.content_id, leaving.content, len(alive))
+                self._storage.store.put(leaving.content_id, leaving.content, len(alive))
             for queue_id, first in alive:
-                self._shelf.unindexed.setdefault(queue_id, {})[leaving.content_id] = _run(published, first)
+                self._storage.unindexed.setdefault(queue_id, {})[leaving.content_id] = _run(published, first)
         leaving.referred = True
 
     def _move_to(self, queue: ClassicQueue, leaving: Leaving, first: int, alive: list[Range]) -> None:
         published = leaving.published
         run = _run(published, first)
-        begins = queue.record.id not in self._shelf.indexed and queue not in self._runs
+        begins = queue.record.id not in self._storage.indexed and queue not in self._runs
         if leaving.large:
             run.where = leaving.content_id
         else:
@@ -168,7 +168,7 @@ class MoveOut:
 
     def _indexed(self, queue_id: int, content_id: InStore) -> None:
         """The queue's index has this run, or needs it no more."""
-        unindexed = self._shelf.unindexed
+        unindexed = self._storage.unindexed
         unindexed.get(queue_id, {}).pop(content_id, None)
         if not unindexed.get(queue_id, True):
             del unindexed[queue_id]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from classic.manifest import Manifest
 from classic.queue_index import QueueIndex, Segment
-from classic.shelf import Shelf
+from classic.node_storage import NodeStorage
 from classic.store import StoreFile
 from storage.disk import Disk
 
@@ -32,9 +32,9 @@ BYTES_LIKE_A_SEGMENT = 32_768  # of bodies; writing them takes as long as noting
 class Noting:
     """One attempt: `note_queues` until it is true, `note_store`, `make_durable` in the background, then `done` or `give_up`."""
 
-    def __init__(self, shelf: Shelf, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
+    def __init__(self, storage: NodeStorage, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
         self.manifest = manifest.copy()
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues
         self._waiting: deque[int] = deque()
         self._numbers: deque[int] = deque()  # of segments of the first that waits, still to be noted
@@ -45,7 +45,7 @@ class Noting:
 
     def all_queues(self) -> None:
         """It is about every queue that has changed."""
-        self._waiting = deque(self._shelf.touched)
+        self._waiting = deque(self._storage.touched)
 
     def note_queues(self, segments_max: int) -> bool:
         """Write down what was settled in some of the queues, and note them; true when there are no more. Raises DiskFull."""
@@ -55,7 +55,7 @@ class Noting:
             if queue is not None and queue.record.durable:
                 room -= self._note_queue(queue, room)
             else:
-                self._shelf.touched.pop(self._waiting[0], None)
+                self._storage.touched.pop(self._waiting[0], None)
                 self._numbers.clear()
             if not self._numbers:
                 self._waiting.popleft()
@@ -81,7 +81,7 @@ class Noting:
         return max(1, len(numbers)) + written // BYTES_LIKE_A_SEGMENT
 
     def note_store(self) -> None:
-        store = self._shelf.store
+        store = self._storage.store
         for name, file in store.unsynced():
             self._store_files.append((file, file.size))
             self._names.append(name)

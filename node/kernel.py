@@ -33,7 +33,7 @@ from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from broker.turns import Turns
 from classic.driver import ClassicQueues
-from classic.shelf import ClassicLimits
+from classic.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata

@@ -33,9 +33,9 @@ from raft.ready import Facts
 from raft.replicas import NewReplica, successor
 from raft.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, unreadable, wanted_of
 from storage import names
-from storage.aside import put_aside
 from storage.disk import Disk, File
 from storage.errors import Corrupt
+from storage.quarantine import quarantine
 from storage.record import HEADER_BYTES, Kind, Record
 from storage.record_reader import must_be_of, record_at
 from storage.wal import Location
@@ -265,7 +265,7 @@ class LogReplay:
         disk = self._disk
         for number in self._damaged_files:
             if disk.exists(names.log_file(number)):
-                aside = put_aside(disk, names.log_file(number))
+                aside = quarantine(disk, names.log_file(number))
                 self._found(f"{names.log_file(number)} is damaged, a copy of it is {aside}")
         log_files, open_segments = LogFilesByName(disk), OpenSegments(disk)
         try:
@@ -398,7 +398,7 @@ class LogReplay:
             if base in known:
                 continue
             if suspicious and not base.endswith((names.TEMPORARY_SUFFIX, names.INCOMING_SUFFIX)):
-                put_aside(disk, name)
+                quarantine(disk, name)
             disk.delete(name)
             gone = True
         if gone:

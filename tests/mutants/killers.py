@@ -151,7 +151,7 @@ KILLERS = (
             "tests/unit/broker/test_dead_letter.py",
             "tests/unit/broker/test_fan_out.py",
             "tests/unit/classic/test_refusals.py",
-            "tests/unit/classic/test_put_off.py",
+            "tests/unit/classic/test_deferred_work.py",
             "tests/unit/classic/test_dead_letters_over_a_stop.py",
             "tests/contract/test_queue_type.py",
         ),

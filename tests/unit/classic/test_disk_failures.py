@@ -21,7 +21,7 @@ from broker.records import QueueRecord
 from classic import housekeeping, manifest
 from classic.noting import Noting
 from classic.queue_index import Alive, QueueIndex
-from classic.shelf import ClassicLimits
+from classic.node_storage import ClassicLimits
 from native.content import messages
 from storage.errors import DiskFailed, DiskFull
 from tests.sim.disk import Call, Fault, Faults, no_faults
@@ -253,7 +253,7 @@ def test_a_dead_file_that_a_failed_save_may_have_noted_is_not_deleted_before_ano
     """The error came after the list had been replaced: the file is named there, though the node knows nothing of that."""
     background = Later()
     world = moved_out(background, replace(TINY, store_file_bytes_max=200))  # two contents each
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     first = min(store.files)
     for queue in world.queues.values():
         queue.purge(world.now)
@@ -335,7 +335,7 @@ def test_what_was_moved_out_before_a_crash_is_not_counted_again_from_the_log() -
     world.disk.kill()
     world.start()
     assert (world.queues["a"].ready_count, world.queues["a"].ready_bytes) == (12, 120)
-    assert not world.kind._shelf.live.get(1)
+    assert not world.kind._storage.live.get(1)
 
 
 def test_a_segment_for_which_there_was_no_room_harms_nobody_when_its_messages_are_consumed() -> None:
@@ -386,7 +386,7 @@ def test_a_queue_may_be_deleted_while_its_files_are_synced() -> None:
     world.disk.on_sync = delete
     background.work()
     background.tell()
-    assert "b" not in world.queues and world.kind._shelf.failed is None
+    assert "b" not in world.queues and world.kind._storage.failed is None
     assert world.log.files().start > 1
     world.records.pop()
     world.restart()
@@ -399,13 +399,13 @@ def test_contents_are_let_go_while_housekeeping_waits_for_room() -> None:
     while background.waiting:
         background.work()
         background.tell()
-    world.kind._shelf.fail(DiskFailed("a test"))
+    world.kind._storage.fail(DiskFailed("a test"))
     for _ in range(20):
         got = world.get("a")
         assert got is not None
         world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
         world.tick()
-    assert len(world.kind._shelf._releases) <= 1
+    assert len(world.kind._storage._releases) <= 1
 
 
 def test_a_release_costs_what_has_changed_and_not_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,7 +504,7 @@ def test_the_segments_of_one_queue_are_noted_in_slices_and_those_touched_meanwhi
     numbers = sorted(index.segments)
     assert len(numbers) > 5, "too few segments were written"
     index.touch_all()
-    noting = Noting(world.kind._shelf, world.kind._queues, world.kind._housekeeping.manifest)
+    noting = Noting(world.kind._storage, world.kind._queues, world.kind._housekeeping.manifest)
     noting.all_queues()
     rounds = 0
     while not noting.note_queues(2):
@@ -513,7 +513,7 @@ def test_the_segments_of_one_queue_are_noted_in_slices_and_those_touched_meanwhi
         assert rounds <= len(numbers), "it does not end"
     assert rounds >= len(numbers) // 2 - 1
     assert [number for _, some in noting._noted for number in some] == numbers
-    assert index.touched == {numbers[0]} and 1 in world.kind._shelf.touched
+    assert index.touched == {numbers[0]} and 1 in world.kind._storage.touched
 
 
 def test_a_stop_does_not_vouch_for_what_failed_to_be_synced_just_before_it() -> None:
@@ -545,7 +545,7 @@ def test_nothing_is_done_any_more_in_the_turn_in_which_a_sync_fails(monkeypatch:
     it."""
     world = World([record_of("a", 1)])
     house, done = world.kind._housekeeping, list[str]()
-    monkeypatch.setattr(house, "_delete_dead", lambda: world.kind._shelf.fail(DiskFailed("a failed sync")))
+    monkeypatch.setattr(house, "_delete_dead", lambda: world.kind._storage.fail(DiskFailed("a failed sync")))
     monkeypatch.setattr(house, "_compact", lambda now: done.append("compact"))
     monkeypatch.setattr(house, "_shorten_log", lambda: done.append("shorten the log"))
     world.tick()

@@ -68,7 +68,7 @@ def test_whenever_the_node_stops_or_the_disk_fails_a_walk_ends_and_nothing_is_wr
         if end == "stop":
             world.kind.stop(world.now)
         else:
-            world.kind._shelf.fail(DiskFailed("input/output error"))
+            world.kind._storage.fail(DiskFailed("input/output error"))
         calls: list[Call] = []
         world.disk.faults = calls.append
         turns.take(TURNS_MAX)
@@ -124,11 +124,11 @@ def test_what_was_walked_twice_on_a_full_disk_goes_when_it_is_settled_once() -> 
     world.tick(2)
     world.disk.faults = no_faults
     world.tick(3 * RETRY_MS // 100)
-    assert world.kind._shelf.store.files, "nothing was moved out"
+    assert world.kind._storage.store.files, "nothing was moved out"
     for queue in world.queues.values():
         queue.purge(world.now)
     world.tick(3 * RETRY_MS // 100)
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents
 
 
 def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow() -> None:
@@ -168,7 +168,7 @@ def test_what_is_known_of_a_log_file_goes_with_it() -> None:
     world.tick(3 * RETRY_MS // 100)
     files = world.log.files()
     assert files.start > FIRST
-    assert set(world.kind._shelf.live) <= set(files)
+    assert set(world.kind._storage.live) <= set(files)
 
 
 def fan_out(queues: int, messages: int, size: int) -> tuple[World, Turns]:
@@ -212,7 +212,7 @@ def half_moved(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Turns]:
     monkeypatch.setattr(move_out, "PLACES_PER_STEP", 3)
     world, turns = fan_out(20, 30, LARGE)
     world.tick()
-    while not world.kind._shelf.store.contents:
+    while not world.kind._storage.store.contents:
         assert turns, "nothing is moved out"
         turns.take(1)
     moving = world.kind._housekeeping._moving
@@ -243,7 +243,7 @@ def test_what_goes_while_its_run_is_moved_out_queue_by_queue_leaves_nothing_behi
     for _ in range(TURNS_MAX):
         world.tick()
         turns.take(TURNS_MAX)
-    assert not world.kind._shelf.store.contents and not world.kind._shelf.unindexed
+    assert not world.kind._storage.store.contents and not world.kind._storage.unindexed
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -265,7 +265,7 @@ def test_a_node_may_stop_while_a_run_is_moved_out_queue_by_queue(crash: bool, mo
     for _ in range(TURNS_MAX):
         world.tick()
         turns.take(TURNS_MAX)
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents
 
 
 def test_a_disk_that_fills_up_within_a_run_of_many_queues_loses_and_doubles_nothing(

@@ -164,7 +164,7 @@ class QuorumNode:
         """kill -9: connections break at once, the disk keeps what was written."""
         self.alive = False
         self.groups.close()
-        self.log._broken = True
+        self.log._files.broken = True
         self.disk.kill()
         self.cluster.cut_off(self.number)
 

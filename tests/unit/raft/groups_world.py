@@ -122,7 +122,7 @@ class Node:
         """kill -9: connections break at once, the disk keeps what was written."""
         self.alive = False
         self.groups.close()
-        self.log._broken = True
+        self.log._files.broken = True
         self.own_files.close()
         self.disk.kill()
         for other in self.world.others(self.number):
