@@ -25,10 +25,10 @@ from broker.background_work import Steps, Work, begin
 from classic.compaction import Compaction, plan
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
+from classic.node_storage import NodeStorage
 from classic.noting import Noting
 from classic.round_robin import next_in_turn
 from classic.salvage import Damage
-from classic.node_storage import NodeStorage
 from classic.store import MessageStore
 from storage.beside_loop import Background
 from storage.errors import DiskFailed, Exhausted

@@ -18,8 +18,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from classic.manifest import Manifest
-from classic.queue_index import QueueIndex, Segment
 from classic.node_storage import NodeStorage
+from classic.queue_index import QueueIndex, Segment
 from classic.store import StoreFile
 from storage.disk import Disk
 

@@ -19,9 +19,9 @@ from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from classic import housekeeping, manifest
+from classic.node_storage import ClassicLimits
 from classic.noting import Noting
 from classic.queue_index import Alive, QueueIndex
-from classic.node_storage import ClassicLimits
 from native.content import messages
 from storage.errors import DiskFailed, DiskFull
 from tests.sim.disk import Call, Fault, Faults, no_faults
