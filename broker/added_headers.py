@@ -1,4 +1,4 @@
-"""Headers that the broker adds to messages on their way (x-delivery-count, x-stream-offset)."""
+"""Headers that the broker adds to messages on their way: x-delivery-count and the like, and x-stream-offset."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from broker.queue_type import Slice
 from native import content as contents
+from native.offsets import with_offsets
 from wire.amqp.tables import TableError, encode_value, join_properties, join_table, split_properties, split_table
 
 _LONG = struct.Struct(">cq")
@@ -22,6 +24,16 @@ def with_headers(content: bytes, position: int, count: int, headers: Mapping[str
         properties["headers"] = join_table({**_present(properties), **added})
         changed.append(contents.encode(join_properties(properties), body))
     return b"".join(changed)
+
+
+def with_added(piece: Slice, content: bytes) -> tuple[bytes, int]:
+    """A slice's messages with what its queue adds to them, and where they start."""
+    position = piece.position
+    if piece.headers:
+        content, position = with_headers(content, position, piece.count, piece.headers), 0
+    if piece.offset is not None:
+        content, position = with_offsets(content, position, piece.count, piece.offset), 0
+    return content, position
 
 
 def _present(properties: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ def nowhere(queue: str) -> bool:
 class Asked:
     """For one message, or for all without headers and properties of their own. Called for the headers."""
 
-    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message", "remembered_in")
+    __slots__ = ("_draw", "_is_here", "_props", "by_headers", "by_message", "history_exchanges")
 
     def __init__(self, props: bytes | None = None, draw: Draw = always_first, is_here: IsHere = nowhere) -> None:
         self._props = props  # encoded
@@ -39,7 +39,7 @@ class Asked:
         self._is_here = is_here
         self.by_headers = False  # the same headers go the same way
         self.by_message = False  # each message goes its own way
-        self.remembered_in: list[RecentHistoryBindings] = []
+        self.history_exchanges: list[RecentHistoryBindings] = []
 
     def __call__(self) -> dict[str, Any] | None:
         self.by_headers = True
@@ -61,4 +61,4 @@ class Asked:
 
     def remember_in(self, exchange: RecentHistoryBindings) -> None:
         """For those that are bound to the exchange later."""
-        self.remembered_in.append(exchange)
+        self.history_exchanges.append(exchange)

@@ -6,7 +6,7 @@ it, whoever submitted it. What clients have caused is passed on at the end of ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -197,6 +197,11 @@ class Broker:
             for record in self.catalog.queues(vhost):
                 self._open(record)
 
+    @property
+    def open_queues(self) -> Mapping[tuple[str, str], OpenQueue]:
+        """By vhost and name, as they are now and later."""
+        return self._queues
+
     def find_queue(self, vhost: str, name: str) -> OpenQueue | None:
         return self._queues.get((vhost, name))
 
@@ -248,6 +253,9 @@ class Broker:
         found = self._found(consumer.queue)
         if found is not None:
             found.consumers.pop(consumer, None)
+
+    def is_open(self, queue: Queue) -> bool:
+        return self._found(queue) is not None
 
     def _found(self, queue: Queue) -> OpenQueue | None:
         """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
@@ -486,7 +494,7 @@ class Broker:
         del sessions[session]
         if not sessions and connection not in self._connections:
             del self._sessions[connection]
-        self.turns.forget_session(session)
+        self.turns.forget_publisher(session.publisher)
         self.totals.channels_closed += 1
         self._counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
 

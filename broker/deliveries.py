@@ -51,6 +51,7 @@ class Held:
             piece.routing_key,
             piece.redelivered,
             piece.headers,
+            None if piece.offset is None else piece.offset + self.first - self.origin,
         )
 
     def part(self, first: int, end: int) -> Held:

@@ -1,10 +1,10 @@
-"""The publishing half of a session: a run goes to the queues of its target, with a receipt if the client wants confirms.
+"""What a session publishes: a run goes to the queues of its target, with a receipt if the client wants confirms.
 
-    publish_raw     the method's bytes are looked up: one dictionary for exchange, key, permission and queues
+    publish_raw     the method's bytes are looked up: one dictionary for exchange, key, permission and queues (targets.py)
     _publish        alarm, user-id, and what must be looked at: CC and BCC, reply-to, x-death, what exchanges ask of a message
     _hand_over      to the queues, one call for each kind; over several turns if they are very many; or returned, or dropped
 
-Everything refused is refused here and now, before any queue has got anything of that run.
+Whatever refuses a run refuses it at once, before any queue has got a part of it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from broker.expiration import expiration_ms
 from broker.fan_out import FanOut, Handover
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
 from broker.pending import Pending
-from broker.queue_type import Queue
 from broker.reply_to import ReplyQueue, addressed
 from broker.run_parts import part
 from broker.sender_selected import further_keys, raw_headers, without_header
-from broker.targets import Router, Target
-from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction
+from broker.targets import Router, Target, TargetCache
+from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 from native.content import encode, one
 from native.frame_split import parse_publish
 
@@ -36,29 +35,32 @@ if TYPE_CHECKING:
     from broker.session import SessionSink
 
 NO_ROUTE = 312
-TARGETS_MAX = 4_096  # remembered by one session, by key or headers; a hostile client may choose both
-REMEMBERED_HEADERS_BYTES_MAX = 1_024  # longer tables of headers are looked at anew each time
 
 
-class Publishing:
-    """A session's publishes, confirms, and the publishes of its transaction."""
+class Publisher:
+    """A session's publishes, its confirms, and the publishes of its transactions."""
 
-    def __init__(self, broker: Broker, connection: Connection, sink: SessionSink) -> None:
-        self.connection = connection
-        self.user = connection.user
-        self.vhost = connection.vhost
-        self.closed = False
-        self.counters = Counters()
+    def __init__(
+        self,
+        broker: Broker,
+        connection: Connection,
+        sink: SessionSink,
+        counters: Counters,
+        transactions: Transactions,
+    ) -> None:
+        self.reply_queue: ReplyQueue | None = None  # for the answers to its requests; set by the session
+        self._connection = connection
+        self._user = connection.user
+        self._vhost = connection.vhost
+        self._closed = False
+        self._counters = counters  # of the session
+        self._transactions = transactions  # of the session
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._sink = sink
-        self._router = Router(broker.catalog, broker.find_queue, broker.asks, self.user, self.vhost)
-        # By the publish method's bytes, or by (exchange, key, mandatory) for protocols without these bytes.
-        self._targets: dict[bytes | tuple[str, str, bool], Target] = {}
-        self._targets_count = 0  # of these, and of those that they remember by headers
+        self._router = Router(broker.catalog, broker.open_queues, broker.asks, self._user, self._vhost)
+        self._targets = TargetCache()
         self._confirms: ConfirmTracker | None = None
-        self._transaction: Transaction | None = None
-        self._reply_queue: ReplyQueue | None = None
         self._fan_out: FanOut | None = None  # while queues are still to get what was published
 
     # publishing
@@ -76,10 +78,10 @@ class Publishing:
         look: int,
         now: int,
     ) -> Pending[None] | None:
-        """What the frame splitter cut out: a run and the bytes of its publish method. Raises and answers as `publish`."""
-        target = self._targets.get(method_payload)
+        """A run as the frame splitter cut it out, with the bytes of its publish method. Raises and answers as `publish`."""
+        target = self._targets.by_publish.get(method_payload)
         if target is None or target.version != self._catalog.version:
-            target = self._remember(method_payload, self._router.target(*parse_publish(method_payload)))
+            target = self._targets.add(method_payload, self._router.target(*parse_publish(method_payload)))
         run = Run(
             target.exchange,
             target.keys[0],
@@ -96,34 +98,17 @@ class Publishing:
         return self._publish(run, target, now)
 
     def publish(self, run: Run, now: int) -> Pending[None] | None:
-        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: what follows in
-        this session may follow at once; otherwise when this is answered. Who publishes more meanwhile gets the same answer."""
+        """Raises NotFound, AccessRefused or PreconditionFailed; then nothing of the run was published. None: the session's next
+        request may follow at once; otherwise when this is answered. Publishes until then get the same `Pending`."""
         key = run.exchange, run.routing_key, run.mandatory
-        target = self._targets.get(key)
+        target = self._targets.by_publish.get(key)
         if target is None or target.version != self._catalog.version:
-            target = self._remember(key, self._router.target(*key, immediate=False))
+            target = self._targets.add(key, self._router.target(*key, immediate=False))
         return self._publish(run, target, now)
 
-    def _remember(self, key: bytes | tuple[str, str, bool], target: Target) -> Target:
-        self._make_room()
-        self._targets[key] = target
-        return target
-
-    def _make_room(self) -> None:
-        """For one more target to remember."""
-        if self._targets_count >= TARGETS_MAX:
-            self._forget_targets()
-        self._targets_count += 1
-
-    def _forget_targets(self) -> None:
-        for target in self._targets.values():
-            target.remembered.clear()
-        self._targets.clear()
-        self._targets_count = 0
-
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
-        if not self.connection.publishes or self._broker.alarms.blocked_reason is not None:
-            self._broker.note_publishing(self.connection)
+        if not self._connection.publishes or self._broker.alarms.blocked_reason is not None:
+            self._broker.note_publishing(self._connection)
         if run.user_id is not None:
             self._check_user_id(run.user_id)
         if run.look or target.by_message:
@@ -134,16 +119,17 @@ class Publishing:
         return None if self._fan_out is None else self._fan_out.over
 
     def _pass_on(self, run: Run, target: Target, now: int) -> None:
-        if self._transaction is None:
+        transaction = self._transactions.current
+        if transaction is None:
             self._hand_over(run, target, None, now)
         else:
-            self._transaction.publishes.append((run, target))
+            transaction.publishes.append((run, target))
 
     def _hand_over(self, run: Run, target: Target, completion: Completion | None, now: int) -> None:
         """To the queues; confirmed when all of them have it."""
-        counters = self.counters
+        counters = self._counters
         counters.published += run.count
-        for exchange in target.remembered_in:
+        for exchange in target.history_exchanges:
             self._broker.histories.add(exchange, run)
         if target.queue_count == 0:
             self._finish_unqueued(run, target, now)
@@ -167,12 +153,12 @@ class Publishing:
         except ResourceExhausted:
             if receipt is None:
                 raise
-            receipt.give_up()  # the tags are given out: a nack says it, and those after it keep their meaning
+            receipt.give_up()  # its sequence numbers are assigned: it is nacked, and later numbers stay valid
 
     def _begin_fan_out(self, first: Handover) -> None:
-        """Raises what is wrong already."""
+        """Raises an error that occurs in the first step."""
         fan_out = self._fan_out = FanOut(
-            self._broker.queues_per_step, self._is_open, lambda: self._broker.turns.now, self._fanned_out
+            self._broker.queues_per_step, self._broker.is_open, lambda: self._broker.turns.now, self._fanned_out
         )
         fan_out.add(first)
         self._broker.work.do(fan_out.steps())
@@ -182,14 +168,10 @@ class Publishing:
     def _fanned_out(self) -> None:
         self._fan_out = None
 
-    def _is_open(self, queue: Queue) -> bool:
-        found = self._broker.find_queue(self.vhost, queue.record.name)
-        return found is not None and found.queue is queue
-
     def _finish_unqueued(self, run: Run, target: Target, now: int) -> None:
-        """No queue gets it: it is a reply, or goes back, or is dropped. Whoever waits for a confirm gets it after a return."""
-        counters = self.counters
-        if target.reply_name and self._broker.replies.deliver(self.vhost, run, now):
+        """No queue gets it: it is a reply, or is returned, or dropped. Its confirm follows its return."""
+        counters = self._counters
+        if target.reply_name and self._broker.replies.deliver(self._vhost, run, now):
             counters.routed += run.count
         elif run.mandatory:
             counters.returned += run.count
@@ -201,16 +183,16 @@ class Publishing:
             self._confirms.expect(run.count, 0)
 
     def _check_user_id(self, user_id: str) -> None:
-        if user_id == self.user:
+        if user_id == self._user:
             return
-        record = self._catalog.users.get(self.user)
+        record = self._catalog.users.get(self._user)
         if record is None or "impersonator" not in record.tags:
-            raise PreconditionFailed(f"user_id property set to '{user_id}' but authenticated user was '{self.user}'")
+            raise PreconditionFailed(f"user_id property set to '{user_id}' but authenticated user was '{self._user}'")
 
-    # what a run's headers and properties say
+    # runs whose headers or properties matter
 
     def _looked_at(self, run: Run, target: Target) -> list[tuple[Run, Target]]:
-        """The run as it goes on, in one or more parts, each with its target."""
+        """The run in one or more parts, each with its target."""
         if run.look & LOOK_HEADERS:
             run = without_history(run)
         if run.look & (LOOK_CC | LOOK_REPLY_TO):
@@ -224,46 +206,55 @@ class Publishing:
         assert run.count == 1, f"a run of {run.count} messages with CC, BCC or reply-to: these travel alone"
         props, body, _ = one(run.content, 0)
         if run.look & LOOK_REPLY_TO:
-            props = addressed(props, self._reply_queue)
+            props = addressed(props, self.reply_queue)
         headers = raw_headers(props)
         if target.by_message or (headers is not None and (run.look & LOOK_CC or target.by_headers)):
             keys = [run.routing_key, *(further_keys(headers) if headers is not None and run.look & LOOK_CC else ())]
-            if not target.reply_name:  # an answer goes to whoever asked, even if it took over the request's headers
-                target = self._router.with_keys(target, keys, props)
+            if not target.reply_name:  # a reply goes to its requester only, even if it copied the request's headers
+                target = self._router.for_message(target, keys, props)
             props = without_header(props, "BCC")
         return replace(run, content=encode(props, body)), target
 
     def _divided(self, run: Run, target: Target) -> Iterator[tuple[Run, Target]]:
-        """Neighbours that go the same way stay together."""
+        """Neighbours that go to the same queues stay together."""
         start = position = count = 0
-        way = target
+        last, for_message = target, self._router.for_message
         for _ in range(run.count):
             props, _, end = one(run.content, position)
-            own = self._target_for(target, props)
-            if count and own is not way and (own.groups, own.remembered_in) != (way.groups, way.remembered_in):
-                yield part(run, start, position, count), way
+            own = for_message(target, target.keys, props) if target.by_message else self._for_headers(target, props)
+            if (
+                count
+                and own is not last
+                and (own.groups, own.history_exchanges) != (last.groups, last.history_exchanges)
+            ):
+                yield part(run, start, position, count), last
                 start, count = position, 0
-            way, position, count = own, end, count + 1
-        yield part(run, start, position, count), way
+            last, position, count = own, end, count + 1
+        yield part(run, start, position, count), last
 
-    def _target_for(self, target: Target, props: bytes) -> Target:
-        if target.by_message:
-            return self._router.with_keys(target, target.keys, props)
+    def _for_headers(self, target: Target, props: bytes) -> Target:
         headers = raw_headers(props)
         if headers is None:
             return target
-        own = target.remembered.get(headers)
+        own = target.for_headers.get(headers)
         if own is None:
-            own = self._router.with_keys(target, target.keys, props)
-            if len(headers) <= REMEMBERED_HEADERS_BYTES_MAX:
-                self._make_room()
-                target.remembered[headers] = own
+            own = self._router.for_message(target, target.keys, props)
+            self._targets.add_for_headers(target, headers, own)
         return own
 
     # confirms
 
+    @property
+    def confirms(self) -> bool:
+        """Its client asked for them."""
+        return self._confirms is not None
+
+    @property
+    def unconfirmed(self) -> int:
+        return self._confirms.unanswered_count if self._confirms is not None else 0
+
     def select_confirms(self) -> None:
-        if self._transaction is not None:
+        if self._transactions.current is not None:
             raise PreconditionFailed("cannot switch from tx to confirm mode")
         if self._confirms is None:
             self._confirms = ConfirmTracker(self._confirms_ready)
@@ -274,9 +265,9 @@ class Publishing:
     def flush_confirms(self) -> None:
         """Tell the client what was answered. Called at the end of a turn."""
         assert self._confirms is not None, "answers without confirms"
-        if self.closed:
+        if self._closed:
             return
-        counters = self.counters
+        counters = self._counters
         for first, last, multiple, ok in self._confirms.take():
             if ok:
                 counters.confirmed += last + 1 - first
@@ -286,27 +277,18 @@ class Publishing:
 
     # the publishes of a transaction
 
-    def select_transactions(self) -> None:
-        if self._confirms is not None:
-            raise PreconditionFailed("cannot switch from confirm to tx mode")
-        if self._transaction is None:
-            self._transaction = Transaction()
-
-    def _end_transaction(self) -> Transaction:
-        """What was gathered; the next transaction begins."""
-        transaction = self._transaction
-        if transaction is None:
-            raise PreconditionFailed("channel is not transactional")
-        self._transaction = Transaction()
-        return transaction
-
-    def _publish_all(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
-        """Hand the publishes over, some with each step."""
+    def hand_over_all(self, transaction: Transaction, completion: Completion) -> Iterator[None]:
+        """Hand its publishes over to their queues, some with each step."""
         for count, (run, target) in enumerate(transaction.publishes, 1):
-            self._hand_over(run, self._router.again(target), completion, self._broker.turns.now)
+            self._hand_over(run, self._router.up_to_date(target), completion, self._broker.turns.now)
             if count % CARRIED_OUT_PER_STEP == 0:
                 yield
 
+    # called by the session
+
     def permissions_changed(self) -> None:
-        """The user's rights may be others now: whatever was remembered about them is looked up again."""
-        self._forget_targets()
+        self._targets.clear()
+
+    def close(self) -> None:
+        """The client is gone: it hears of no more confirms. What it has published goes on to its queues."""
+        self._closed = True

@@ -77,7 +77,8 @@ class Slice:
     exchange: str
     routing_key: str
     redelivered: bool = False
-    headers: dict[str, Any] | None = None  # headers the queue adds (x-delivery-count, x-stream-offset), same for all
+    headers: dict[str, Any] | None = None  # headers that the queue adds (x-delivery-count), the same for all
+    offset: int | None = None  # of the first message in its stream, the others follow; None for other kinds of queue
 
 
 @dataclass(slots=True)

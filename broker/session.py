@@ -1,8 +1,11 @@
 """The door of the broker: one session is one client's channel, whatever protocol it speaks.
 
-A session numbers what it publishes (publish.py) and what it delivers, holds what is not settled (deliveries.py), declares
-(topology.py) and passes everything else on: where a run goes is found in targets.py, who may do what in permissions.py,
-what exists in the catalog. Errors are raised at once when they are known at once; what takes time answers a `Pending`.
+    session.publisher   publishes and their confirms (publish.py)
+    session.topology    declares, binds, deletes and purges (topology.py)
+    the session itself  consumes, gets and browses; keeps what is delivered and not settled (deliveries.py); commits
+
+Who may do what is found in permissions.py, what exists in the catalog. Errors that are known at once are raised; a request
+that takes time answers a `Pending`.
 """
 
 from __future__ import annotations
@@ -17,20 +20,20 @@ from broker import browsed, names, permissions
 from broker.background_work import Steps, begin
 from broker.browsed import Browsed
 from broker.consumer import Consumer
+from broker.counters import Counters
 from broker.deliveries import Held, Unacknowledged
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
+from broker.publish import Publisher
 from broker.queue_type import Got, Outcome, Queue, Slice
 from broker.reply_to import is_reply_name
 from broker.shared_limit import SharedLimit
-from broker.topology import Declared, Topology
-from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction
+from broker.topology import Topology
+from broker.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 
 if TYPE_CHECKING:
     from broker.broker import Broker, Connection
-
-__all__ = ["Declared", "GotMessage", "Session", "SessionSink"]
 
 SETTLED_QUEUES_PER_STEP = 50
 CANCELLED_PER_STEP = 50  # consumers
@@ -42,22 +45,22 @@ class SessionSink(Protocol):
 
     @property
     def writable(self) -> bool:
-        """False while the client's socket has too much waiting; `Session.resume` says when that ends."""
+        """False while too much is unsent to the client; the front calls `Session.resume` when there is room again."""
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
         """Messages for the client, with delivery tags from `first_tag` on; they begin at `piece.position` of content."""
 
     def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        """Answers for publishes first .. last; `multiple` says that all before are answered too, and alike."""
+        """Confirms for publishes first .. last; `multiple`: all before have the same answer."""
 
     def returned(self, run: Run, code: int, text: str) -> None:
-        """Every message of the run comes back to its publisher. Its confirm follows later."""
+        """All messages of the run are returned to their publisher. Their confirms follow later."""
 
     def cancelled(self, consumer_tag: str) -> None:
         """The broker ended this subscription."""
 
     def timed_out(self, consumer_tag: str) -> None:
-        """The same, because it did not settle in time. A client that cannot be told so loses its channel."""
+        """The same, because it did not settle in time. A client without consumer_cancel_notify loses its channel."""
 
 
 @dataclass(slots=True)
@@ -68,23 +71,32 @@ class GotMessage:
     remaining: int
 
 
-class Session(Topology):
+class Session:
     """One channel of one connection."""
 
     def __init__(self, broker: Broker, connection: Connection, sink: SessionSink, number: int) -> None:
-        super().__init__(broker, connection, sink)
+        self.connection = connection
+        self.user = connection.user
+        self.vhost = connection.vhost
         self.number = number
+        self.closed = False
+        self.counters = Counters()
+        self._transactions = Transactions()
+        self.topology = Topology(broker, connection)
+        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions)
+        self._broker = broker
+        self._sink = sink
         self._prefetch = 0
         self._shared = SharedLimit()
         self._next_tag = 1
-        self._held = Unacknowledged()
+        self._unacknowledged = Unacknowledged()
         self._consumers: dict[str, Consumer] = {}
-        self._commits: deque[tuple[Transaction, Completion]] = deque()  # that are not carried out, the first is begun
+        self._commits: deque[tuple[Transaction, Completion]] = deque()  # not finished; the first is being carried out
 
     # consuming
 
     def set_prefetch(self, count: int, global_: bool) -> None:
-        """For each consumer that comes from now on; with `global_` for all consumers together, also those that are there."""
+        """For each consumer added from now on; with `global_` for all consumers together, including existing ones."""
         if not global_:
             self._prefetch = count
             return
@@ -146,26 +158,26 @@ class Session(Topology):
         if is_reply_name(queue):
             if not no_ack:
                 raise PreconditionFailed("reply consumer cannot acknowledge")
-            if self._reply_queue is not None:
+            if self.publisher.reply_queue is not None:
                 raise PreconditionFailed("reply consumer already set")
             argument_rules.check_consumer(self.vhost, queue, "classic", arguments)
-            self._reply_queue = self._broker.replies.open(self.vhost)
-            return self._reply_queue
-        name = self._named(queue)
-        self._check("read", "queue", name)
-        found = self._existing(name)
+            self.publisher.reply_queue = self._broker.replies.open(self.vhost)
+            return self.publisher.reply_queue
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        found = self.topology.existing(name)
         argument_rules.check_consumer(self.vhost, name, found.kind.name, arguments)
         return found.queue
 
     def cancel(self, tag: str, now: int) -> None:
-        """A tag that is not known is fine."""
+        """An unknown tag is not an error."""
         consumer = self._consumers.pop(tag, None)
         if consumer is None:
             return
         self._shared.leave(consumer)
         self._broker.consumer_removed(consumer)
-        if consumer.queue is self._reply_queue:
-            self._reply_queue = None
+        if consumer.queue is self.publisher.reply_queue:
+            self.publisher.reply_queue = None
         consumer.queue.cancel(consumer, now)
 
     def resume(self, now: int) -> None:
@@ -176,31 +188,31 @@ class Session(Topology):
     def get(self, queue: str, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         if is_reply_name(queue):
             return self._get_reply(no_ack, now)
-        name = self._named(queue)
-        self._check("read", "queue", name)
-        found = self._existing(name).queue
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        found = self.topology.existing(name).queue
         self._broker.deliver_from(found, now)
         return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
 
     def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        """See Queue.browse. Needs what a get needs."""
-        name = self._named(queue)
-        self._check("read", "queue", name)
+        """See Queue.browse. Needs the permission that a get needs."""
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
         if not 0 < limit <= browsed.COUNT_MAX:
             raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
         if skip > browsed.SKIP_MAX:
             raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
-        found = self._existing(name).queue
+        found = self.topology.existing(name).queue
         self._broker.deliver_from(found, now)
         return found.browse(skip, limit, now)
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
-        """Replies fetched one by one: the first get is what makes this session a requester."""
-        if self._reply_queue is None:
+        """Get replies one by one: the first get makes this session a requester."""
+        if self.publisher.reply_queue is None:
             if not no_ack:
                 raise PreconditionFailed("reply consumer cannot acknowledge")
-            self._reply_queue = self._broker.replies.open(self.vhost)
-        return self._reply_queue.get(no_ack, now).map(lambda got: self._numbered(got, True, now))
+            self.publisher.reply_queue = self._broker.replies.open(self.vhost)
+        return self.publisher.reply_queue.get(no_ack, now).map(lambda got: self._numbered(got, True, now))
 
     def _numbered(self, got: Got | None, no_ack: bool, now: int) -> GotMessage | None:
         counters = self.counters
@@ -208,7 +220,7 @@ class Session(Topology):
             counters.got_empty += 1
             return None
         if self.closed:
-            if not no_ack:  # it was fetched from disk for a client that has gone in the meantime
+            if not no_ack:  # it was read from disk, and the client disconnected in the meantime
                 got.piece.queue.settle(got.piece, Outcome.RETURNED, now)
                 self._broker.wake(got.piece.queue)
             return None
@@ -218,12 +230,12 @@ class Session(Topology):
             counters.got_no_ack += 1
         else:
             counters.got += 1
-            self._held.add(tag, got.piece, None)
+            self._unacknowledged.add(tag, got.piece, None)
         if got.piece.redelivered:
             counters.redelivered += 1
         return GotMessage(tag, got.piece, got.content, got.remaining)
 
-    # what its consumers are given (DeliverySink)
+    # deliveries to its consumers (DeliverySink)
 
     @property
     def writable(self) -> bool:
@@ -238,13 +250,13 @@ class Session(Topology):
             counters.delivered_no_ack += count
         else:
             counters.delivered += count
-            self._held.add(first, piece, consumer)
+            self._unacknowledged.add(first, piece, consumer)
         if piece.redelivered:
             counters.redelivered += count
         self._sink.deliver(consumer, first, piece, content)
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """What it holds can still be settled, to no effect."""
+        """Its unacknowledged messages can still be settled, to no effect."""
         if self._consumers.pop(consumer.tag, None) is not None:
             self._shared.leave(consumer)
             self._broker.consumer_removed(consumer)
@@ -256,16 +268,16 @@ class Session(Topology):
                 self._sink.cancelled(consumer.tag)
 
     def permissions_changed(self) -> None:
-        """What the user may not read any more is not delivered any more; what was delivered can still be settled."""
-        super().permissions_changed()
+        """Stop deliveries that the user may not read any more; what was delivered can still be settled."""
+        self.publisher.permissions_changed()
         for consumer in list(self._consumers.values()):
-            if consumer.queue is self._reply_queue or self._may_read(consumer.queue.record.name):
+            if consumer.queue is self.publisher.reply_queue or self._may_read(consumer.queue.record.name):
                 continue
             consumer.queue.cancel(consumer, self._broker.turns.now)
             self.consumer_cancelled(consumer)
 
     def _may_read(self, queue: str) -> bool:
-        return permissions.allowed(self._catalog, self.user, self.vhost, "read", queue)
+        return permissions.allowed(self._broker.catalog, self.user, self.vhost, "read", queue)
 
     # settling
 
@@ -274,35 +286,35 @@ class Session(Topology):
         self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, now)
 
     def reject(self, tag: int, requeue: bool, now: int) -> None:
-        """What is requeued has failed once more."""
+        """Requeued messages count as failed once more."""
         self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
 
     def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
-        """What is requeued goes to somebody else, and has not failed."""
+        """Requeued messages do not count as failed."""
         self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, now)
 
     def recover(self, requeue: bool, now: int) -> None:
-        """Everything that is out goes back to its queues."""
+        """Return all unacknowledged messages to their queues."""
         if not requeue:
             raise NotSupported("requeue=false")
-        self._give_back(self._held.take_all(), Outcome.RELEASED, now)
+        self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now)
 
     def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, now: int) -> None:
         unknown: int | None = None
         if not multiple:
-            held = self._held.take_range(first, last)
-            if held is None:  # tags before the first unknown one were settled by requests of their own: these hold
-                unknown = next(tag for tag in range(first, last + 1) if not self._held.holds(tag))
-                held = self._held.take_range(first, unknown - 1) if first < unknown else []
+            held = self._unacknowledged.take_range(first, last)
+            if held is None:  # the range merges several requests: those before the first unknown tag are valid
+                unknown = next(tag for tag in range(first, last + 1) if not self._unacknowledged.holds(tag))
+                held = self._unacknowledged.take_range(first, unknown - 1) if first < unknown else []
         elif last == 0:
-            held = self._held.take_all()
+            held = self._unacknowledged.take_all()
         else:
-            held = self._held.take_up_to(last)
+            held = self._unacknowledged.take_up_to(last)
             if held is None:
                 unknown = last
         if held:
-            if self._transaction is not None:
-                self._transaction.settlements.append((held, outcome))
+            if self._transactions.current is not None:
+                self._transactions.current.settlements.append((held, outcome))
             else:
                 self._give_back(held, outcome, now)
         if unknown is not None:
@@ -317,7 +329,7 @@ class Session(Topology):
             count += held.count
             if held.consumer is not None:
                 held.consumer.settled(held.count)
-        self._wake_waiting()  # before the queues of what was settled, which would take all the room again
+        self._wake_waiting()  # first, or the queues of what was settled would use up the room
         for held in taken:
             piece = held.slice()
             queue = piece.queue
@@ -327,8 +339,8 @@ class Session(Topology):
             self.counters.acknowledged += count
 
     def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
-        """The same with one call for each consumer and each queue, which take a turn for no more than they can; of very many
-        queues some come in later turns."""
+        """The same with one call for each consumer and each queue, which do large work in slices; with very many queues some
+        are called in later turns."""
         of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
         of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
         for held in taken:
@@ -344,22 +356,27 @@ class Session(Topology):
 
     def _given_back(self, of_queues: Mapping[Queue, list[Held]], outcome: Outcome) -> Iterator[None]:
         for count, (queue, some) in enumerate(of_queues.items(), 1):
-            if self._is_open(queue):
+            if self._broker.is_open(queue):
                 queue.settle_all(some, outcome, self._broker.turns.now)
                 self._broker.wake(queue)
             if count % SETTLED_QUEUES_PER_STEP == 0:
                 yield
 
     def _wake_waiting(self) -> None:
-        """The consumers may have room again that the limit of the whole channel kept waiting."""
+        """Wake the queues whose consumers waited for room under the limit of the whole channel."""
         for queue in self._shared.take_waiting():
             self._broker.wake(queue)
 
     # transactions
 
+    def select_transactions(self) -> None:
+        if self.publisher.confirms:
+            raise PreconditionFailed("cannot switch from confirm to tx mode")
+        self._transactions.select()
+
     def commit(self, now: int) -> Pending[None]:
-        """Publish and settle what was gathered, over several turns where it is much, behind the commits before it; answered
-        when every queue has what it was given. Also of a client that is gone meanwhile: what it has asked for is done."""
+        """Publish and settle what was gathered, after the commits before it, over several turns if it is much. Answered when
+        every queue has taken its part. It is carried out even if the client disconnects meanwhile."""
         answer: Pending[None] = Pending()
 
         def done(refusals: int) -> None:
@@ -369,7 +386,7 @@ class Session(Topology):
                 answer.resolve(None)
 
         self._broker.turns.now = now
-        self._commits.append((self._end_transaction(), Completion(done)))
+        self._commits.append((self._transactions.end(), Completion(done)))
         if len(self._commits) == 1:
             self._broker.work.do(self._carry_out_commits())
         return answer
@@ -377,7 +394,7 @@ class Session(Topology):
     def _carry_out_commits(self) -> Iterator[None]:
         while self._commits:
             transaction, completion = self._commits[0]
-            yield from self._publish_all(transaction, completion)
+            yield from self.publisher.hand_over_all(transaction, completion)
             for count, (held, outcome) in enumerate(transaction.settlements, 1):
                 self._give_back(held, outcome, self._broker.turns.now)
                 if count % CARRIED_OUT_PER_STEP == 0:
@@ -386,21 +403,22 @@ class Session(Topology):
             completion.close()
 
     def rollback(self, now: int) -> None:
-        """Forget what was published; what was settled is held again."""
-        for held, _ in self._end_transaction().settlements:
-            self._held.put_back(held)
+        """Forget the publishes; what was settled is unacknowledged again."""
+        for held, _ in self._transactions.end().settlements:
+            self._unacknowledged.put_back(held)
 
-    # the end, and what is known
+    # the end, and figures
 
     def close(self, now: int) -> None:
-        """The client's channel is gone: its consumers go, and what it held goes back to its queues, in front of others."""
+        """The client's channel is gone: remove its consumers, return unacknowledged messages to the front of their queues."""
         self._broker.turns.now = now
         if not self.closed:
             begin(self._broker.work, self.close_in_steps())
 
     def close_in_steps(self) -> Steps:
-        """The same; it gives and takes nothing from now on, and the steps do the rest."""
+        """The same in steps. From this call on the session delivers and confirms nothing."""
         self.closed = True
+        self.publisher.close()
         return self._leave()
 
     def _leave(self) -> Steps:
@@ -409,19 +427,19 @@ class Session(Topology):
             self.cancel(tag, turns.now)
             if count % CANCELLED_PER_STEP == 0:
                 yield
-        if self._reply_queue is not None:
-            self._broker.replies.close(self._reply_queue)
-        if self._transaction is not None:
-            for held, _ in self._transaction.settlements:
+        if self.publisher.reply_queue is not None:
+            self._broker.replies.close(self.publisher.reply_queue)
+        if self._transactions.current is not None:
+            for held, _ in self._transactions.current.settlements:
                 self._give_back(held, Outcome.REQUEUED, turns.now)
-        self._give_back(self._held.take_all(), Outcome.REQUEUED, turns.now)
+        self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now)
         self._broker.session_closed(self)
 
     def consumers(self) -> Iterable[Consumer]:
         return self._consumers.values()
 
     def statistics(self) -> dict[str, Any]:
-        transaction = self._transaction
+        transaction = self._transactions.current
         return {
             "number": self.number,
             "user": self.user,
@@ -429,10 +447,10 @@ class Session(Topology):
             "consumers": len(self._consumers),
             "prefetch": self._prefetch,
             "global_prefetch": self._shared.limit,
-            "unacknowledged": self._held.count,
-            "unconfirmed": self._confirms.unanswered_count if self._confirms is not None else 0,
+            "unacknowledged": self._unacknowledged.count,
+            "unconfirmed": self.publisher.unconfirmed,
             "uncommitted": sum(run.count for run, _ in transaction.publishes) if transaction is not None else 0,
-            "confirms": self._confirms is not None,
+            "confirms": self.publisher.confirms,
             "transactional": transaction is not None,
             **self.counters.as_dict(),
         }

@@ -1,7 +1,7 @@
 """What a session gathers between tx.select and tx.commit: its publishes and its settlements, in order.
 
 A commit is not atomic across queues: each takes what it is given, over several turns where that is much. The client learns
-whether all did. What it has settled is written behind the answer, as other settlements are: after a crash it may come again.
+whether all did. Its settlements are written after the answer, as other settlements are: after a crash a message may come again.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from broker.confirms import Receipt
 from broker.deliveries import Held
+from broker.errors import PreconditionFailed
 from broker.message import Run
 from broker.queue_type import Outcome
 from broker.targets import Target
@@ -25,6 +26,27 @@ class Transaction:
     def __init__(self) -> None:
         self.publishes: list[tuple[Run, Target]] = []
         self.settlements: list[tuple[list[Held], Outcome]] = []
+
+
+class Transactions:
+    """Of one session. Its publisher and the session itself add to the current one."""
+
+    __slots__ = ("current",)
+
+    def __init__(self) -> None:
+        self.current: Transaction | None = None  # None: the session is not transactional
+
+    def select(self) -> None:
+        if self.current is None:
+            self.current = Transaction()
+
+    def end(self) -> Transaction:
+        """What was gathered; the next transaction begins."""
+        ended = self.current
+        if ended is None:
+            raise PreconditionFailed("channel is not transactional")
+        self.current = Transaction()
+        return ended
 
 
 class Completion:

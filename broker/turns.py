@@ -4,7 +4,7 @@ A *turn* is one batch of work on the event loop: the input of one socket, what o
 that were due. At its end, in this order:
 
     pump      queues that were woken deliver what their consumers have room for
-    confirm   sessions tell their publishers what was answered
+    confirm   publishers are told what was answered
     flush     clients that have something to read are written to, once each; those of which input was held back go on with it
               first, and then queues and sessions have another go before anything is written
 
@@ -28,8 +28,8 @@ from broker.background_work import Unsliced, Work
 from broker.queue_type import Queue
 
 
-class ConfirmingSession(Protocol):
-    """A session whose client has asked for confirms."""
+class ConfirmingPublisher(Protocol):
+    """The publisher of a session whose client has asked for confirms."""
 
     def flush_confirms(self) -> None:
         """Tell the client what was answered."""
@@ -59,7 +59,7 @@ class Turns:
         self._soon = soon
         self._wall_ms = wall_ms
         self._woken: dict[Queue, None] = {}
-        self._confirming: dict[ConfirmingSession, None] = {}
+        self._confirming: dict[ConfirmingPublisher, None] = {}
         self._writing: dict[ClientOutput, None] = {}
         self._is_near = False  # this turn is not over yet, or one was asked for
 
@@ -72,12 +72,12 @@ class Turns:
     def forget_queue(self, queue: Queue) -> None:
         self._woken.pop(queue, None)
 
-    def confirm(self, session: ConfirmingSession) -> None:
-        self._confirming[session] = None
+    def confirm(self, publisher: ConfirmingPublisher) -> None:
+        self._confirming[publisher] = None
         self.request()
 
-    def forget_session(self, session: ConfirmingSession) -> None:
-        self._confirming.pop(session, None)
+    def forget_publisher(self, publisher: ConfirmingPublisher) -> None:
+        self._confirming.pop(publisher, None)
 
     def write(self, client: ClientOutput) -> None:
         self._writing[client] = None
@@ -152,8 +152,8 @@ class Turns:
         confirming, self._confirming = self._confirming, {}
         behind = iter(confirming)
         try:
-            for session in behind:
-                session.flush_confirms()
+            for publisher in behind:
+                publisher.flush_confirms()
         except BaseException:
             self._confirming = {**dict.fromkeys(behind), **self._confirming}
             raise

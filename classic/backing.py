@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from broker.pending import Pending
 from broker.records import QueueRecord
 from classic.log_records import encode_settled
+from classic.node_storage import NodeStorage
 from classic.queue_index import QueueIndex
-from classic.shelf import Shelf
 from classic.stored_run import InBody, InStore, StoredRun
 from classic.variable_queue import ContentLost, ContentOutOfReach
 from native.sequence_set import Range, SequenceSet
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 class QueueBacking:
     """See the module."""
 
-    def __init__(self, record: QueueRecord, shelf: Shelf) -> None:
+    def __init__(self, record: QueueRecord, storage: NodeStorage) -> None:
         directory = names.queue_directory(record.vhost, record.name, record.id)
-        limits = shelf.limits
+        limits = storage.limits
         self.index = QueueIndex(
-            shelf.files,
-            shelf.loaded,
+            storage.files,
+            storage.loaded,
             directory,
             record.id,
             limits.sequences_per_segment,
-            shelf.indexed,
-            shelf.touched,
-            shelf.damaged,
-            shelf.changed_since_stop,
+            storage.indexed,
+            storage.touched,
+            storage.damaged,
+            storage.changed_since_stop,
         )
         self.runs_max = limits.runs_max
         self.ram_count_max = limits.ram_count_max
         self.reads = 0
         self.writes = 0
         self.promised: list[tuple[int, Pending[int], int]] = []  # purges: ticket, answer, how many messages
-        self.active = shelf.active
-        self.outrun = shelf.outrun
-        self._shelf = shelf
+        self.active = storage.active
+        self.outrun = storage.outrun
+        self._storage = storage
         self._name = record.label
 
     # reading
@@ -66,18 +66,18 @@ class QueueBacking:
                 f"{self._name}: messages {run.first} to {run.end - 1} are lost, their content cannot be read: {error!r}"
             )
             if isinstance(error, Corrupt):
-                self._shelf.keep_copy(error.name, what)  # the file goes when nothing in it lives any more
+                self._storage.keep_copy(error.name, what)  # the file is deleted when nothing in it lives any more
             else:
                 if isinstance(error, DiskFailed):
                     self._cannot_read(error)
-                self._shelf.found(what)
+                self._storage.found(what)
             raise ContentLost(str(error)) from error
 
     def _read(self, run: StoredRun) -> tuple[bytes, int]:
         where = run.where
         if isinstance(where, Location):
-            if where.file_number >= self._shelf.log_files.files().start:
-                return self._shelf.read_log(where)[run.content_at :], run.first
+            if where.file_number >= self._storage.log_files.files().start:
+                return self._storage.read_log(where)[run.content_at :], run.first
             known = self.index.find(run.first)  # its log file went, and it was moved out before
             if known is None or isinstance(known.where, Location):
                 raise FileNotFoundError(f"the index has nothing of the run {run.first}")
@@ -87,15 +87,15 @@ class QueueBacking:
         if isinstance(where, InBody):
             return self.index.body(run), run.content_first
         assert isinstance(where, InStore), f"the run {run.first} is neither in memory nor on disk"
-        store = self._shelf.spilled if where.transient else self._shelf.store
+        store = self._storage.spilled if where.transient else self._storage.store
         return store.read(where), run.content_first
 
     def _cannot_read(self, error: DiskFailed) -> None:
         """The next start may be able to read what is there: so its file must not go."""
-        self._shelf.fail(error)
+        self._storage.fail(error)
 
     def tell_out_of_reach(self) -> None:
-        self._shelf.found(
+        self._storage.found(
             f"{self._name}: no file descriptor is left to read what it has on disk. It stays, and is asked for again"
         )
 
@@ -113,22 +113,22 @@ class QueueBacking:
 
     def spill(self, run: StoredRun) -> bool:
         assert run.content is not None, f"the run {run.first} has no content to spill"
-        shelf = self._shelf
-        if shelf.failed is not None:
+        storage = self._storage
+        if storage.failed is not None:
             return False
         try:
-            run.where = shelf.spilled.spill(run.content)
+            run.where = storage.spilled.spill(run.content)
         except Exhausted:
             return False
         except DiskFailed as error:
-            shelf.fail(error)
+            storage.fail(error)
             return False
         run.content_first = run.first
         self.writes += 1
         return True
 
     def page_out(self, runs: Sequence[StoredRun]) -> bool:
-        if self._shelf.failed is not None:
+        if self._storage.failed is not None:
             return False
         new = [run for run in runs if not run.indexed and not self._moved_out(run)]
         for run in new:
@@ -140,39 +140,39 @@ class QueueBacking:
         except Exhausted:
             return False
         except DiskFailed as error:
-            self._shelf.fail(error)
+            self._storage.fail(error)
             return False
         self.writes += len(new)
         return True
 
     def _moved_out(self, run: StoredRun) -> bool:
         """Whether its log file is gone, so that the index knows better where it is."""
-        return isinstance(run.where, Location) and run.where.file_number < self._shelf.log_files.files().start
+        return isinstance(run.where, Location) and run.where.file_number < self._storage.log_files.files().start
 
     def lost(self, ranges: Sequence[Range]) -> None:
         for first, end in ranges:
-            self._shelf.found(f"{self._name}: messages {first} to {end - 1} are lost, the index does not have them")
+            self._storage.found(f"{self._name}: messages {first} to {end - 1} are lost, the index does not have them")
 
     # done with
 
     def forget(self, queue: ClassicQueue, run: StoredRun, first: int, count: int) -> None:
         """Messages with a place on disk do not live any more."""
-        where, shelf = run.where, self._shelf
+        where, storage = run.where, self._storage
         if isinstance(where, InStore) and where.transient:
             if not queue.alive_in(run.first, run.end):
-                shelf.spilled.release(where)
+                storage.spilled.release(where)
             return
-        shelf.settle(queue, first, first + count)
+        storage.settle(queue, first, first + count)
         if self.index.segments:
             self.index.touch(self.index.number_of(run.first))
         if isinstance(where, Location):
-            live = shelf.live.get(where.file_number)
+            live = storage.live.get(where.file_number)
             if live is not None:
-                shelf.live[where.file_number] = live - count
-        if shelf.store.contents and not isinstance(where, InBody):
+                storage.live[where.file_number] = live - count
+        if storage.store.contents and not isinstance(where, InBody):
             content_id = store_id(where)
-            if content_id in shelf.store.contents and not queue.alive_in(run.first, run.end):
-                shelf.release_later(content_id)
+            if content_id in storage.store.contents and not queue.alive_in(run.first, run.end):
+                storage.release_later(content_id)
 
     def release_ready(self, queue: ClassicQueue) -> None:
         """All ready messages are about to be dropped: let go of contents that only they need. Raises ContentOutOfReach, and
@@ -184,46 +184,48 @@ class QueueBacking:
         try:
             self._release(queue, only_ready=False)
         except ContentOutOfReach:
-            self._shelf.undeleted[queue] = None
+            self._storage.undeleted[queue] = None
             return
-        self._shelf.undeleted.pop(queue, None)
-        if self._shelf.failed is None:
+        self._storage.undeleted.pop(queue, None)
+        if self._storage.failed is None:
             try:
                 self.index.delete_all()
             except DiskFailed as error:
-                self._shelf.fail(error)
+                self._storage.fail(error)
             except NoDescriptors:
-                pass  # the files are deleted; what is left of the directory goes with the next start that clears up
+                pass  # the files are deleted; a start after a crash removes the empty directory
 
     def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
-        shelf = self._shelf
+        storage = self._storage
         try:
-            going = [one for run, one in self.index.store_ids() if _goes(queue, run, only_ready)]
+            dropped = [one for run, one in self.index.store_ids() if _is_dropped(queue, run, only_ready)]
         except NoDescriptors as error:
             raise ContentOutOfReach(str(error)) from error
         except DiskFailed as error:
             self._cannot_read(error)
-            going = []
-        for content_id in going:
-            (shelf.spilled.release if content_id.transient else shelf.release_later)(content_id)
+            dropped = []
+        unindexed = storage.unindexed.get(queue.record.id, {})
+        dropped += [content_id for content_id, run in unindexed.items() if _is_dropped(queue, run, only_ready)]
+        for content_id in dropped:
+            (storage.spilled.release if content_id.transient else storage.release_later)(content_id)
         for level in queue.levels:
             for run in level.runs():
-                if isinstance(run.where, InStore) and not run.indexed and _goes(queue, run, only_ready):
-                    shelf.spilled.release(run.where)
+                if isinstance(run.where, InStore) and not run.indexed and _is_dropped(queue, run, only_ready):
+                    storage.spilled.release(run.where)
 
     def purged(self, queue: ClassicQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
         """These messages were dropped; answers with `count` once that is durable."""
-        shelf = self._shelf
+        storage = self._storage
         if not ranges or not queue.record.durable:
             return Pending.of(count)
         gone = SequenceSet()
         for first, end in ranges:
             gone.add(first, end)
-        shelf.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, gone)], promised=True)
+        storage.append(Kind.CLASSIC_PURGE, [encode_settled(queue.record.id, gone)], promised=True)
         self.index.touch_all()
         answer: Pending[int] = Pending()
-        shelf.purging[queue] = None
-        self.promised.append((shelf.log.gathering, answer, count))
+        storage.purging[queue] = None
+        self.promised.append((storage.log.gathering, answer, count))
         return answer
 
 
@@ -233,7 +235,7 @@ def store_id(where: Location | InStore | None) -> InStore:
     return where if isinstance(where, InStore) else InStore(where.file_number, where.offset)
 
 
-def _goes(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
+def _is_dropped(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
     if not queue.alive_in(run.first, run.end):
         return False
     return not (only_ready and queue.out.intersect(run.first, run.end))

@@ -1,8 +1,8 @@
 """The kind `classic` on this node: all its queues over the one log. Fulfils broker.queue_type.QueueType.
 
-A run goes to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their commit,
-and all that share it are answered together. What is done with is gathered as ranges and written behind, one record for a
-queue at a time. What needs more time than a turn is housekeeping's.
+A run is written to the log once, with the sequences it takes in each of its queues. Receipts wait for the ticket of their
+commit, and all that share it are answered together. Settled messages are gathered as ranges and written behind, one record for
+a queue at a time. Work that takes longer than a turn belongs to housekeeping.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from classic.backing import QueueBacking
 from classic.housekeeping import Housekeeping
 from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
 from classic.manifest import Manifest
+from classic.node_storage import ClassicLimits, NodeStorage
 from classic.queue import ClassicQueue
-from classic.recover import Recovery, summary_of
+from classic.queue_summary import summary_of
+from classic.recover import Recovery
 from classic.round_robin import next_in_turn
-from classic.shelf import ClassicLimits, Shelf
 from classic.stored_run import StoredRun
 from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background
@@ -46,7 +47,7 @@ class ClassicQueues:
     name = "classic"
 
     def __init__(self, disk: Disk, limits: ClassicLimits | None = None, background: Background | None = None) -> None:
-        self._shelf = Shelf(disk, limits or ClassicLimits())
+        self._storage = NodeStorage(disk, limits or ClassicLimits())
         self._background = background or AtOnce()
         self._queues: dict[int, ClassicQueue] = {}
         self._recovery: Recovery | None = None
@@ -60,22 +61,22 @@ class ClassicQueues:
         """Read what the disk holds for these queues: all that are declared. Returns the highest number of a queue that has
         messages there and is not among them, or 0. Raises Corrupt."""
         declared = {record.id: record for record in records if record.kind == self.name and record.durable}
-        self._recovery = Recovery(self._shelf, declared)
+        self._recovery = Recovery(self._storage, declared)
         self._recovery.read(chunks)
-        return self._recovery.newest_unknown
+        return self._recovery.newest_undeclared
 
     def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
         """`log_files` is the share in a log that others use, too."""
         self._host = host
-        self._shelf.log = log
-        self._shelf.log_files = log_files or LogUsers(log).join(self.name)
+        self._storage.log = log
+        self._storage.log_files = log_files or LogUsers(log).join(self.name)
         manifest = self._recovery.manifest if self._recovery is not None else Manifest()
-        self._housekeeping = Housekeeping(self._shelf, self._queues, manifest, self._background, lambda: host.work)
+        self._housekeeping = Housekeeping(self._storage, self._queues, manifest, self._background, lambda: host.work)
         log.when_durable(self._durable)
 
     def opened(self, now: int) -> None:
-        """Every declared queue was opened, of other kinds too: what is left of the recovery is for nobody, and what died
-        while the node was down may leave."""
+        """Every declared queue was opened, of other kinds too: what is left of the recovery belongs to no queue, and messages
+        that expired while the node was down may be dropped."""
         if self._recovery is not None:
             self._recovery.finish()
             self._recovery = None
@@ -84,17 +85,17 @@ class ClassicQueues:
 
     def stop(self, now: int) -> None:
         """Everything is made durable, and what a fast start needs is written down. Nothing may be published after it."""
-        shelf, self._stopped = self._shelf, True
+        storage, self._stopped = self._storage, True
         self._background.close()
-        if shelf.log.failed is not None or self._recovery is not None:
+        if storage.log.failed is not None or self._recovery is not None:
             return  # a start that failed half-way: what it has not filled yet would be missing in the summary
         for queue in self._queues.values():
             queue.finish()
         self._delete_again()
         try:
-            shelf.write_settled()
-            shelf.log.commit_now()
-            shelf.release_durable()
+            storage.write_settled()
+            storage.log.commit_now()
+            storage.release_durable()
             if self._housekeeping.failed:
                 return
             for queue in self._queues.values():
@@ -104,48 +105,48 @@ class ClassicQueues:
             durable = {queue_id: queue for queue_id, queue in self._queues.items() if queue.record.durable}
             incomplete = self._not_at_rest(durable.values())
             if incomplete:
-                shelf.found(f"the next start will have to read everything: {incomplete}")
-                shelf.files.close()
+                storage.found(f"the next start will have to read everything: {incomplete}")
+                storage.files.close()
                 return
-            contents = shelf.store.contents.items()
+            contents = storage.store.contents.items()
             summary = clean_stop.CleanStop(
                 clean_stop.VERSION,
-                shelf.next_index,
+                storage.next_index,
                 {queue_id: summary_of(queue) for queue_id, queue in durable.items()},
-                shelf.live,
+                storage.live,
                 [(*one, stored.file, stored.offset, stored.size, stored.references) for one, stored in contents],
             )
             assert set(manifest.store) >= {stored.file for _, stored in contents}, "the manifest misses a store file"
-            clean_stop.save(shelf.disk, summary)
+            clean_stop.save(storage.disk, summary)
         except (Exhausted, DiskFailed) as error:
-            shelf.found(f"the next start will have to read everything: {error}")
-        shelf.files.close()
+            storage.found(f"the next start will have to read everything: {error}")
+        storage.files.close()
 
     def _not_at_rest(self, queues: Iterable[ClassicQueue]) -> str:
         """Why a summary would not be true, in words: it knows what is ready, and only the files know what lives."""
         with_consumers = [queue.record.label for queue in queues if queue.out]
         if with_consumers:
             return f"messages of {with_consumers[0]} were not given back"
-        undeleted = [queue.record.label for queue in self._shelf.undeleted]
+        undeleted = [queue.record.label for queue in self._storage.undeleted]
         return f"the files of {undeleted[0]}, which is deleted, could not be deleted yet" if undeleted else ""
 
     def tick(self, now: int) -> None:
-        shelf = self._shelf
-        for queue in next_in_turn(self._shelf.active):
+        storage = self._storage
+        for queue in next_in_turn(self._storage.active):
             if queue.deleted or not queue.tick(now, self._pressure):
-                del self._shelf.active[queue]
+                del self._storage.active[queue]
         self._delete_again()
-        if shelf.log.failed is None and not self._stopped:
-            self._housekeeping.tick(now, shelf.write_settled())
+        if storage.log.failed is None and not self._stopped:
+            self._housekeeping.tick(now, storage.write_settled())
 
     def _delete_again(self) -> None:
-        for queue in list(self._shelf.undeleted):
+        for queue in list(self._storage.undeleted):
             queue.backing.delete(queue)
 
     @property
     def congested(self) -> bool:
         """Whether publishers should pause: a queue grows although messages leave it as fast as they can."""
-        outrun = self._shelf.outrun
+        outrun = self._storage.outrun
         for queue in [queue for queue in outrun if not queue.is_outrun]:
             del outrun[queue]
         return bool(outrun)
@@ -155,19 +156,19 @@ class ClassicQueues:
         if pressure > 0 and pressure != self._pressure:
             for queue in self._queues.values():
                 if queue.ready_count:
-                    self._shelf.active[queue] = None
+                    self._storage.active[queue] = None
         self._pressure = pressure
 
     @property
     def findings(self) -> list[str]:
         """What was found wrong with files, since the node was started."""
-        return self._shelf.findings
+        return self._storage.findings
 
     def when_found(self, call: Callable[[str], None]) -> None:
         """Tell of each finding, also of those there are already."""
-        for finding in self._shelf.findings:
+        for finding in self._storage.findings:
             call(finding)
-        self._shelf.on_finding = call
+        self._storage.on_finding = call
 
     # the contract
 
@@ -176,7 +177,7 @@ class ClassicQueues:
             raise PreconditionFailed(f"queue '{record.name}' is {record.kind}, not {self.name}")
 
     def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
-        queue = ClassicQueue(record, effective, self._host, QueueBacking(record, self._shelf), now)
+        queue = ClassicQueue(record, effective, self._host, QueueBacking(record, self._storage), now)
         self._queues[record.id] = queue
         if self._recovery is not None:
             self._recovery.fill(queue)
@@ -188,12 +189,12 @@ class ClassicQueues:
         queue.close(now)
         queue.backing.delete(queue)
         self._answer_purges(queue, 1 << 62)
-        self._shelf.active.pop(queue, None)
-        self._shelf.settled.pop(queue, None)
+        self._storage.active.pop(queue, None)
+        self._storage.settled.pop(queue, None)
         del self._queues[queue.record.id]
         self._housekeeping.forget_queue(queue.record.id)
-        if queue.record.durable and self._shelf.log.failed is None:
-            self._shelf.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
+        if queue.record.durable and self._storage.log.failed is None:
+            self._storage.append(Kind.CLASSIC_QUEUE_DELETED, [encode_deleted(queue.record.id)], promised=False)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
@@ -229,7 +230,7 @@ class ClassicQueues:
                 queue.redelivered.add(stored.first, stored.end)
         for queue, level, stored in taken:  # only now: what follows from it may publish to any of them
             queue.published(stored, level, now)
-            self._shelf.active[queue] = None
+            self._storage.active[queue] = None
         if receipt is not None:
             for _ in range(len(taken) - len(durable)):
                 receipt.accepted()
@@ -266,17 +267,17 @@ class ClassicQueues:
             run.exchange,
             run.routing_key,
         )
-        location = self._shelf.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
+        location = self._storage.append(Kind.CLASSIC_PUBLISH, [head, run.content], receipt is not None)
         for _, _, stored in group:
             stored.where = location
             stored.content_at = len(head)
-        live = self._shelf.live
+        live = self._storage.live
         live[location.file_number] = live.get(location.file_number, 0) + run.count * len(group)
         if receipt is not None:
             self._answer_when_durable(receipt, len(group))
 
     def _answer_when_durable(self, receipt: Receipt, times: int) -> None:
-        ticket = self._shelf.log.gathering
+        ticket = self._storage.log.gathering
         if not self._waiting or self._waiting[-1][0] != ticket:
             self._waiting.append((ticket, []))
         if times == 1:
@@ -288,7 +289,7 @@ class ClassicQueues:
         while self._waiting and self._waiting[0][0] <= ticket:
             for receipt in self._waiting.popleft()[1]:
                 receipt.accepted()
-        for queue in list(self._shelf.purging):
+        for queue in list(self._storage.purging):
             self._answer_purges(queue, ticket)
 
     def _answer_purges(self, queue: ClassicQueue, ticket: int) -> None:
@@ -297,4 +298,4 @@ class ClassicQueues:
             _, answer, count = promised.pop(0)
             answer.resolve(count)
         if not promised:
-            self._shelf.purging.pop(queue, None)
+            self._storage.purging.pop(queue, None)

@@ -12,8 +12,8 @@ succeeded; so one step that touches the disk is on its way at a time. While a lo
 and no manifest notes the half that is written: it may lack what was settled since.
 
 Files are read, copied and synced in the background. What is done on the loop is done in slices: a log file is walked in pieces,
-as broker/background_work.py has turns for them, and nothing else is begun meanwhile; queues are noted a few at a time. When the
-disk is full the step is tried again later. When it fails nothing is released or deleted any more.
+as broker/background_work.py has turns for them, and queues are noted a few segments at a time; nothing else is begun meanwhile.
+When the disk is full the step is tried again later. When it fails nothing is released or deleted any more.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from broker.background_work import Steps, Work, begin
 from classic.compaction import Compaction, plan
 from classic.manifest import Manifest
 from classic.move_out import MoveOut
+from classic.node_storage import NodeStorage
 from classic.noting import Noting
 from classic.round_robin import next_in_turn
 from classic.salvage import Damage
-from classic.shelf import Shelf
 from classic.store import MessageStore
 from storage.beside_loop import Background
 from storage.errors import DiskFailed, Exhausted
@@ -36,9 +36,9 @@ from storage.errors import DiskFailed, Exhausted
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
-STEP_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
+TICK_BYTES_MIN = 1 << 19  # of a log file that is moved out on each tick
 BEGUN_PER_TICK = 100  # queues that get the first files of their own; each costs 0.2 ms
-SEGMENTS_PER_TICK = 100  # noted for a release; each costs 20 us, and 120 on a busy machine
+SEGMENTS_PER_STEP = 25  # noted for a release; each costs 20 us, and 120 on a busy machine
 RETRY_MS = 5_000  # after the disk was full
 
 
@@ -47,18 +47,18 @@ class Housekeeping:
 
     def __init__(
         self,
-        shelf: Shelf,
+        storage: NodeStorage,
         queues: Mapping[int, ClassicQueue],
         manifest: Manifest,
         background: Background,
         work: Callable[[], Work],
     ) -> None:
         self.manifest = manifest  # what the disk has, without the queues that were deleted since
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues
         self._background = background
         self._work = work
-        self._walking = False  # a log file, since the last tick or the ones before
+        self._in_slices = False  # a log file is walked or queues are noted, since the last tick or the ones before
         self._moving: MoveOut | None = None  # until its file is released
         self._noting: Noting | None = None  # what is to be saved next, or is being saved
         self._first_file = 0  # of the log, once that is saved
@@ -79,14 +79,14 @@ class Housekeeping:
     @property
     def failed(self) -> bool:
         """Whether nothing is released or deleted any more: the log keeps what could not be made durable elsewhere."""
-        return self._stuck or self._shelf.failed is not None
+        return self._stuck or self._storage.failed is not None
 
     def tick(self, now: int, settled_ticket: int) -> None:
         """`settled_ticket` makes durable what was settled until now."""
-        self._shelf.release_durable()
+        self._storage.release_durable()
         if self._full:
             self._full, self._retry_at = False, now + RETRY_MS
-        if self.failed or self._walking or now < self._retry_at:
+        if self.failed or self._in_slices or now < self._retry_at:
             return
         try:
             self._look_for_dead(settled_ticket)
@@ -100,7 +100,7 @@ class Housekeeping:
         except Exhausted:
             self._retry_at = now + RETRY_MS
         except DiskFailed as error:
-            self._shelf.fail(error)
+            self._storage.fail(error)
 
     @property
     def _free(self) -> bool:
@@ -116,89 +116,88 @@ class Housekeeping:
     # the log
 
     def _shorten_log(self) -> None:
-        if self._noting is not None:
-            self._note()
-            return
-        files = self._shelf.log_files.files()
-        first, live = files.start, self._shelf.live
+        files = self._storage.log_files.files()
+        first, live = files.start, self._storage.live
         if self._moving is None and live.get(first):
-            if files.stop - 1 - first <= self._shelf.limits.log_files_kept or first >= self._shelf.log.writing_file:
+            if files.stop - 1 - first <= self._storage.limits.log_files_kept or first >= self._storage.log.writing_file:
                 return  # the commit that fills it may not be in it yet
-            self._moving = MoveOut(self._shelf, self._queues, first)
+            self._moving = MoveOut(self._storage, self._queues, first)
         if self._moving is not None:
-            self._walking = True
-            begin(self._work(), self._walk(self._moving))
+            self._do_in_slices(self._walk(self._moving))
             return
         while first < files.stop - 1 and not live.get(first):
             first += 1
         if first > files.start:
-            self._release(first)
+            self._do_in_slices(self._release(first))
 
-    def _walk(self, moving: MoveOut) -> Steps:
-        """What is moved out between two ticks, a piece at a time."""
+    def _do_in_slices(self, steps: Steps) -> None:
+        self._in_slices = True
+        begin(self._work(), self._to_its_end(steps))
+
+    def _to_its_end(self, steps: Steps) -> Steps:
         try:
-            yield from self._move(moving)
-            if moving.damaged:
-                self._stuck = True
-            elif moving.done and not (self._stopped or self.failed):
-                self._release(moving.file_number + 1)
+            yield from steps
         except Exhausted:
             self._full = True
         except DiskFailed as error:
-            self._shelf.fail(error)
+            self._storage.fail(error)
         finally:
-            self._walking = False
+            self._in_slices = False
+
+    def _walk(self, moving: MoveOut) -> Steps:
+        """What is moved out between two ticks, and the release when that was all."""
+        yield from self._move(moving)
+        if moving.damaged:
+            self._stuck = True
+        elif moving.done and not (self._stopped or self.failed):
+            yield from self._release(moving.file_number + 1)
 
     def _move(self, moving: MoveOut) -> Steps:
         walked = begun = 0
-        behind = len(self._shelf.log_files.files()) - self._shelf.limits.log_files_kept
-        while walked < STEP_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
-            if walked:
-                yield
+        behind = len(self._storage.log_files.files()) - self._storage.limits.log_files_kept
+        while walked < TICK_BYTES_MIN * max(1, behind) and begun < BEGUN_PER_TICK:
             if moving.done or self._stopped or self.failed:
                 return
             walked += moving.step()
             begun += moving.begun
+            yield
 
-    def _release(self, first_file: int) -> None:
-        self._noting = Noting(self._shelf, self._queues, self.manifest)
-        self._noting.all_queues()
+    def _release(self, first_file: int) -> Steps:
+        """Note what has to be noted before log files go, and save that."""
+        self._noting = noting = Noting(self._storage, self._queues, self.manifest)
         self._first_file = first_file
-        self._note()
-
-    def _note(self) -> None:
-        """The next slice of what has to be noted before log files go."""
-        noting = self._noting
-        assert noting is not None, "nothing is being noted"
+        noting.all_queues()
         try:
-            if not noting.note_queues(SEGMENTS_PER_TICK):
-                return
+            while not noting.note_queues(SEGMENTS_PER_STEP):
+                yield
+                if self._stopped or self.failed:
+                    return
         except Exhausted:
             self._give_up(noting)
             raise
         noting.note_store()
-        self._save(noting, lambda: noting.make_durable(self._shelf.disk), self._let_log_go)
+        self._save(noting, lambda: noting.make_durable(self._storage.disk), self._let_log_go)
 
     def _let_log_go(self) -> None:
         self._moving = None
-        self._shelf.released(self._first_file)
-        self._shelf.log_files.release(self._first_file)
+        self._storage.released(self._first_file)
+        self._storage.log_files.release(self._first_file)
 
     # files without a living message
 
     def _look_for_dead(self, ticket: int) -> None:
         waiting = {(queue, number) for _, queue, number in self._dead}
-        for queue_id in next_in_turn(self._shelf.indexed):
+        for queue_id in next_in_turn(self._storage.indexed):
             queue = self._queues.get(queue_id)
             numbers = queue.backing.index.dead_segments(queue.alive_in) if queue is not None else []
             self._dead += [(ticket, queue, number) for number in numbers if queue and (queue, number) not in waiting]
         known = {number for _, number in self._dead_files}
-        self._dead_files += [(ticket, number) for number in self._shelf.store.dead_files() if number not in known]
-        for number in self._shelf.spilled.dead_files():
-            self._shelf.spilled.delete(number)
+        self._dead_files += [(ticket, number) for number in self._storage.store.dead_files() if number not in known]
+        for number in self._storage.spilled.dead_files():
+            self._storage.spilled.delete(number)
 
     def _delete_dead(self) -> None:
-        durable, moving = self._shelf.log.durable, self._moving is not None
+        durable, moving = self._storage.log.durable, self._moving is not None
         dead = [] if moving else [one for one in self._dead if one[0] <= durable]
         dead_files = [number for ticket, number in self._dead_files if ticket <= durable]
         self._dead = [one for one in self._dead if one not in dead]
@@ -206,7 +205,7 @@ class Housekeeping:
         dead = [one for one in dead if self._still_dead(one[1], one[2])]
         if not dead and not dead_files:
             return
-        noting = Noting(self._shelf, self._queues, self.manifest)
+        noting = Noting(self._storage, self._queues, self.manifest)
         noted = noting.manifest
         changed = [noted.forget_segment(queue.record.id, number) for _, queue, number in dead]
         changed += [noted.store.pop(number, None) is not None for number in dead_files]
@@ -216,11 +215,11 @@ class Housekeeping:
                 if self._still_dead(queue, number):
                     queue.backing.index.delete(number)
             for number in dead_files:
-                if number in self._shelf.store.files:
-                    self._shelf.store.delete(number)
+                if number in self._storage.store.files:
+                    self._storage.store.delete(number)
 
         if any(changed) or self._unsure:
-            self._save(noting, lambda: noted.save(self._shelf.disk), delete)
+            self._save(noting, lambda: noted.save(self._storage.disk), delete)
         else:
             delete()
 
@@ -238,8 +237,8 @@ class Housekeeping:
             return
         due = now >= self._compact_at
         if due:
-            self._compact_at = now + self._shelf.limits.compaction_interval_ms
-        for store in (self._shelf.spilled, self._shelf.store):
+            self._compact_at = now + self._storage.limits.compaction_interval_ms
+        for store in (self._storage.spilled, self._storage.store):
             compaction = plan(store, 1 if due else store.file_bytes_max)
             if compaction is not None:
                 self._compacted = True
@@ -247,7 +246,7 @@ class Housekeeping:
                 return
 
     def _copy(self, compaction: Compaction, store: MessageStore) -> None:
-        durable = store is self._shelf.store
+        durable = store is self._storage.store
         self._busy = True
 
         def done(_: None, error: Exception | None) -> None:
@@ -262,10 +261,10 @@ class Housekeeping:
                 compaction.switch(durable=False)
                 self._report(compaction)
 
-        self._do(lambda: compaction.copy(self._shelf.disk, durable), done)
+        self._do(lambda: compaction.copy(self._storage.disk, durable), done)
 
     def _save_compaction(self, compaction: Compaction) -> None:
-        noting = Noting(self._shelf, self._queues, self.manifest)
+        noting = Noting(self._storage, self._queues, self.manifest)
         noted = noting.manifest
         for number in compaction.emptied:
             noted.store.pop(number, None)
@@ -277,13 +276,13 @@ class Housekeeping:
             compaction.switch(durable=True)
             self._report(compaction)
             for number in compaction.emptied:
-                self._shelf.store.delete(number)
+                self._storage.store.delete(number)
 
-        self._save(noting, lambda: noted.save(self._shelf.disk), switch)
+        self._save(noting, lambda: noted.save(self._storage.disk), switch)
 
     def _report(self, compaction: Compaction) -> None:
         for error in compaction.damages:
-            self._shelf.damaged(error.name, [Damage(error.offset, error.length, error.reason)])
+            self._storage.damaged(error.name, [Damage(error.offset, error.length, error.reason)])
 
     # durability
 
@@ -307,7 +306,7 @@ class Housekeeping:
             try:
                 then()
             except DiskFailed as failure:
-                self._shelf.fail(failure)
+                self._storage.fail(failure)
 
         self._do(work, done)
 
@@ -333,7 +332,7 @@ class Housekeeping:
         if isinstance(error, Exhausted):
             self._full = True
         elif error is not None:
-            self._shelf.fail(error)
+            self._storage.fail(error)
 
     def _without_gone(self, noted: Manifest) -> Manifest:
         for queue_id in self._gone:
@@ -349,11 +348,13 @@ class Housekeeping:
             raise self._failed_beside
         if self._noting is not None:
             self._give_up(self._noting)
-        noting = Noting(self._shelf, self._queues, self.manifest)
+        if self._moving is not None:
+            self._moving.finish_run()
+        noting = Noting(self._storage, self._queues, self.manifest)
         noting.all_queues()
-        while not noting.note_queues(SEGMENTS_PER_TICK):
+        while not noting.note_queues(SEGMENTS_PER_STEP):
             pass
         noting.note_store()
-        noting.make_durable(self._shelf.disk)
+        noting.make_durable(self._storage.disk)
         self.manifest = noting.manifest
         return noting.manifest

@@ -141,7 +141,7 @@ def _place(run: StoredRun, where: Where | None) -> tuple[int, int, int, int, int
         case InStore():
             return IN_STORE, 0, 0, where.file_number, where.offset
         case None:
-            raise AssertionError(f"the run at {run.first} is nowhere on disk and goes to the index")
+            raise AssertionError(f"the run at {run.first} is nowhere on disk, and is to be written to the index")
 
 
 def read_block(payload: Buffer) -> tuple[list[Name], Iterator[Fields]]:
@@ -201,6 +201,15 @@ def blocks_of(runs: Sequence[StoredRun], segment_of: Callable[[int], int]) -> It
         block.add_run(run, run.where, run.content_first - run.first)
     if block.count:
         yield number, block
+
+
+def unindexed_runs(payload: Buffer) -> list[StoredRun]:
+    """The runs of a block that was not read from an index segment, which may not know them."""
+    names, entries = read_block(payload)
+    runs = [make_run(fields, names[fields[3]]) for fields in entries]
+    for run in runs:
+        run.indexed = False
+    return runs
 
 
 def encode_ranges(ranges: Sequence[Range]) -> bytes:

@@ -1,7 +1,7 @@
 """How messages leave a queue otherwise than to a consumer: too old, too many, rejected. With a dead-letter exchange they go
 there before they are forgotten, one after the other.
 
-Each call does no more than a step of work in slices has room for (classic/put_off.py).
+Each call does no more than a step of work in slices has room for (classic/deferred_work.py).
 """
 
 from __future__ import annotations

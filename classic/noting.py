@@ -14,63 +14,74 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from classic.manifest import Manifest
+from classic.node_storage import NodeStorage
 from classic.queue_index import QueueIndex, Segment
-from classic.shelf import Shelf
 from classic.store import StoreFile
 from storage.disk import Disk
 
 if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
+BYTES_LIKE_A_SEGMENT = 32_768  # of bodies; writing them takes as long as noting a segment
+
 
 class Noting:
     """One attempt: `note_queues` until it is true, `note_store`, `make_durable` in the background, then `done` or `give_up`."""
 
-    def __init__(self, shelf: Shelf, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
+    def __init__(self, storage: NodeStorage, queues: Mapping[int, ClassicQueue], manifest: Manifest) -> None:
         self.manifest = manifest.copy()
-        self._shelf = shelf
+        self._storage = storage
         self._queues = queues
         self._waiting: deque[int] = deque()
-        self._touched: list[tuple[QueueIndex, set[int]]] = []  # what was noted, to be noted again if this fails
+        self._numbers: deque[int] = deque()  # of segments of the first that waits, still to be noted
+        self._noted: list[tuple[QueueIndex, list[int]]] = []  # what was noted, to be noted again if this fails
         self._segments: list[tuple[Segment, int, int]] = []  # with the sizes of index and body that are synced here
         self._store_files: list[tuple[StoreFile, int]] = []
         self._names: list[str] = []  # of files to be synced
 
     def all_queues(self) -> None:
         """It is about every queue that has changed."""
-        self._waiting = deque(self._shelf.touched)
+        self._waiting = deque(self._storage.touched)
 
     def note_queues(self, segments_max: int) -> bool:
         """Write down what was settled in some of the queues, and note them; true when there are no more. Raises DiskFull."""
-        seen = 0
-        while self._waiting and seen < segments_max:
+        room = segments_max
+        while self._waiting and room > 0:
             queue = self._queues.get(self._waiting[0])
             if queue is not None and queue.record.durable:
-                seen += self._note_queue(queue)
+                room -= self._note_queue(queue, room)
             else:
-                self._shelf.touched.pop(self._waiting[0], None)
-            self._waiting.popleft()
+                self._storage.touched.pop(self._waiting[0], None)
+                self._numbers.clear()
+            if not self._numbers:
+                self._waiting.popleft()
         return not self._waiting
 
-    def _note_queue(self, queue: ClassicQueue) -> int:
+    def _note_queue(self, queue: ClassicQueue, segments_max: int) -> int:
+        """Some of its segments; returns how many they were, or would have been by the time it took."""
         index = queue.backing.index
-        index.write_settled(queue.alive_in)
-        index.flush_bodies()
-        touched = index.take_touched()
-        self._touched.append((index, touched))
-        self.manifest.note_segments(queue.record.id, index, touched)
-        for number in touched:
+        if not self._numbers:
+            self._numbers.extend(sorted(index.touched))  # what is touched from now on is for another time
+        numbers = list(islice(self._numbers, segments_max))
+        index.write_settled(queue.alive_in, numbers)
+        written = index.flush_bodies()
+        index.noted(numbers)
+        self._noted.append((index, numbers))
+        self.manifest.note_segments(queue.record.id, index, numbers)
+        for number in numbers:
+            self._numbers.popleft()
             segment = index.segments.get(number)
             if segment is not None:
                 self._segments.append((segment, segment.index_size, segment.body_size))
                 self._names += index.unsynced(segment)
-        return len(touched)
+        return max(1, len(numbers)) + written // BYTES_LIKE_A_SEGMENT
 
     def note_store(self) -> None:
-        store = self._shelf.store
+        store = self._storage.store
         for name, file in store.unsynced():
             self._store_files.append((file, file.size))
             self._names.append(name)
@@ -88,8 +99,8 @@ class Noting:
             file.synced = size
 
     def give_up(self) -> None:
-        for index, touched in self._touched:
-            index.touch_again(touched)
+        for index, numbers in self._noted:
+            index.touch_again(numbers)
 
 
 def sync_files(disk: Disk, names: Sequence[str]) -> None:

@@ -23,10 +23,10 @@ from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistic
 from broker.records import QueueRecord
 from classic.backing import QueueBacking
 from classic.consumers import Consumers
+from classic.deferred_work import DeferredWork
 from classic.expiry import Alarm, expiry_of
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
-from classic.put_off import PutOff
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
 from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue
 from native.content import singles, skip
@@ -57,7 +57,7 @@ class ClassicQueue:
             for level in range((effective.max_priority or 0) + 1)
         ]
         self._host = host
-        self._put_off = PutOff(self, host)
+        self._deferred = DeferredWork(self, host)
         self._leaving = Leaving(self, host)
         self._keep_to(effective)
         self._consumers = Consumers(record, effective.single_active_consumer)
@@ -102,13 +102,13 @@ class ClassicQueue:
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         self._used_at = now
-        if self._put_off.is_under_way or self._put_off.waits_for_reach:
+        if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.get(no_ack, now))
         try:
             got = self._get(no_ack, now)
         except ContentOutOfReach:
             return self._later_in_reach(lambda now: self.get(no_ack, now))
-        if got is None and self._put_off.is_under_way:
+        if got is None and self._deferred.is_under_way:
             return self._later(lambda now: self.get(no_ack, now))
         return Pending.of(got)
 
@@ -123,25 +123,25 @@ class ClassicQueue:
         return None
 
     def _later(self, ask: Callable[[int], Pending[T]]) -> Pending[T]:
-        """Its answer when nothing is put off any more."""
+        """Its answer when no work is deferred any more."""
         answer: Pending[T] = Pending()
-        self._put_off.wait(lambda now: ask(now).then(answer.resolve, answer.fail))
+        self._deferred.wait(lambda now: ask(now).then(answer.resolve, answer.fail))
         return answer
 
     def _later_in_reach(self, ask: Callable[[int], Pending[T]]) -> Pending[T]:
-        self._put_off.wait_for_reach()
+        self._deferred.wait_for_reach()
         return self._later(ask)
 
     def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
-        if self._put_off.settlements or not self._host.work.in_turn():
+        if self._deferred.settlements or not self._host.work.in_turn():
             if not self.deleted:
-                self._put_off.settle(piece, outcome, now)
+                self._deferred.settle(piece, outcome, now)
         else:
             self.settle_now(piece, outcome, now)
 
     def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
         if not self.deleted:
-            self._put_off.settle_all(held, outcome, now)
+            self._deferred.settle_all(held, outcome, now)
 
     def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None:
         """The same, in this step."""
@@ -159,10 +159,10 @@ class ClassicQueue:
             elif outcome is not Outcome.ACKNOWLEDGED:
                 self.level_at(run.first).requeue(run, first, piece.count)
         except ContentOutOfReach:
-            self._put_off.wait_for_reach()
+            self._deferred.wait_for_reach()
             if rest is not None:
-                self._put_off.settle_first(rest, outcome, now)
-            self._put_off.settle_first(piece, outcome, now)
+                self._deferred.settle_first(rest, outcome, now)
+            self._deferred.settle_first(piece, outcome, now)
             return
         gone = self.out.remove(first, end)
         assert gone == piece.count, f"{self.record.name}: of {first} to {end - 1} only {gone} messages were out"
@@ -176,7 +176,7 @@ class ClassicQueue:
                 self._leaving.bury(piece, buried, now)
             self.forget(run, first, piece.count)
             if rest is not None:
-                self._put_off.settle_first(rest, outcome, now)
+                self._deferred.settle_first(rest, outcome, now)
         else:
             if outcome is not Outcome.RETURNED:
                 self.redelivered.add(first, end)
@@ -193,7 +193,7 @@ class ClassicQueue:
             return
         while len(self._consumers) and (level := self._next_deliverable(now)) is not None:
             if not self._host.work.in_turn() and not at_once:
-                self._put_off.pump()
+                self._deferred.pump()
                 break
             at_once -= at_once > 0
             turn = self._consumers.next(self.ready_count)
@@ -203,7 +203,7 @@ class ClassicQueue:
             try:
                 taken = self._take(level, room)
             except ContentOutOfReach:
-                self._put_off.wait_for_reach()
+                self._deferred.wait_for_reach()
                 break
             if taken is None:
                 continue
@@ -223,13 +223,13 @@ class ClassicQueue:
 
     def used(self, now: int) -> Pending[None] | None:
         self._used_at = now
-        return self._later(lambda now: Pending.of(None)) if self._put_off.is_under_way else None
+        return self._later(lambda now: Pending.of(None)) if self._deferred.is_under_way else None
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """What would expire before it is delivered is left out."""
         if self.deleted:
             return Pending.of([])
-        if self._put_off.is_under_way or self._put_off.waits_for_reach:
+        if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(lambda now: self.browse(skip, limit, now))
         try:
             return Pending.of(bounded(islice(self._browsed(skip, now), limit), limit))
@@ -255,7 +255,7 @@ class ClassicQueue:
             yield Browsed(run.exchange, run.routing_key, single, run.persistent, sequence in self.redelivered)
 
     def purge(self, now: int) -> Pending[int]:
-        if self._put_off.is_under_way or self._put_off.waits_for_reach:
+        if self._deferred.is_under_way or self._deferred.waits_for_reach:
             return self._later(self.purge)
         if self.deleted:
             return Pending.of(0)
@@ -317,7 +317,7 @@ class ClassicQueue:
     def deliver_at_once(self, run: Run, now: int) -> bool:
         """Hand out a run that needs no disk, if nothing waits before it and a consumer that does not acknowledge has room
         for it. It never was in the queue then."""
-        if not len(self._consumers) or self.ready_count or self._put_off.is_under_way:
+        if not len(self._consumers) or self.ready_count or self._deferred.is_under_way:
             return False
         consumer = self._consumers.waiting()
         if consumer is None or not consumer.no_ack or consumer.room() < run.count or run.body_bytes > PORTION_BYTES_MAX:
@@ -365,7 +365,7 @@ class ClassicQueue:
                 self._watch_head()
         if self._effective.max_length is not None or self._effective.max_length_bytes is not None:
             self._limit_length(now)
-        if self._put_off.is_outrun:
+        if self._deferred.is_outrun:
             self.backing.outrun[self] = None
         if len(self._consumers):
             self._host.wake(self)
@@ -379,7 +379,7 @@ class ClassicQueue:
 
     @property
     def is_outrun(self) -> bool:
-        return not self.deleted and self._put_off.is_outrun
+        return not self.deleted and self._deferred.is_outrun
 
     # for who looks after files
 
@@ -409,15 +409,15 @@ class ClassicQueue:
             for level in self.levels:
                 level.reach()
         except ContentOutOfReach:
-            self._put_off.wait_for_reach()
+            self._deferred.wait_for_reach()
         else:
             self.recovered(now)
 
     def tick(self, now: int, pressure: float) -> bool:
         """Measure rates, and let go of what may not stay in memory. False when nothing goes on here any more."""
         self._leaving.tick()
-        self._put_off.try_again(now)
-        busy = self._put_off.waits_for_reach
+        self._deferred.retry(now)
+        busy = self._deferred.waits_for_reach
         for level in self.levels:
             level.tick(now, pressure)
             level.reduce()
@@ -429,12 +429,12 @@ class ClassicQueue:
 
     def finish(self) -> None:
         """The node stops."""
-        self._put_off.finish()
+        self._deferred.finish()
 
     def close(self, now: int) -> None:
         """The queue is deleted."""
         self.deleted = True
-        self._put_off.go_on(now)
+        self._deferred.resume(now)
         self._ttl.cancel()
         self._unused.cancel()
 
@@ -447,11 +447,11 @@ class ClassicQueue:
     def _next_deliverable(self, now: int) -> VariableQueue | None:
         """The highest level with a message that may still be delivered; what is too old at a head goes. None also where that
         cannot be said before later turns."""
-        if self._put_off.returning or self._put_off.out_of_reach or self.deleted:
+        if self._deferred.returning or self._deferred.out_of_reach or self.deleted:
             return None
         for level in reversed(self.levels):
             if is_too_old(level.head(), now):
-                self._put_off.trim(now)
+                self._deferred.trim(now)
                 if is_too_old(level.head(), now):
                     return None
             if level.ready:
@@ -518,7 +518,7 @@ class ClassicQueue:
     def _drop_expired(self, now: int) -> None:
         """What had to be delivered before now."""
         if any(is_too_old(level.head(), now) for level in self.levels):
-            self._put_off.trim(now)
+            self._deferred.trim(now)
 
     def trim_some(self, now: int) -> bool:
         """One step of letting go at the head; False when nothing is left to go. Raises ContentOutOfReach."""
@@ -532,7 +532,7 @@ class ClassicQueue:
 
     def _keep_length(self, now: int) -> None:
         if excess(self._effective, self.ready_count, self.ready_bytes) > 0:
-            self._put_off.trim(now)
+            self._deferred.trim(now)
 
     # timers
 
@@ -542,10 +542,10 @@ class ClassicQueue:
         for level in self.levels:
             run = level.head()
             if run is None and level.ready:
-                self._put_off.wait_for_reach()
+                self._deferred.wait_for_reach()
             if run is not None and run.expires_at is not None and (when is None or run.expires_at < when):
                 when = run.expires_at
-        if self._put_off.waits_for_reach:
+        if self._deferred.waits_for_reach:
             when = None  # the next tick looks again: until then a message whose time is over would ring without end
         self._ttl.set(when, lambda _: self._host.wake(self))
 

@@ -174,7 +174,9 @@ class QueueIndex:
         self.touch(number)
         return place
 
-    def flush_bodies(self) -> None:
+    def flush_bodies(self) -> int:
+        """Returns how many bytes were written."""
+        written = self._buffered
         for number, parts in self._bodies.items():
             segment = self.segments[number]
             start = segment.body_size - sum(map(len, parts))
@@ -182,6 +184,7 @@ class QueueIndex:
             self._files.get(self._body_name(number)).write_at(start, parts)
         self._bodies.clear()
         self._buffered = 0
+        return written
 
     def touch(self, number: int) -> None:
         """This segment was written to, or one of its messages was settled."""
@@ -196,15 +199,15 @@ class QueueIndex:
         for number in numbers:
             self.touch(number)
 
-    def take_touched(self) -> set[int]:
-        """What was touched, to be noted now."""
-        taken, self.touched = self.touched, set()
-        self._touched_queues.pop(self._queue_id, None)
-        return taken
+    def noted(self, numbers: Sequence[int]) -> None:
+        """What was touched of these segments is in the manifest that is to be saved."""
+        self.touched.difference_update(numbers)
+        if not self.touched:
+            self._touched_queues.pop(self._queue_id, None)
 
-    def write_settled(self, alive: Alive) -> None:
-        """Write down for each segment that was touched which of its messages do not live any more, where that has changed."""
-        for number in sorted(self.touched):
+    def write_settled(self, alive: Alive, numbers: Iterable[int]) -> None:
+        """Write down for each of these segments which of its messages do not live any more, where that has changed."""
+        for number in numbers:
             segment = self.segments.get(number)
             if segment is None or segment.empty:
                 continue

@@ -9,7 +9,20 @@ read into it; when delta is empty q2 joins q3, and when all three are empty q1 b
 oldest of q1, then the newest of q4, give theirs up. Too many positions: q2, then the tail of q3, go to delta. So what is
 needed last leaves memory first.
 
-A run that comes back stands at its old place, in whichever part that is: before q3 in q4, though its content may be on disk.
+Messages that are requeued go back to their old place. If others of their run are ready in memory, they join those. Otherwise it
+depends on where their run begins:
+
+    part      q1           q2              delta            q3                q4
+    begins    never here   at the end of   inside delta     behind the head   before q3, or q3 is empty
+                           delta, behind                    of q3
+
+    q1        A run that was taken had been the head, so all of q1 is newer.
+    delta     takes the run if the index knows it or has room for its entry. Otherwise delta is paged in until it begins behind
+              the run, which then belongs to q3 or q4.
+    q4        Its runs have their content in memory; so a run without becomes the head of q3 if q4 is empty. If q4 is not, the
+              run may have to stand among the others there, and does so without its content.
+
+What each part holds:
 
     ready     the sequences of all ready messages, wherever their runs are: what counts
     a run     is in one of the four queues as long as one of its messages is ready, or it is in delta
@@ -20,10 +33,10 @@ Invariants, asserted after every move:
     q1 is empty unless q3 holds something, q2 unless delta does, delta unless q3 does
     q1 + q2 + delta + q3 + q4 = ready
 
-Where no file descriptor is left, a portion of delta cannot be read now. Nothing is lost by that: what was asked for raises
-ContentOutOfReach and has changed nothing, and delta waits behind an empty q3, with q1 behind it, until it is asked again.
+When no file descriptor is left, a portion of delta cannot be read now. Nothing is lost by that: the call raises
+ContentOutOfReach and has changed nothing, and delta waits behind an empty q3, with q1 behind it, until the next attempt.
 
-A core: what it needs of the disk it asks of its `Backing`.
+A core: all that it needs of the disk it asks of its `Backing`.
 """
 
 from __future__ import annotations
@@ -46,14 +59,13 @@ class Backing(Protocol):
     """What a variable queue asks of the disk."""
 
     def load(self, run: StoredRun) -> None:
-        """Bring the run's content into memory (`run.loaded`). Raises ContentLost when it cannot be had any more, and
-        ContentOutOfReach."""
+        """Read the run's content into memory (`run.loaded`). Raises ContentLost and ContentOutOfReach."""
 
     def spill(self, run: StoredRun) -> bool:
         """Give a content that is nowhere but in memory a place on disk (`run.where`). False when there is no room."""
 
     def page_out(self, runs: Sequence[StoredRun]) -> bool:
-        """See to it that the index knows these runs; their objects will be forgotten. False when there is no room."""
+        """Make sure that the index knows these runs; their objects will be forgotten. False when there is no room."""
 
     def page_in(self, start: int, end: int, count_max: int) -> tuple[list[StoredRun], int]:
         """Up to `count_max` runs that the index knows and that begin from `start` on and before `end`, in order; and the
@@ -68,7 +80,7 @@ class ContentLost(Exception):
 
 
 class ContentOutOfReach(Exception):
-    """It is there, and cannot be read for now: no file descriptor is left. To be asked for again."""
+    """It is there, and cannot be read for now: no file descriptor is left. Retry later."""
 
 
 class VariableQueue:
@@ -100,10 +112,10 @@ class VariableQueue:
     def __len__(self) -> int:
         return self.ready.count
 
-    # what comes in
+    # publish, requeue, recover
 
     def publish(self, run: StoredRun) -> None:
-        """A run behind all others. `reduce` is to be called once it had its chance to be delivered."""
+        """Append a run. Call `reduce` after it had its chance to be delivered."""
         assert run.first == self.next_sequence, f"run {run.first} is published, {self.next_sequence} is next"
         run.ready = run.count
         self.next_sequence = run.first + run.count
@@ -115,25 +127,19 @@ class VariableQueue:
 
     def requeue(self, run: StoredRun, first: int, count: int) -> None:
         """Messages that were taken are ready again, at their old place. Raises ContentOutOfReach, and they are not."""
-        into_delta = self._goes_to_delta(run)
-        added = self.ready.add(first, first + count)
-        assert added == count, (
-            f"of the messages {first} to {first + count - 1} that come back {count - added} are ready"
-        )
-        if count < run.count:
-            self._learn_sizes(run)
-        self.ready_bytes += run.bytes_of(first, first + count)
+        into_delta = self._lies_in_delta(run) and self._delta_takes(run)
+        self._make_ready(run, first, count)
         if into_delta:
             self.delta_count += count
-        elif not self._join(run.first, count):
+        elif not self._join_ready_part(run.first, count):
             self._put_back(run, count)
         self._check()
 
-    def _goes_to_delta(self, run: StoredRun) -> bool:
-        """Whether delta takes a run back. Where there is no room for its index entry, what lies before it in delta comes into
-        memory, so that it does not lie within."""
-        if not (self.delta_count and self.delta_start <= run.first < self.delta_end):
-            return False
+    def _lies_in_delta(self, run: StoredRun) -> bool:
+        return self.delta_count > 0 and self.delta_start <= run.first < self.delta_end
+
+    def _delta_takes(self, run: StoredRun) -> bool:
+        """True when the index knows the run. Where there is no room for its entry, False: then delta begins behind it."""
         if run.indexed or self._backing.page_out([run]):
             return True
         while self.delta_count and self.delta_start <= run.first:
@@ -141,13 +147,22 @@ class VariableQueue:
         self._advance()
         return False
 
-    def _join(self, first: int, count: int) -> bool:
-        """Others of the same run may be ready already."""
-        for queue in (self.q4, self.q3, self.q2):
-            run = queue.find(first)
+    def _make_ready(self, run: StoredRun, first: int, count: int) -> None:
+        added = self.ready.add(first, first + count)
+        assert added == count, (
+            f"of the messages {first} to {first + count - 1} that come back {count - added} are ready"
+        )
+        if count < run.count:
+            self._learn_sizes(run)
+        self.ready_bytes += run.bytes_of(first, first + count)
+
+    def _join_ready_part(self, first: int, count: int) -> bool:
+        """False when no other messages of the run that begins at `first` are ready in memory."""
+        for part in (self.q4, self.q3, self.q2):
+            run = part.find(first)
             if run is not None:
                 run.ready += count
-                queue.count += count
+                part.count += count
                 if run.content is not None:
                     self.ram_count += count
                 return True
@@ -157,12 +172,16 @@ class VariableQueue:
         run.ready = count
         if run.content is not None:
             self.ram_count += count
-        if self.delta_count and run.first >= self.delta_end:  # delta holds only what came back before it
-            self.q2.insert(run)
-        elif self.q3 and (run.first > self.q3.head.first or not (self.q4 or run.content is not None)):
-            self.q3.insert(run)
-        else:
-            self.q4.insert(run)
+        self._part_of(run).insert(run)
+
+    def _part_of(self, run: StoredRun) -> RunQueue:
+        """The part that a run outside of delta belongs to: see the module."""
+        if self.delta_count and run.first >= self.delta_end:
+            return self.q2
+        if not self.q3:
+            return self.q4
+        before_q3 = run.first < self.q3.head.first
+        return self.q4 if before_q3 and (self.q4 or run.content is not None) else self.q3
 
     def restore(self, runs: Sequence[StoredRun]) -> None:
         """What a start found, behind what was restored before. Contents are on disk; `ready` and `ready_bytes` are set."""
@@ -178,7 +197,7 @@ class VariableQueue:
         self.delta_start, self.delta_end, self.delta_count = start, end, count
         self._advance()
 
-    # what goes out
+    # take, drop, purge
 
     def head(self) -> StoredRun | None:
         """The run whose message is the first to be taken; None also when it is out of reach."""
@@ -187,7 +206,7 @@ class VariableQueue:
         return self.q3.head if self.q3 else None
 
     def reach(self) -> None:
-        """See to it that there is a head, if anything is ready. Raises ContentOutOfReach."""
+        """Make sure that there is a head, if anything is ready. Raises ContentOutOfReach."""
         if self.ready and self.head() is None:
             self._advance()
             if self.head() is None:
@@ -297,7 +316,7 @@ class VariableQueue:
         if not run.ready:
             queue.pop_head()
             if run.where is not None:
-                run.content = None  # whoever holds the messages may do so for long; it can be read again
+                run.content = None  # consumers may hold the messages for long; it can be read again
         if not self.q3:
             self._advance()
         if not self.ready:
@@ -343,7 +362,7 @@ class VariableQueue:
         self.delta_start = end
 
     def _lose_beside(self, runs: Sequence[StoredRun], start: int, end: int) -> None:
-        """Ready messages that should be in delta and are in none of these runs cannot be had any more."""
+        """Ready messages that should be in delta and are in none of these runs are lost."""
         missing: list[Range] = []
         at = start
         for first, stop in [*((run.first, run.end) for run in runs), (end, end)]:
@@ -361,7 +380,7 @@ class VariableQueue:
     # memory
 
     def tick(self, now: int, pressure: float) -> None:
-        """Find out how fast messages leave, and what may stay in memory because of that."""
+        """Measure how fast messages leave, and decide from that how many contents may stay in memory."""
         self._pressure = pressure
         self._no_room = False
         self._runs_limit = min(self._runs_max, RUNS_UNDER_PRESSURE_MAX) if pressure > 0 else self._runs_max
@@ -370,7 +389,7 @@ class VariableQueue:
             self.target_ram_count = max(1, int(min(wanted, self._ram_count_max) * (1 - pressure)))
 
     def reduce(self) -> None:
-        """Give up what is more than may stay in memory."""
+        """Move to disk what exceeds the limits of memory."""
         if self.ram_count > self.target_ram_count:
             self._contents_to_disk()
         if len(self.q4) - self.ram_count > self._runs_limit:  # each content in memory is at least one message
@@ -397,11 +416,11 @@ class VariableQueue:
                 self.ram_count -= run.ready
 
     def _must_spill(self) -> bool:
-        """Whether even what the log does not hold has to leave memory: that costs a write, which others do not."""
+        """Whether contents that are not in the log have to leave memory too: these cost a write, others do not."""
         return self._pressure > 0 or self.ram_count > self._ram_count_max
 
     def _shorten_q4(self) -> None:
-        """What comes back before all others stands in q4, even without its content, and there may be much of it."""
+        """Runs that were requeued before q3 are in q4 even without their content, and there may be many."""
         keep = max(1, self._runs_limit // 2)
         runs = [self.q4.pop_tail() for _ in range(len(self.q4) - keep)][::-1]
         for run in runs:

@@ -10,6 +10,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from native._table_values cimport value_size
+
 cdef enum:
     PUBLISH = 1
     ACK = 2
@@ -163,25 +165,6 @@ cdef bint is_whole_publish(const uint8_t *p, uint64_t length) noexcept nogil:
         return False
     exchange_end = 7 + <uint64_t>p[6]
     return exchange_end < length and exchange_end + 2 + p[exchange_end] == length
-
-
-cdef inline int value_size(uint8_t kind) noexcept nogil:
-    """Bytes of a table value; -1 = a u32 length and that many bytes, -2 = no such type."""
-    if kind == b'S' or kind == b'x' or kind == b'F' or kind == b'A':
-        return -1
-    if kind == b't' or kind == b'b' or kind == b'B':
-        return 1
-    if kind == b'I' or kind == b'i' or kind == b'f':
-        return 4
-    if kind == b'l' or kind == b'L' or kind == b'd' or kind == b'T':
-        return 8
-    if kind == b's' or kind == b'u':
-        return 2
-    if kind == b'D':
-        return 5
-    if kind == b'V':
-        return 0
-    return -2
 
 
 cdef int look_at_table(const uint8_t *p, uint64_t length) noexcept nogil:

@@ -343,7 +343,7 @@ _FLAGS_UNKNOWN = 0b11  # bit 1 is no property, bit 0 announces more flags than t
 _DELIVERY_MODE_PERSISTENT = 2
 
 # Bytes of a table value by its type; None = a u32 length and that many bytes.
-_VALUE_SIZES: dict[int, int | None] = {
+VALUE_SIZES: dict[int, int | None] = {
     **dict.fromkeys(b"V", 0),
     **dict.fromkeys(b"tbB", 1),
     **dict.fromkeys(b"su", 2),
@@ -418,10 +418,10 @@ def _keys(table: bytes) -> Iterator[bytes | None]:
         at += 1 + table[at]
         kind = table[at]
         at += 1
-        if kind not in _VALUE_SIZES:
+        if kind not in VALUE_SIZES:
             yield None
             return
-        size = _VALUE_SIZES[kind]
+        size = VALUE_SIZES[kind]
         if size is None:
             size = 4 + int(struct.unpack_from(">I", table, at)[0])
         at += size

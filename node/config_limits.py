@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.catalog import CatalogLimits
 from broker.limits import Limits as ClientLimits
-from classic.shelf import ClassicLimits
+from classic.node_storage import ClassicLimits
 from front.amqp.server import ServerLimits
 from front.amqp.terms import Limits
 from front.grpc.server import GrpcLimits

@@ -22,6 +22,7 @@ from node.recovery import LogReader, Recovered, recover
 from raft.driver import Driver
 from raft.errors import CannotApply, Damaged
 from raft.failure_detector import DetectorSettings
+from raft.group_stores import NodeStores
 from raft.groups import Groups, Timer
 from raft.messages import NodeId
 from raft.node_log import RaftStore, StoreLimits
@@ -96,6 +97,7 @@ class Foundation:
         self._jobs = ports.jobs("leveret-raft")
         self._close: list[Callable[[], None]] = []
         self.store = parts.store(ports.disk, settings.store, self._jobs, new_replica, logger.error)
+        self.stores = NodeStores([self.store])
 
     def open_log(
         self,
@@ -112,7 +114,7 @@ class Foundation:
         recovered = recover(
             ports.disk,
             facts,
-            self.store,
+            self.stores,
             others,
             records,
             had_log=had_log,
@@ -127,7 +129,7 @@ class Foundation:
             on_failed=lambda reason: ports.process.stop(f"the log failed and takes nothing more: {reason}"),
             commit_inline_bytes_max=settings.commit_inline_bytes_max,
         )
-        self._close += [self.store.close, self.log.close, self._jobs.close]
+        self._close += [self.stores.close, self.log.close, self._jobs.close]
         self._users = LogUsers(self.log)
         return recovered
 
@@ -137,7 +139,7 @@ class Foundation:
 
     def use_log(self) -> None:
         """Everybody who keeps something in the log has joined it. What the start has found broken is durably given up."""
-        self.store.attach(self.log, self.join("raft"))
+        self.stores.attach(self.log, self.join)
 
     def join_groups(
         self,
@@ -156,7 +158,6 @@ class Foundation:
             loop=self._ports.loop,
             clock=self._ports.clock,
             net=net,
-            log=self.log,
             random=self._ports.random.fraction,
             on_failed=self._ports.process.stop,
             detector=self._settings.detector,
@@ -165,7 +166,7 @@ class Foundation:
             on_repaired=on_repaired,
             on_halted=on_halted,
         )
-        self.store.on_damaged = self.groups.damaged
+        self.stores.tell_damage(self.groups.damaged)
         self._close.append(self.groups.close)
 
     def close(self) -> None:

@@ -33,11 +33,11 @@ from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from broker.turns import Turns
 from classic.driver import ClassicQueues
-from classic.shelf import ClassicLimits
+from classic.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
-from node.catalog.group import METADATA_GROUP, MetadataGroup
+from node.catalog.group import MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
 from node.foundation import Foundation, LogSettings, Parts, Ports, undo
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
@@ -56,13 +56,13 @@ from node.version import VERSION
 from quorum.bodies import KEPT_BYTES_MAX
 from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
-from raft.driver import Driver
-from raft.errors import CannotApply, Damaged
+from raft.errors import Damaged
+from raft.group_owners import GroupOwners
 from raft.groups import Groups, Timer
 from raft.messages import MemberId, NodeId, shown
 from raft.node_log import RaftStore
 from raft.transport import Net
-from replicated.ports import CatalogPorts
+from replicated.ports import CatalogPorts, MemberDriver
 from replicated.queue import QueueReports
 from storage.lmdb_store import Store
 from storage.wal_writer import LogWriter
@@ -120,6 +120,7 @@ class Kernel:
         self._wall_ms = ports.clock.wall_ms
         self._new_replica = partial(new_replica_or_stop, identity, ports.process.stop)
         self._foundation: Foundation | None = None
+        self._owners = GroupOwners()
         self._close: list[Callable[[], None]] = []
         self._broker_timer: Timer | None = None
         self._held = (False, False)
@@ -165,17 +166,18 @@ class Kernel:
             place.number,
             place.incarnation,
             net,
-            on_leading=self._leading_changed,
-            on_damaged=self._member_damaged,
-            on_repaired=self._member_repaired,
-            on_halted=self._member_halted,
+            on_leading=self._owners.leading_changed,
+            on_damaged=self._owners.damaged,
+            on_repaired=self._owners.repaired,
+            on_halted=self._owners.halted,
         )
         self.member = member = MetadataMember(place, foundation.store, metadata.machine, self._new_replica)
         group = MetadataGroup(foundation.groups, lambda: disk_nodes(metadata.catalog))
         metadata.attach(place.number, place.incarnation, group, self._calls, self._ports.clock.monotonic)
         member.on_halted = metadata.stand_still
         member.begin()
-        member.take_part(foundation.groups)
+        member.on_leading = metadata.leading_changed
+        member.take_part(foundation.groups, self._owners)
 
     def begin(self, authenticator: Authenticator) -> None:
         ports, metadata, place, wall_ms = self._ports, self.metadata, self.place, self._wall_ms
@@ -306,6 +308,7 @@ class Kernel:
             SessionKey(place.number, place.incarnation),
             place.disk_id,
             groups=self.groups,
+            owners=self._owners,
             store=self.store,
             calls=self._calls,
             loop=ports.loop,
@@ -321,6 +324,7 @@ class Kernel:
             ),
             reports=QueueReports(
                 on_damaged=self._repair_member,
+                on_repaired=log_repaired,
                 on_lost=self._queue_cut,
                 on_quarantined=reports.quarantined,
                 on_diverged=reports.diverged,
@@ -342,41 +346,16 @@ class Kernel:
 
     # ------------------------------------------------------------------------- members of groups
 
-    def _leading_changed(self, driver: Driver) -> None:
-        if driver.group == METADATA_GROUP:
-            self.metadata.leading_changed()
-        else:
-            self.quorum.members.leading_changed(driver.group)
-
-    def _member_damaged(self, driver: Driver, damage: Damaged) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.damaged(damage)
-        else:
-            self.quorum.members.damaged(driver.group)
-            self._repair_member(driver.group, damage)
-
-    def _member_halted(self, driver: Driver, error: CannotApply) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.halted(str(error))
-        else:
-            self.quorum.members.halted(driver.group, str(error))
-
-    def _member_repaired(self, driver: Driver) -> None:
-        if driver.group == METADATA_GROUP:
-            self.member.repaired(driver)
-        else:
-            logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
-
-    def _repair_member(self, group: int, damage: Damaged) -> None:
-        """Of a quorum queue: it comes back as another one, which the others repair."""
+    def _repair_member(self, group: int, damage: Damaged, lives_again: Callable[[], bool]) -> None:
+        """Of a queue: it comes back as another one, which the others repair."""
         logger.error("group %d takes no part on this node for now: %s", group, damage)
         self.notices.members += not self.member.alone
 
         def repaired(_: MemberId) -> None:
-            if not self.quorum.members.lives_again(group):
+            if not lives_again():
                 self._ports.process.restart(f"the only copy of group {group}, on this node, has lost a part")
 
-        self.store.repair(group, damage, repaired)
+        self.foundation.stores.of(group).repair(group, damage, repaired)
 
     # ------------------------------------------------------------------------- what happens by itself
 
@@ -388,7 +367,7 @@ class Kernel:
         self.anywhere.tick(now)
         self.quorum.tick(now)
         self._reconciler.tick(now)
-        self.store.tick(now)
+        self.foundation.stores.tick(now)
         self.metadata.tick()
         if self.log.failed is None:
             self.log.flush_lazy()
@@ -421,6 +400,10 @@ class Kernel:
     def _applied(self, command: Command, result: Any) -> None:
         if isinstance(command, AddNode | JoinNode):
             self._reconciler.node_joined(self._wall_ms())
+
+
+def log_repaired(driver: MemberDriver) -> None:
+    logger.info("group %d is repaired: its new member here, %s, votes", driver.group, shown(driver.me))
 
 
 def disk_nodes(catalog: Catalog) -> Sequence[NodeId]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.records import QueueRecord
-from raft.node_log import RaftStore
+from raft.group_stores import NodeStores
 from storage import names
 from storage.disk import Disk
 from storage.errors import Corrupt
@@ -46,7 +46,7 @@ class LogReader(Protocol):
 def recover(
     disk: Disk,
     facts: LogFacts,
-    raft: RaftStore,
+    raft: NodeStores,
     others: LogReader,
     records: Iterable[QueueRecord],
     *,

@@ -1,18 +1,15 @@
 """The quorum queues of one node. Fulfils broker.queue_type.QueueType.
 
 What any queue needs whose log is a group is in replicated/. Here it gets what is special to quorum queues: the machine, the
-letters that only they have, what other nodes ask to have proposed, and how much may wait.
+letters that only they have, the check of what other nodes ask to have proposed, and how much may wait.
 
-Assembly: make it, hand `members.leading_changed` to Groups.on_leading and `members.lives_again` to whoever has a member
-repaired, `attach` it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
+Assembly: make it, `attach` it to the broker, add it as a kind, let the broker recover, and call `tick` ten times a second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from enum import IntEnum
-from functools import partial
 
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
@@ -24,38 +21,26 @@ from native.content import skip
 from quorum import letters, proposals
 from quorum.bodies import KEPT_BYTES_MAX, Bodies, EntryCache
 from quorum.browsing import browse_member
-from quorum.commands import Result, SessionKey, TakenMessage
+from quorum.commands import ENTRY_HEAD, Result, SessionKey, TakenMessage
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.leading import Leading
-from quorum.letters import KINDS, QUORUM_TOPIC, Delivery, LetterKind
+from quorum.letters import QUORUM_TOPIC, Delivery, LetterKind
 from quorum.machine import QueueMachine
 from quorum.member import QueueMember
-from quorum.proposals import RefusedProposal
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
 from quorum.versions import VERSION_NEWEST
 from raft.driver import SnapshotRules
-from raft.errors import Damaged, NotLeader, RaftError
-from raft.messages import NodeId, node_of
+from raft.messages import NodeId
 from raft.replicas import NewReplica
 from raft.settings import Settings
 from replicated.administration import Administration
 from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
-from replicated.letters import (
-    HEAD,
-    AnswerStatus,
-    BadLetter,
-    GroupLetter,
-    attending,
-    decode_attend,
-    decode_give_up,
-    kind_and_group,
-    refusal,
-    refused,
-)
+from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
-from replicated.ports import Calls, CatalogPorts, MemberStores, Payload, QueueLoop, QueuePorts, RaftGroups
+from replicated.peer_letters import KindOfLetters, PeerLetters
+from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, Payload, QueueLoop, QueuePorts, RaftGroups
 from replicated.queue import QueueReports
 from replicated.verdicts import Verdicts
 
@@ -76,6 +61,7 @@ class QuorumQueues:
         disk_id: int,
         *,
         groups: RaftGroups,
+        owners: Owners,
         store: MemberStores,
         calls: Calls,
         loop: QueueLoop,
@@ -99,7 +85,7 @@ class QuorumQueues:
             0  # to propose what other nodes asked for, and by other nodes to propose what this one asked for
         )
         self._ports = ports = QueuePorts(
-            key.node, key.incarnation, QUORUM_TOPIC, groups, calls, loop, wall_ms, monotonic
+            key.node, key.incarnation, QUORUM_TOPIC, groups, owners, calls, loop, wall_ms, monotonic
         )
         self._catalog = catalog
         self._reports = reports = reports or QueueReports()
@@ -125,7 +111,16 @@ class QuorumQueues:
         )
         self.administration = Administration[QuorumQueue](ports, catalog.name_of, self.members.promise)
         self._departures = Departures(ports, self.members, catalog.incarnation_of, self.administration.figures)
-        calls.serve(QUORUM_TOPIC, self._heard)
+        self._peer_letters = PeerLetters(
+            self._own_letters(),
+            self.queues,
+            ports=ports,
+            administration=self.administration,
+            verdicts=self.verdicts,
+            entry_bytes_max=self._settings.entry_bytes_max,
+            on_refused=self._refused,
+        )
+        calls.serve(QUORUM_TOPIC, self._peer_letters.heard)
         calls.on_link(self._busy.link_changed)
         calls.on_writable(self._busy.writable)
 
@@ -234,113 +229,51 @@ class QuorumQueues:
 
     # other nodes
 
-    def _heard(self, node: NodeId, letter: bytes, answer: Callable[[Payload], None] | None) -> None:
-        """Raises BadLetter, which ends the link."""
-        kind, group = kind_and_group(letter, KINDS)
-        queue = self.queues.get(group)
-        if answer is not None:
-            self._asked(kind, queue, node, letter, answer)
-        elif queue is not None:
-            self._told(kind, queue, node, letter)
-
-    def _asked(
-        self,
-        kind: IntEnum,
-        queue: QuorumQueue | None,
-        node: NodeId,
-        letter: bytes,
-        answer: Callable[[Payload], None],
-    ) -> None:
-        if kind is GroupLetter.ADMIN:
-            self.administration.asked(queue, letter, answer)
-        elif kind is GroupLetter.COMPARE:
-            answer(self.verdicts.compared(queue))
-        elif kind is LetterKind.BROWSE:
-            answer(self._browsed(queue, *letters.decode_browse(letter)))
-        elif queue is None:
-            answer(refusal(AnswerStatus.NO_GROUP, 0))
-        elif queue.leading is None or not queue.route.leads:
-            answer(refusal(AnswerStatus.NOT_LEADER, queue.route.leader()))
-        elif kind is GroupLetter.PROPOSE:
-            self._propose_for(node, queue, letter, answer)
-        elif kind is GroupLetter.ATTEND:
-            queue.leading.attend(node, *decode_attend(letter))
-            answer(attending(self.key.node))
-        else:
-            raise BadLetter(f"node {node} asks for an answer to a letter of kind {kind.name}")
-
-    def _propose_for(self, node: NodeId, queue: QuorumQueue, letter: bytes, answer: Callable[[Payload], None]) -> None:
-        try:
-            proposals.check(letter, HEAD.size, node, self._settings.entry_bytes_max)
-        except RefusedProposal as error:
-            self._refused(queue, f"what node {node} has to say is not proposed: {error}")
-            answer(refused(self.key.node, str(error)))
-            return
-        ops = memoryview(letter)[HEAD.size :]
-        queue.route.propose_here((ops,), partial(self._proposed, queue, answer))
+    def _own_letters(self) -> KindOfLetters[QuorumQueue]:
+        return KindOfLetters(
+            proposals.check,
+            self._done,
+            ENTRY_HEAD.size,
+            asks={LetterKind.BROWSE: self._browsed},
+            tells={
+                LetterKind.DELIVER: self._delivered,
+                LetterKind.NEWS: lambda queue, node, letter: queue.heard(letters.decode_news(letter)),
+                LetterKind.TIMED_OUT: lambda queue, node, letter: queue.timed_out(letters.decode_timed_out(letter)),
+                LetterKind.USED: self._used,
+            },
+        )
 
     def _refused(self, queue: QuorumQueue, why: str) -> None:
         """Something was not proposed, as it would do harm to every member."""
         self.refusals += 1
         self._reports.on_refused(queue, why)
 
-    def _proposed(
-        self,
-        queue: QuorumQueue,
-        answer: Callable[[Payload], None],
-        results: Sequence[Result] | None,
-        error: RaftError | None,
-    ) -> None:
-        if results is None or queue.leading is None or queue.member is None:
-            if isinstance(error, NotLeader):
-                answer(refusal(AnswerStatus.NOT_LEADER, node_of(error.leader)))
-            else:
-                answer(refusal(AnswerStatus.AGAIN, queue.route.leader()))
-            return
+    def _done(self, queue: QuorumQueue, results: Sequence[Result]) -> Payload:
+        assert queue.leading is not None and queue.member is not None, f"{queue.record.label} is not led from here"
         fetched: list[tuple[Delivery, int]] = []
         for result in results:
             if type(result) is TakenMessage:
-                try:
-                    body = queue.member.bodies.get(result.piece)
-                except Damaged as damage:
-                    self._ports.groups.damaged(queue.group, damage)
-                    answer(refusal(AnswerStatus.AGAIN, 0))
-                    return
+                body = queue.member.bodies.get(result.piece)
                 end = skip(body.content, body.position, 1)
                 fetched.append(
                     (Delivery(0, result.message_id, 1, result.delivery_count, result.acquired_count, body), end)
                 )
-        answer(letters.done(self.key.node, queue.leading.news(), results, fetched))
+        return letters.done(self.key.node, queue.leading.news(), results, fetched)
 
-    def _browsed(self, queue: QuorumQueue | None, skip: int, limit: int) -> bytes:
+    @staticmethod
+    def _browsed(queue: QuorumQueue | None, letter: bytes) -> Payload:
+        skip, limit = letters.decode_browse(letter)
         if queue is None or queue.member is None:
             return refusal(AnswerStatus.NO_GROUP, 0)
-        try:
-            return letters.browsed(queue.route.leader(), browse_member(queue.member, skip, limit))
-        except Damaged as damage:
-            self._ports.groups.damaged(queue.group, damage)
-            return refusal(AnswerStatus.AGAIN, 0)
+        return letters.browsed(queue.route.leader(), browse_member(queue.member, skip, limit))
 
-    def _told(self, kind: IntEnum, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
-        match kind:
-            case GroupLetter.GIVE_UP:
-                self.verdicts.heard(queue, node, decode_give_up(letter))
-            case LetterKind.DELIVER:
-                found = letters.decode_deliver(letter)
-                if queue.member is None:
-                    counts = found.delivery_count, found.acquired_count
-                    queue.deliver(found.number, WaitingDelivery(found.first_id, found.length, *counts, found.body))
-                    self._host.wake(queue)
-            case LetterKind.NEWS:
-                queue.heard(letters.decode_news(letter))
-            case LetterKind.TIMED_OUT:
-                queue.timed_out(letters.decode_timed_out(letter))
-            case LetterKind.USED:
-                if queue.leading is not None:
-                    queue.leading.used(self._ports.wall_ms())
-            case GroupLetter.RELEASED:
-                queue.route.forget(node)
-                if queue.remote_serving is not None:
-                    queue.remote_serving.lost(node)
-            case _:
-                raise BadLetter(f"node {node} wants no answer to a letter of kind {kind.name}")
+    def _delivered(self, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
+        found = letters.decode_deliver(letter)
+        if queue.member is None:
+            counts = found.delivery_count, found.acquired_count
+            queue.deliver(found.number, WaitingDelivery(found.first_id, found.length, *counts, found.body))
+            self._host.wake(queue)
+
+    def _used(self, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:
+        if queue.leading is not None:
+            queue.leading.used(self._ports.wall_ms())

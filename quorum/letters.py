@@ -20,7 +20,7 @@ results that got a message, in their order.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from native.content import take
 from quorum import commands
 from quorum.bodies import Body
 from quorum.commands import ConsumerKey, Result, TakenMessage
-from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, GroupLetter, head
+from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, head
 from storage.disk import Buffer
 
 
@@ -44,7 +44,6 @@ class LetterKind(IntEnum):
     BROWSE = 11
 
 
-KINDS: Mapping[int, IntEnum] = {kind.value: kind for kind in (*GroupLetter, *LetterKind)}
 QUORUM_TOPIC = 3  # of PeerCalls
 
 _DELIVER = Struct("<QQIIIBBB")

@@ -1,9 +1,7 @@
-"""What another node's session may have an entry made of: checked before it is proposed.
+"""The ops that another node's session may have an entry made of, checked before they are proposed.
 
-An entry that is committed is applied by every member, now and at each start. So what no machine, snapshot or delivery could
-carry is refused here, where only the node that said it is concerned: ops that are cut off, that are the leader's own to say
-(such as a new version of the machine), that speak for another node, or whose numbers and messages are not what they say. The
-node that asked is told why, and its link goes on.
+Refused are ops that are cut off, that are the leader's own to say (such as a new version of the machine), that speak for
+another node, or whose numbers and messages are not what they say. What becomes of them then is in replicated/peer_letters.py.
 
 An op of a kind that is unknown here is let through, as long as it is whole: a later version says it to find out whether this
 queue's machine knows it, and all machines that do not know it do nothing (quorum/versions.py). So is an outcome of SETTLE: a
@@ -16,7 +14,6 @@ from __future__ import annotations
 from native.content import take
 from quorum.commands import (
     ENQUEUE_HEAD,
-    ENTRY_HEAD,
     ID_END,
     NUMBERED,
     OP_HEAD,
@@ -34,6 +31,7 @@ from quorum.commands import (
     decode,
 )
 from raft.messages import NodeId
+from replicated.peer_letters import RefusedProposal
 
 SESSION_KINDS = frozenset(
     {
@@ -59,17 +57,9 @@ LEADER_KINDS = frozenset(
 _ALL_BYTES = 1 << 62
 
 
-class RefusedProposal(ValueError):
-    """What a node asks to have proposed would do harm to every member of the group; the text says why."""
-
-
-def check(data: bytes, at: int, node: NodeId, entry_bytes_max: int) -> None:
+def check(data: bytes, at: int, node: NodeId) -> None:
     """The ops from this offset on are whole, sound, and this node's to say. Raises RefusedProposal."""
     end = len(data)
-    if end - at + ENTRY_HEAD.size > entry_bytes_max:
-        raise RefusedProposal(f"{end - at} bytes of ops, and an entry has at most {entry_bytes_max}")
-    if at == end:
-        raise RefusedProposal("there is no op in it")
     while at < end:
         if end - at < OP_HEAD.size:
             raise RefusedProposal(f"the op at {at} is cut off: {end - at} bytes")

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from raft.core import Core
 from raft.errors import CannotApply, Damaged, Forgotten, NotLeader, RaftError, Unknown
+from raft.group_records import GroupIdentity
 from raft.live_entries import LiveEntries
 from raft.log_store import LogStore
 from raft.machine import Machine
@@ -56,11 +57,29 @@ OnRead = Callable[[RaftError | None], None]
 """Called with None as soon as the machine may be asked: it has applied everything committed before the read began."""
 
 
+class Durability(Protocol):
+    """Where the groups of a store become durable: the node's log, or files of their own. Tickets count upward."""
+
+    @property
+    def durable(self) -> int:
+        """The highest ticket that is fsynced."""
+
+    def when_durable(self, subscriber: Callable[[int], None]) -> None: ...
+
+    def commit_at_once(self) -> None:
+        """Commit what was appended now, not at the end of this turn of the loop, if the loop can do it by itself. Who waits
+        is told before this returns."""
+
+
 class GroupStore(LogStore, Protocol):
-    """One group's part of the node's store. Nothing here blocks; what takes time ends in a call of `done` on the loop."""
+    """One group's part of a store of groups. Nothing here blocks; what takes time ends in a call of `done` on the loop."""
+
+    @property
+    def durability(self) -> Durability:
+        """Whose tickets `append` returns."""
 
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
-        """Hand to the log; durable once the log's `durable` reaches the ticket that is returned. Raises DiskFailed."""
+        """Hand to the log; durable once `durability.durable` reaches the ticket that is returned. Raises DiskFailed."""
 
     def save_snapshot(
         self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]
@@ -77,6 +96,19 @@ class GroupStore(LogStore, Protocol):
 
     def load_state(self) -> bytes:
         """The machine's state in the newest snapshot; there is one."""
+
+
+class MemberStore(GroupStore, Protocol):
+    """That of a group which a store keeps from one process to the next: raft/group_stores.py."""
+
+    @property
+    def identity(self) -> GroupIdentity: ...
+
+    @property
+    def member(self) -> MemberId: ...
+
+    def read_entry(self, index: int) -> bytes:
+        """An entry that still counts, also a live one below the snapshot. Raises Damaged."""
 
 
 class Host(Protocol):
@@ -141,6 +173,7 @@ class Driver:
         "_store",
         "applied",
         "core",
+        "durability",
         "group",
         "halted",
         "heap_deadline",
@@ -164,6 +197,7 @@ class Driver:
         self.group = group
         self.me = me
         self.core = core
+        self.durability = store.durability
         self.machine = machine
         self.standing = Standing(Role.FOLLOWER, 0, 0)
         self.applied = store.snapshot().index  # highest index that the machine stands on

@@ -1,7 +1,8 @@
 """All groups of a node, on one event loop: what they share is asked for once.
 
-A *round* serves every group that has something to do: one batch of messages per peer node, one commit of the node's log,
-one timer for the earliest of all deadlines, one failure detector per peer. A group that has nothing to do is not looked at,
+A *round* serves every group that has something to do: one batch of messages per peer node, one commit of the node's log (and
+of each other one that groups are kept in: raft/group_stores.py), one timer for the earliest of all deadlines, one failure
+detector per peer. A group that has nothing to do is not looked at,
 so thousands of idle ones cost memory only.
 
     letters, timers, proposals -> driver.begin for each -> letters leave -> driver.persist for each -> the log's commit
@@ -20,10 +21,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from raft.core import Core, Settings
-from raft.driver import Driver, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
+from raft.driver import Driver, Durability, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
 from raft.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError, Superseded
 from raft.failure_detector import DetectorSettings, FailureDetector
 from raft.machine import Machine
@@ -80,20 +82,6 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
-class Durability(Protocol):
-    """What is needed of the node's log."""
-
-    @property
-    def durable(self) -> int:
-        """The highest ticket that is fsynced."""
-
-    def when_durable(self, subscriber: Callable[[int], None]) -> None: ...
-
-    def commit_at_once(self) -> None:
-        """Commit what was appended now, not at the end of this turn of the loop, if the loop can do it by itself. Who waits
-        is told before this returns."""
-
-
 class NoSuchGroup(RaftError):
     """Returned when a group is asked for that has no member on this node."""
 
@@ -138,7 +126,6 @@ class Groups:
         loop: Loop,
         clock: Clock,
         net: Net,
-        log: Durability,
         random: Callable[[], float],
         on_failed: Callable[[str], None],
         detector: DetectorSettings | None = None,
@@ -154,7 +141,6 @@ class Groups:
         self._loop = loop
         self._clock = clock
         self._net = net
-        self._log = log
         self._random = random
         self._on_failed = on_failed
         self._on_leading = on_leading
@@ -167,7 +153,8 @@ class Groups:
         self._round_asked = False
         self._in_round = False
         self._outgoing: dict[NodeId, dict[GroupId, list[Message]]] = {}
-        self._unfsynced: dict[int, list[tuple[Driver, Ready]]] = {}  # by ticket, ascending
+        # By what they wait for; then by ticket, ascending.
+        self._unfsynced: dict[Durability, dict[int, list[tuple[Driver, Ready]]]] = {}
         self._heap: list[tuple[float, int, Driver]] = []
         self._pushed = 0  # keeps equal deadlines in the order in which they came
         self._halted: dict[GroupId, Driver] = {}  # members whose machine cannot go on
@@ -176,7 +163,6 @@ class Groups:
         self._timer_at = 0.0
         self._closed = False
         self._stop_on_fault = _StopOnFault(self)
-        log.when_durable(self._durable)
 
     # Groups.
 
@@ -199,6 +185,9 @@ class Groups:
         core = Core(me, store, settings, self._random, now, meta.index)
         driver = Driver(group, me, core, store, machine, rules or SnapshotRules(), self)
         self._drivers[group] = driver
+        if driver.durability not in self._unfsynced:
+            self._unfsynced[driver.durability] = {}
+            driver.durability.when_durable(partial(self._durable, driver.durability))
         for node in self._detector.nodes():
             if self._detector.trusts(node):
                 core.trust(node, now)
@@ -343,10 +332,10 @@ class Groups:
             messages.append(message)
 
     def when_durable(self, ticket: int, driver: Driver, ready: Ready) -> None:
-        if ticket <= self._log.durable:
+        if ticket <= driver.durability.durable:
             driver.persisted(ready, self._clock.monotonic())
         else:
-            self._unfsynced.setdefault(ticket, []).append((driver, ready))
+            self._unfsynced[driver.durability].setdefault(ticket, []).append((driver, ready))
 
     def leading_changed(self, driver: Driver) -> None:
         if self._on_leading is not None:
@@ -399,9 +388,10 @@ class Groups:
         for driver, ready in work:
             driver.persist(ready)
         if not self._round:  # else others have a turn soon, and are to share the commit
-            self._log.commit_at_once()
-            if self.failed is not None:
-                return
+            for durability in self._unfsynced:
+                durability.commit_at_once()
+                if self.failed is not None:
+                    return
             self._send_letters()  # what `_durable` has added
         for driver, ready in work:
             if self._drivers.get(driver.group) is driver:
@@ -423,15 +413,16 @@ class Groups:
             else:
                 self._watch_deadline(driver)
 
-    def _durable(self, ticket: int) -> None:
+    def _durable(self, durability: Durability, ticket: int) -> None:
         """A commit is fsynced. What waited for that, and the next round, run at once: what they send should leave before the
         next commit begins. Within a round, that one sends it."""
-        if not self._unfsynced or self._closed or self.failed is not None:
+        unfsynced = self._unfsynced[durability]
+        if not unfsynced or self._closed or self.failed is not None:
             return
         now = self._clock.monotonic()
         with self._stop_on_fault:
-            for due in [one for one in self._unfsynced if one <= ticket]:
-                for driver, ready in self._unfsynced.pop(due):
+            for due in [one for one in unfsynced if one <= ticket]:
+                for driver, ready in unfsynced.pop(due):
                     if self._drivers.get(driver.group) is driver:
                         driver.persisted(ready, now)
                         self._go_on(driver)

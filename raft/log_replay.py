@@ -33,9 +33,9 @@ from raft.ready import Facts
 from raft.replicas import NewReplica, successor
 from raft.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, unreadable, wanted_of
 from storage import names
-from storage.aside import put_aside
 from storage.disk import Disk, File
 from storage.errors import Corrupt
+from storage.quarantine import quarantine
 from storage.record import HEADER_BYTES, Kind, Record
 from storage.record_reader import must_be_of, record_at
 from storage.wal import Location
@@ -112,7 +112,7 @@ class LogReplay:
             groups = len({group for group, _ in found})
             self._found(f"nothing says what the files of {groups} groups in {names.RAFT_DIRECTORY} are: put aside")
 
-    def watch(self, replay: Replay, log_first_file: int) -> Iterator[Chunk]:
+    def watch(self, replay: Replay, chunks: Iterator[Chunk], log_first_file: int) -> Iterator[Chunk]:
         """The chunks of the log, for others to read them too. Raises DiskFull and DiskFailed at the very first start."""
         if not self.groups_file.generation:  # there is one before there is any group
             self.groups_file.generation, self.groups_file.first_file = 1, log_first_file
@@ -122,7 +122,7 @@ class LogReplay:
             reason = f"log files from {self.groups_file.first_file} to {log_first_file - 1} are gone"
             self._broken.update((group, reason) for group in self.logs)
         judged = 0
-        for chunk in replay.chunks():
+        for chunk in chunks:
             judged = self._judge(replay, judged)
             self.take(chunk)
             yield chunk
@@ -265,7 +265,7 @@ class LogReplay:
         disk = self._disk
         for number in self._damaged_files:
             if disk.exists(names.log_file(number)):
-                aside = put_aside(disk, names.log_file(number))
+                aside = quarantine(disk, names.log_file(number))
                 self._found(f"{names.log_file(number)} is damaged, a copy of it is {aside}")
         log_files, open_segments = LogFilesByName(disk), OpenSegments(disk)
         try:
@@ -398,7 +398,7 @@ class LogReplay:
             if base in known:
                 continue
             if suspicious and not base.endswith((names.TEMPORARY_SUFFIX, names.INCOMING_SUFFIX)):
-                put_aside(disk, name)
+                quarantine(disk, name)
             disk.delete(name)
             gone = True
         if gone:

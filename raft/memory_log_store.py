@@ -16,11 +16,28 @@ from raft.ready import Facts
 from storage.disk import Buffer
 from storage.errors import Corrupt
 
-DURABLE = 0  # the ticket of what is written nowhere: every log is durable up to there
+TICKET = 0  # of everything
+
+
+class _Nowhere:
+    """What is written nowhere is as durable at once as it will ever be. Fulfils Durability of raft/driver.py."""
+
+    durable = TICKET
+
+    def when_durable(self, subscriber: Callable[[int], None]) -> None:
+        """Nobody has to wait."""
+
+    def commit_at_once(self) -> None:
+        """There is nothing to be committed."""
+
+
+NOWHERE = _Nowhere()
 
 
 class MemoryLogStore:
     """See the module."""
+
+    durability = NOWHERE
 
     def __init__(self, group: int, found: Callable[[str], None]) -> None:
         self._group = group
@@ -83,7 +100,7 @@ class MemoryLogStore:
             behind = entries[0].index - self.first_index()
             assert 0 <= behind <= len(self._entries), f"entry {entries[0].index} behind {self.last_index()}: a gap"
             self._entries[behind:] = entries
-        return DURABLE
+        return TICKET
 
     def save_snapshot(
         self, meta: SnapshotMeta, state: Sequence[Buffer], live: LiveEntries | None, done: Callable[[bool], None]

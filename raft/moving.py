@@ -17,9 +17,9 @@ from raft.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows
 from raft.messages import MemberId, SnapshotMeta
 from raft.segments import SegmentBuilder, Wanted, rewrite, wanted_of
 from storage import names
-from storage.aside import put_aside
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, Exhausted, StorageError
+from storage.quarantine import quarantine
 
 if TYPE_CHECKING:
     from raft.node_log import RaftStore
@@ -361,7 +361,7 @@ class Renumber:
         self.aside = []
         for name in self._names:
             with suppress(FileNotFoundError, StorageError):  # what cannot be read cannot be kept either
-                self.aside.append(put_aside(self._node.disk, name))
+                self.aside.append(quarantine(self._node.disk, name))
 
     def end(self) -> None:
         self._node.renumber_now(self._store, self._loss, self.aside, self._done)

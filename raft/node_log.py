@@ -72,7 +72,9 @@ class StoreLimits:
 
 
 class RaftStore:
-    """See the module. `recover` and `finish` the replay, then `attach`, before anything else."""
+    """See the module. Fulfils GroupStores of raft/group_stores.py."""
+
+    name = "raft"
 
     def __init__(
         self,
@@ -111,10 +113,10 @@ class RaftStore:
 
     # start
 
-    def recover(self, replay: Replay, log_first_file: int) -> Iterator[Chunk]:
+    def recover(self, replay: Replay, chunks: Iterator[Chunk], log_first_file: int) -> Iterator[Chunk]:
         """Read the log, and hand it on to others. `log_first_file` is what the log's facts say."""
         assert self._replay is not None, "the log was read already"
-        return self._replay.watch(replay, log_first_file)
+        return self._replay.watch(replay, chunks, log_first_file)
 
     def finish(self, end: LogEnd) -> None:
         """The replay is finished, and the log will go on in the file behind `end`. Raises Corrupt, DiskFull, DiskFailed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from raft.driver import Durability
 from raft.errors import BadBytes, Compacted, Damaged
 from raft.group_log import GroupLog
 from raft.group_records import GroupIdentity
@@ -30,6 +31,9 @@ class SharedLog(Protocol):
 
     disk: Disk
     open_segments: OpenSegments
+
+    @property
+    def log(self) -> Durability: ...
 
     def entries_at(self, group: int, location: Location, first: int, term: int, kind: int) -> Sequence[Entry]: ...
 
@@ -112,6 +116,10 @@ class WalLogStore:
             raise Damaged(str(error)) from error
 
     # GroupStore
+
+    @property
+    def durability(self) -> Durability:
+        return self._node.log
 
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:
         return self._node.append(self, facts, entries)

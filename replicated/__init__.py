@@ -8,7 +8,8 @@
     comparison.py       whether members are in the same state           verdicts.py         when a member obeys such a finding
     remote_serving.py   a queue in use on a node without a member       sole_replica.py     restart from the only, damaged one
     roll_call.py        which voters respond                            reply_timeout.py    a reply with a timeout
-    queue_time.py       the clock of a queue
+    queue_time.py       the clock of a queue                            peer_letters.py     who answers, after which check
 
-A kind of queue adds its machine, the commands in its log, the letters that only it has, and what its clients see.
+A kind of queue adds its machine, the commands in its log and how these are checked, the letters that only it has, and what its
+clients see.
 """

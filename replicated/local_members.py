@@ -15,14 +15,14 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from broker.records import QueueRecord
-from raft.driver import SnapshotRules
-from raft.errors import Damaged
+from raft.driver import MemberStore, SnapshotRules
+from raft.errors import CannotApply, Damaged
 from raft.group_records import GroupIdentity
 from raft.messages import MemberId, Membership, member_id, node_of
 from raft.replicas import NewReplica, successor
 from raft.settings import Settings
 from replicated.member import MemberLife, ReplicatedMember
-from replicated.ports import CatalogPorts, MemberStore, MemberStores, QueuePorts
+from replicated.ports import CatalogPorts, MemberDriver, MemberStores, QueuePorts
 from replicated.queue import QueueReports, ReplicatedQueue
 from replicated.sole_replica import begin_alone, names_others, votes_alone
 from storage.errors import Exhausted, StorageError
@@ -44,7 +44,7 @@ class KindOfMember(Generic[Q]):
 
 
 class LocalMembers(Generic[Q]):
-    """See the module."""
+    """See the module. Fulfils GroupOwner of raft/group_owners.py for their groups."""
 
     def __init__(
         self,
@@ -134,13 +134,12 @@ class LocalMembers(Generic[Q]):
             self._reports.on_lost(queue.record, begin_alone(store))
         member = self._kind.make(queue, partial(self._read_entry, store))
         settings, rules = self._kind.settings_of(queue), self._kind.snapshot_rules
+        self._ports.owners.register(queue.group, self)
         try:
             driver = groups.add(queue.group, store.member, store, member, settings, rules)
         except Damaged as damage:  # its snapshot
             queue.member_life = MemberLife.DAMAGED
-            if self._reports.on_damaged is None:
-                raise
-            self._reports.on_damaged(queue.group, damage)
+            self._have_repaired(queue.group, damage)
             return
         if driver.halted is not None:
             self._quarantine(queue, driver.halted)
@@ -148,7 +147,7 @@ class LocalMembers(Generic[Q]):
         queue.member_life = MemberLife.SERVING
         queue.joined(driver, member)
         if driver.leads:
-            self.leading_changed(queue.group)
+            self.leading_changed(driver)
 
     def _goes_on_alone(self, queue: Q, store: MemberStore) -> bool:
         """What a start has of the catalog was written behind its log: until that is read the member may have been shared with
@@ -183,22 +182,36 @@ class LocalMembers(Generic[Q]):
         elif queue.member is None and not self.has_log(queue):
             self.take_part(queue)
 
-    def leading_changed(self, group: int) -> None:
-        """The leadership of a group has come to this node, or has left it (Groups.on_leading)."""
-        queue = self._queues.get(group)
+    # GroupOwner
+
+    def leading_changed(self, driver: MemberDriver) -> None:
+        queue = self._queues.get(driver.group)
         if queue is not None and queue.member is not None:
             queue.leading_changed()
             self._on_leading(queue)
 
-    def damaged(self, group: int) -> None:
-        """The group's member here could not read what it had stored, and takes part no more (Groups.on_damaged)."""
-        queue = self._queues.get(group)
+    def damaged(self, driver: MemberDriver, damage: Damaged) -> None:
+        queue = self._queues.get(driver.group)
         if queue is not None:
             queue.member_life = MemberLife.DAMAGED
             queue.quarantined = None
             self._leave(queue)
+        self._have_repaired(driver.group, damage)
 
-    def lives_again(self, group: int) -> bool:
+    def repaired(self, driver: MemberDriver) -> None:
+        self._reports.on_repaired(driver)
+
+    def halted(self, driver: MemberDriver, error: CannotApply) -> None:
+        queue = self._queues.get(driver.group)
+        if queue is not None:
+            self._quarantine(queue, str(error))
+
+    def _have_repaired(self, group: int, damage: Damaged) -> None:
+        if self._reports.on_damaged is None:
+            raise damage
+        self._reports.on_damaged(group, damage, partial(self._lives_again, group))
+
+    def _lives_again(self, group: int) -> bool:
         """The store has made another member of it. False: it was the sole replica, and some of what sessions of this process
         were told is not in it any more. Only another process can go on with it. Raises what the disk does, and the node
         stops."""
@@ -212,12 +225,6 @@ class LocalMembers(Generic[Q]):
                 self._ports.groups.fail(str(error))
                 raise
         return True
-
-    def halted(self, group: int, why: str) -> None:
-        """The machine of the group's member here cannot go on (Groups.on_halted)."""
-        queue = self._queues.get(group)
-        if queue is not None:
-            self._quarantine(queue, why)
 
     def _quarantine(self, queue: Q, why: str) -> None:
         """Clients here are served by another node's member, if there is one that can go on. This one votes and keeps what it is
@@ -239,6 +246,7 @@ class LocalMembers(Generic[Q]):
             self._ports.groups.remove(queue.group)
         if self.has_log(queue):
             self._store.remove_group(queue.group)
+        self._ports.owners.leave(queue.group)
         queue.member_life = MemberLife.ABSENT
 
     def forget(self, queue: Q) -> None:

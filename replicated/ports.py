@@ -3,13 +3,14 @@ node/peers/calls.py fulfil these as they are; tests provide small worlds of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.records import QueueRecord
-from raft.driver import GroupStore, OnResults, SnapshotRules
+from raft.driver import GroupStore, MemberStore, OnResults, SnapshotRules
 from raft.errors import Damaged
+from raft.group_owners import GroupOwner
 from raft.group_records import GroupIdentity
 from raft.machine import Machine
 from raft.membership import Change
@@ -79,21 +80,19 @@ class RaftGroups(Protocol):
     def trusts(self, node: NodeId) -> bool: ...
 
 
-class MemberStore(GroupStore, Protocol):
-    """One group's part of the node's store."""
+class Owners(Protocol):
+    """Who acts on what happens to a group: raft/group_owners.py."""
 
-    @property
-    def member(self) -> MemberId: ...
+    def register(self, group: int, owner: GroupOwner) -> None: ...
 
-    def read_entry(self, index: int) -> bytes:
-        """An entry that still counts, also a live one below the snapshot. Raises raft.errors.Damaged."""
+    def leave(self, group: int) -> None: ...
 
 
 class MemberStores(Protocol):
-    """The node's store of groups."""
+    """Where the groups of one kind of queue are kept: raft/group_stores.py."""
 
     @property
-    def stores(self) -> Any:
+    def stores(self) -> Mapping[int, MemberStore]:
         """By group number: those that are here."""
 
     def group(self, group: int) -> MemberStore: ...
@@ -148,6 +147,7 @@ class QueuePorts:
     incarnation: int
     topic: int  # in `calls`, of this kind of queue
     groups: RaftGroups
+    owners: Owners
     calls: Calls
     loop: QueueLoop
     wall_ms: Callable[[], int]

@@ -32,6 +32,9 @@ class LeadingHere(Protocol):
     def writable(self, node: NodeId) -> None:
         """The link to this node has room again."""
 
+    def attend(self, node: NodeId, incarnation: int, consumers: Sequence[tuple[int, int]]) -> None:
+        """Serve these consumers of that node, each by its number, from this message or place on."""
+
 
 class ReplicatedQueue(Protocol):
     """See the module."""
@@ -90,7 +93,10 @@ class ReplicatedQueue(Protocol):
 class QueueReports:
     """Listeners to what should never happen. The defaults ignore it."""
 
-    on_damaged: Callable[[int, Damaged], None] | None = None  # a member, by its group, at its begin; None: it is raised
+    on_damaged: Callable[[int, Damaged, Callable[[], bool]], None] | None = None
+    """A member, by its group. Have it repaired, then call: False if only another process can go on. None: it is raised."""
+    on_repaired: Callable[[MemberDriver], None] = lambda driver: None
+    """The member that followed a damaged one votes."""
     on_lost: Callable[[QueueRecord, int], None] = lambda record, kept: None
     """A queue goes on with what is left here, up to this entry."""
     on_quarantined: Callable[[ReplicatedQueue, str], None] = lambda queue, why: None

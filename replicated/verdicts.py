@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from raft.driver import MemberStore
 from raft.errors import Damaged
 from raft.messages import NodeId, node_of
 from replicated import letters
 from replicated.letters import AnswerStatus, Verdict
 from replicated.member import Odd
-from replicated.ports import MemberDriver, MemberStore, MemberStores, QueuePorts
+from replicated.ports import MemberDriver, MemberStores, QueuePorts
 from replicated.queue import ReplicatedQueue
 
 

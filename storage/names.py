@@ -124,6 +124,6 @@ def temporary(name: str) -> str:
     return name + TEMPORARY_SUFFIX
 
 
-def quarantined(name: str, at_ms: int) -> str:
-    """Where a damaged file is put aside; `at_ms` keeps two of the same name apart."""
-    return f"{QUARANTINE_DIRECTORY}/{at_ms}-{name.replace('/', '-')}"
+def quarantined(name: str, number: int) -> str:
+    """Where the copy of a damaged file is kept; `number` keeps copies of the same name apart."""
+    return f"{QUARANTINE_DIRECTORY}/{number}-{name.replace('/', '-')}"

@@ -1,69 +1,72 @@
-"""The driver of the node's log: writes what the core gathered, fsyncs it, and tells who waits.
+"""The driver of the node's log: has commits written and fsynced, and announces what is durable.
 
-A commit starts at the end of the loop's current round (`call_soon`), so everything that was read in that round shares
-it; while one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a
-commit bigger.
+A commit starts at the end of the loop's current round (`call_soon`), so everything that was read in that round shares it; while
+one is being written the next gathers, and starts the moment the first is durable. Nothing waits to make a commit bigger.
 
-A small commit is written by the event loop itself: handing it to the thread and back costs more than the fsync of a fast
-disk. A large one, or one that needs a new file, goes to the thread, which also prepares the next file ahead of its use and
-deletes those that were released. `commit_inline_bytes_max` draws the line. Small ones go there too when nobody waits for them,
-when even the fastest of the last few took longer than INLINE_S_MAX, and for STALL_AVOIDED_S after one took longer than STALL_S:
-a disk that stalls does it again, and in the thread only who waits for the disk is held up. With None for the line there is no
-thread at all, and everything happens in the order of the calls, as simulations need it.
+    state       commit in flight   what an append does           left by
+    idle        none               schedules a commit            an append, or flush_lazy                    -> scheduled
+    scheduled   none               joins the gathering commit    the end of the round, or commit_at_once     -> writing
+    writing     being written      joins; notes `_scheduled`     _finish_commit: it is durable               -> scheduled, idle
+                                                                 no file descriptor                          -> postponed
+                                                                 any other error                             -> failed
+    postponed   `_postponed`       joins; notes `_scheduled`     flush_lazy on a tick                        -> writing
+    failed      never durable      raises DiskFailed             nothing: for as long as the process lives
 
-After a failed write or fsync the log is failed for ever: no byte more is written, every append raises DiskFailed, and
-`on_failed` is called once. What was in flight is never reported durable.
+There are two threads: the event loop, and the log's own (log_thread.py), which runs jobs in order: write a commit, prepare a
+slice of the next file, delete released files. The loop writes a small commit itself, as handing it to the thread and back costs
+more than the fsync of a fast disk; `commit_inline_bytes_max` says what is small. The thread writes large ones, those that need
+a file that is not ready, those that nobody waits for, and small ones too while fsyncs take long (fsync_times.py). Then only
+what waits for the disk is held up. With None there is no thread: everything happens in the order of the calls, as simulations
+need it.
 
-What only runs out for a while ends nothing. A commit that cannot open its file for want of a descriptor waits, and is written
-on one of the next ticks (`flush_lazy`); so are files deleted that could not be deleted when they were released. Where there is
-no room to reserve the next file, publishers are to be held (`short_of_room`): there is half a file left for what consumers do.
-If there still is none when it is needed it is begun without a reserve, and grows with each commit.
+    owner               fields
+    loop                the core, and all fields of LogWriter
+    thread              of WalFiles: the new file, the files to be deleted; `ready` and `short_of_room`, which the loop reads;
+                        `delete_again`, which the loop resets when it submits another attempt
+    who writes it       the sealed commit: there is one in flight at most. It does not change any more, so the loop may read its
+                        payloads meanwhile. The loop writes one only if its file is ready, so the thread is done with that file
+    both                of WalFiles: open files: the thread adds those it made, the loop those it reads. `broken`: set by either
+
+    loop -> thread      LogThread.submit
+    thread -> loop      LogThread.report: _finish_commit, _fail. `commit_now` and `close` block until it comes
+
+Failure: whichever thread's operation failed sets `broken` first, so that jobs behind it do nothing; then `_fail` runs on the
+loop. From then on every append raises DiskFailed. `on_failed` is called once, and what was in flight is never reported durable.
+
+Stop: `close` commits what is left and ends the thread behind the jobs it has; the loop owns all fields then.
+
+A shortage ends nothing. A commit that finds no file descriptor is postponed; released files that could not be deleted are tried
+again on a later tick. Where there is no room to reserve the next file, publishers are to be held (`short_of_room`): half a file
+is left for what consumers do. If there still is none when the file is needed, it is begun without a reserve, and grows with
+each commit.
 """
 
 from __future__ import annotations
 
-import math
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
-from storage.disk import Buffer, Disk, File
-from storage.errors import Corrupt, DiskFailed, DiskFull, Exhausted, NoDescriptors, StorageError
+from storage.disk import Buffer, Disk
+from storage.errors import Corrupt, DiskFailed, NoDescriptors, StorageError
+from storage.fsync_times import FsyncTimes
 from storage.group_commit import Subscriber
-from storage.names import LOG_DIRECTORY, log_file
+from storage.log_thread import Job, LogThread, Loop
+from storage.names import log_file
 from storage.record import HEADER_BYTES, PAYLOAD_BYTES_MAX, scan
 from storage.record_reader import must_be_of
 from storage.wal import Commit, Location, LogCore
 from storage.wal_facts import LogFacts
-from storage.wal_new_file import NewLogFile
+from storage.wal_files import WalFiles
 
-Job = Callable[[], None]
-
-# When the loop may write a commit itself. An fsync of a fast disk takes 0.1 ms, and 4 ms when something else has taken the
-# core meanwhile, which says nothing of the disk: so the fastest counts.
-INLINE_S_MAX = 0.001
-STALL_S = 0.02
-STALL_AVOIDED_S = 5.0
-COMMITS_LOOKED_AT = 8
-# Who waits for a commit by blocking, as at a stop, waits so often for a file descriptor: five seconds.
+# A caller that blocks for a commit, as at a stop, waits this often for a file descriptor: five seconds.
 POSTPONED_ATTEMPTS_MAX = 100
 POSTPONED_PAUSE_S = 0.05
 
 
-class Loop(Protocol):
-    """What the log needs of an event loop."""
-
-    def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-
 class LogWriter:
-    """The log as everybody uses it. All methods belong to the event loop's thread."""
+    """The log as its users see it. All methods belong to the event loop's thread, except where they say so."""
 
     def __init__(
         self,
@@ -77,39 +80,26 @@ class LogWriter:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._core = core
-        self._disk = disk
         self._loop = loop
         self._facts = facts
         self._on_failed = on_failed
         self._inline_bytes_max = commit_inline_bytes_max
-        self._files: dict[int, File] = {}
+        self._files = WalFiles(disk, core.file_bytes_max, monotonic)
+        self._small_commits = FsyncTimes(monotonic)
         self._last_written = core.file_number - 1  # the last file with a durable commit
-        self._ready_file = 0  # highest file that can be written to; the thread raises it when it prepares one ahead
         self._preparing = 0  # highest file whose preparation was asked for
-        self._new_file: NewLogFile | None = None  # being prepared; belongs to whoever makes files, see `_write`
-        self._scheduled = False  # a commit starts at the end of this round of the loop
+        self._scheduled = False  # a commit starts at the end of this round of the loop, or behind the one in flight
         self._wanted = False  # somebody waits for what gathers now
         self._postponed: Commit | None = None  # in flight, and could not be begun yet
-        self._undeleted: set[int] = set()  # released files that are to be deleted; belongs to whoever does jobs
-        self._delete_again = False  # some of them could not be
-        self.short_of_room = False  # the next file could not be reserved; publishers are to be held until it can be
-        self._broken = False  # set by whichever thread's write failed, before anybody is told
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._finished: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._monotonic = monotonic
-        self._written_in_s = 0.0  # the commit in flight
-        self._small_took_s: deque[float] = deque(maxlen=COMMITS_LOOKED_AT)
-        self._stalled_at = -math.inf  # when a commit was last seen to take longer than STALL_S
         self._rolled_subscribers: list[Callable[[int], None]] = []
         self._commit_count = 0
         self._written_bytes = 0
+        self._thread: LogThread | None = None
         if commit_inline_bytes_max is not None:
-            self._thread = threading.Thread(target=self._run_jobs, name="leveret-log", daemon=True)
-            self._thread.start()
+            self._thread = LogThread(loop, self._crashed)
             self._prepare_ahead(core.file_number)
 
-    # What callers use.
+    # what callers use
 
     def append(
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
@@ -125,7 +115,7 @@ class LogWriter:
     def append_lazy(
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
     ) -> Location:
-        """Add a record that nobody waits for: it goes with the next commit, or with `flush_lazy`."""
+        """Add a record that nobody waits for: it is written with the next commit, or by `flush_lazy`."""
         return self._core.append(kind, writer, index, parts, flags, term)
 
     @property
@@ -147,6 +137,11 @@ class LogWriter:
     def gathering_bytes(self) -> int:
         """Bytes that were appended and are not durable yet; callers stop reading from publishers when it is high."""
         return self._core.waiting_bytes
+
+    @property
+    def short_of_room(self) -> bool:
+        """The next file could not be reserved; publishers are to be held until it can be."""
+        return self._files.short_of_room
 
     def when_durable(self, subscriber: Subscriber) -> None:
         """Call with the durable ticket after each commit."""
@@ -171,7 +166,7 @@ class LogWriter:
         if pending is not None:
             return pending
         number, offset, size = location
-        data = self._open(number).read_at(offset - HEADER_BYTES, HEADER_BYTES + size)
+        data = self._files.open(number).read_at(offset - HEADER_BYTES, HEADER_BYTES + size)
         records, stop, _ = scan(data, 0, len(data), PAYLOAD_BYTES_MAX)
         if len(records) != 1 or stop != HEADER_BYTES + size:
             raise Corrupt(log_file(number), offset - HEADER_BYTES, HEADER_BYTES + size, "no whole record lies here")
@@ -201,20 +196,18 @@ class LogWriter:
         released = range(self._facts.first_file, first_file)
         self._facts = LogFacts(self._facts.log_id, first_file)
         for number in released:
-            file = self._files.pop(number, None)
-            if file is not None:
-                file.close()
-        self._submit(lambda: self._delete(self._facts, released))
+            self._files.forget(number)
+        self._submit_delete(released)
 
     def flush_lazy(self) -> None:
-        """Called on a tick: commit what nobody asked for, and let a mark vouch for what is durable already. And try again what
-        had not been possible."""
+        """Called on a tick: commit what nobody waits for, have a mark vouch for what is durable already, and retry what a
+        shortage has prevented."""
         self._write_postponed()
-        if self._delete_again:
-            self._delete_again = False
-            self._submit(lambda: self._delete(self._facts, range(0)))
+        if self._files.delete_again:
+            self._files.delete_again = False
+            self._submit_delete(range(0))
         if self.short_of_room:
-            number = self._preparing = max(self._preparing, self._ready_file + 1)
+            number = self._preparing = max(self._preparing, self._files.ready + 1)
             self._submit(lambda: self._prepare(number))
         if self._core.has_records or self._core.unmarked:
             self.schedule_commit()
@@ -247,15 +240,14 @@ class LogWriter:
                 self.commit_now()
             if self._core.unmarked:
                 self.commit_now()
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join()
-            self._thread = None
-        self._abandon_new_file()
-        self._collect()
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+        thread = self._thread
+        if thread is not None:
+            thread.stop()
+            self._thread = None  # not before: its last jobs still submit and report
+        self._files.abandon_new_file()
+        if thread is not None:
+            thread.collect()
+        self._files.close()
 
     def statistics(self) -> dict[str, Any]:
         """What metrics and the web page show of the log."""
@@ -269,7 +261,7 @@ class LogWriter:
             "short_of_room": self.short_of_room,
         }
 
-    # One commit's life, on the event loop.
+    # one commit's life
 
     def _start_commit(self) -> None:
         commits = self._core.commits
@@ -284,32 +276,32 @@ class LogWriter:
             return True
         if not self._wanted or self._core.gathering_bytes > self._inline_bytes_max:
             return False
-        took = self._small_took_s
-        return (not took or min(took) < INLINE_S_MAX) and self._monotonic() - self._stalled_at > STALL_AVOIDED_S
+        return self._small_commits.are_short()
 
     def _dispatch(self, commit: Commit, inline: bool) -> None:
         """Write the commit here, or in the thread: always there while it may be busy making the very file."""
-        if self._thread is None or (inline and commit.file_number <= self._ready_file):
+        if self._thread is None or (inline and commit.file_number <= self._files.ready):
             self._finish_commit(commit, self._try_to_write(commit))
         else:
-            self._submit(lambda: self._write_and_report(commit))
+            self._thread.submit(lambda: self._write_and_report(commit))
 
     def _seal(self) -> Commit:
         self._scheduled = False
         self._wanted = False
         return self._core.seal()
 
-    def _finish_commit(self, commit: Commit, error: StorageError | None) -> None:
-        if isinstance(error, NoDescriptors):
+    def _finish_commit(self, commit: Commit, outcome: float | StorageError) -> None:
+        """`outcome`: how many seconds writing took, or why it was not written."""
+        if isinstance(outcome, NoDescriptors):
             self._postponed = commit
             return
-        if error is not None:
-            self._fail(str(error))
+        if isinstance(outcome, StorageError):
+            self._fail(str(outcome))
             return
         self._commit_count += 1
         self._written_bytes += commit.size
         if self._inline_bytes_max is not None and commit.size <= self._inline_bytes_max:
-            self._note_small_commit(self._written_in_s)
+            self._small_commits.note(outcome)
         self._last_written = commit.file_number
         rolled = self._core.done(commit)
         waiting = self._scheduled
@@ -322,11 +314,6 @@ class LogWriter:
             for subscriber in self._rolled_subscribers:
                 subscriber(rolled)
 
-    def _note_small_commit(self, took_s: float) -> None:
-        self._small_took_s.append(took_s)
-        if took_s > STALL_S:
-            self._stalled_at = self._monotonic()
-
     def _write_postponed(self) -> None:
         commit, self._postponed = self._postponed, None
         if commit is not None:
@@ -338,148 +325,73 @@ class LogWriter:
             self._preparing = number
             self._submit(lambda: self._prepare(number))
 
-    def _fail(self, reason: str) -> None:
-        self._broken = True
-        if self._core.commits.failed is None:
-            self._core.fail(reason)
-            self._on_failed(reason)
-
-    # What touches the disk: in the thread, or inline when the thread has nothing to do with the same file.
-
-    def _write(self, commit: Commit) -> None:
-        if self._broken:
-            raise DiskFailed("an earlier operation on the log failed")
-        if commit.begins_file and self._ready_file < commit.file_number:
-            self._create(commit.file_number)
-        file = self._open(commit.file_number)
-        began = self._monotonic()
-        file.write_at(commit.start, commit.buffers)
-        file.sync()
-        self._written_in_s = self._monotonic() - began
-
-    def _create(self, number: int) -> None:
-        """The file is needed now: as far as it was prepared, itself and its name durable before anything is promised by it."""
-        try:
-            self._files[number] = self._begin_file(number, reserve=False).finish()
-        except StorageError:
-            self._abandon_new_file()
-            raise
-        self._new_file = None
-        self._ready_file = number
-
-    def _begin_file(self, number: int, reserve: bool = True) -> NewLogFile:
-        """The file that is being made. Without `reserve` it may be one without room of its own, if there is none to be had."""
-        if self._new_file is None:
-            try:
-                self._new_file = NewLogFile(self._disk, number, self._core.file_bytes_max)
-            except DiskFull:
-                if reserve:
-                    raise
-                self._new_file = NewLogFile(self._disk, number, 0)
-                self.short_of_room = True
-        assert self._new_file.number == number, f"file {number} is needed, but {self._new_file.number} is being made"
-        return self._new_file
-
-    def _abandon_new_file(self) -> None:
-        if self._new_file is not None:
-            self._new_file.abandon()
-            self._new_file = None
-
-    def _prepare(self, number: int) -> None:
-        """The next slice of a file that is not needed yet; commits that wait for the thread take their turn in between."""
-        if self._broken or self._ready_file >= number:
-            return
-        try:
-            if self._begin_file(number).fill():
-                self._submit(lambda: self._prepare(number))
-            else:
-                self._create(number)
-            self.short_of_room = False
-        except Exhausted:
-            self._abandon_new_file()  # not needed yet: it is tried again, at the latest by the commit that needs it
-            self.short_of_room = True
-        except StorageError as error:
-            self._abandon_new_file()
-            self._report_failure(error)
-
-    def _delete(self, facts: LogFacts, released: range) -> None:
-        """First remember durably that they no longer count, then delete: a file is never missed."""
-        self._undeleted.update(released)
-        if self._broken or not self._undeleted:
-            return
-        try:
-            facts.save(self._disk)
-            for number in sorted(self._undeleted):
-                with suppress(FileNotFoundError):
-                    self._disk.delete(log_file(number))
-            self._disk.sync_dir(LOG_DIRECTORY)
-            self._undeleted.clear()
-        except Exhausted:
-            self._delete_again = True
-        except StorageError as error:
-            self._report_failure(error)
-
-    def _report_failure(self, error: StorageError) -> None:
-        self._broken = True
-        reason = str(error)
-        self._report(lambda: self._fail(reason))
-
-    def _write_and_report(self, commit: Commit) -> None:
-        error = self._try_to_write(commit)
-        self._report(lambda: self._finish_commit(commit, error))
-
-    def _try_to_write(self, commit: Commit) -> StorageError | None:
-        try:
-            self._write(commit)
-        except NoDescriptors as error:
-            return error  # before a byte was written: opening is what comes first
-        except StorageError as error:
-            self._broken = True
-            return error
-        except (FileExistsError, FileNotFoundError) as error:
-            self._broken = True
-            return DiskFailed(f"the log's directory was changed by somebody else: {error}")
-        return None
-
-    def _open(self, number: int) -> File:
-        file = self._files.get(number)
-        if file is None:
-            file = self._files[number] = self._disk.open(log_file(number))
-        return file
-
-    # The thread.
+    def _submit_delete(self, released: range) -> None:
+        facts = self._facts
+        self._submit(lambda: self._delete(facts, released))
 
     def _submit(self, job: Job) -> None:
         if self._thread is None:
             job()
         else:
-            self._jobs.put(job)
+            self._thread.submit(job)
 
-    def _run_jobs(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            except Exception as error:  # a mistake of ours: nobody may wait for ever for a thread that is gone
-                self._report_failure(DiskFailed(f"the log's thread failed: {error!r}"))
-                raise
+    def _fail(self, reason: str) -> None:
+        self._files.broken = True
+        if self._core.commits.failed is None:
+            self._core.fail(reason)
+            self._on_failed(reason)
 
-    def _report(self, result: Callable[[], None]) -> None:
+    # jobs: in the thread, or where they are asked for when there is none
+
+    def _write_and_report(self, commit: Commit) -> None:
+        outcome = self._try_to_write(commit)
+        self._report(lambda: self._finish_commit(commit, outcome))
+
+    def _try_to_write(self, commit: Commit) -> float | StorageError:
+        """Also called by the loop, for a commit that it writes itself."""
+        try:
+            return self._files.write(commit)
+        except StorageError as error:
+            return error
+
+    def _prepare(self, number: int) -> None:
+        """One slice of a new file; commits that wait for the thread take their turn before the next."""
+        try:
+            more = self._files.prepare(number)
+        except StorageError as error:
+            self._report_failure(error)
+            return
+        if more:
+            self._submit(lambda: self._prepare(number))
+
+    def _delete(self, facts: LogFacts, released: range) -> None:
+        try:
+            self._files.delete(facts, released)
+        except StorageError as error:
+            self._report_failure(error)
+
+    def _crashed(self, error: Exception) -> None:
+        self._report_failure(DiskFailed(f"the log's thread failed: {error!r}"))
+
+    def _report_failure(self, error: StorageError) -> None:
+        self._files.broken = True
+        reason = str(error)
+        self._report(lambda: self._fail(reason))
+
+    def _report(self, result: Job) -> None:
         if self._thread is None:
             result()
-            return
-        self._finished.put(result)
-        with suppress(RuntimeError):  # the loop is closed already: `close` collects what is left
-            self._loop.call_soon_threadsafe(self._collect)
+        else:
+            self._thread.report(result)
 
-    def _collect(self) -> None:
-        while not self._finished.empty():
-            self._finished.get()()
+    # blocking
 
     def _wait_for_commit(self) -> None:
         attempts = 0
         while self._core.commits.in_flight is not None and self._core.commits.failed is None:
             if self._postponed is None:
-                self._finished.get()()
+                assert self._thread is not None, "a commit is in flight, and there is no thread that writes it"
+                self._thread.wait()
             elif attempts < POSTPONED_ATTEMPTS_MAX:
                 attempts += 1
                 if self._thread is not None:

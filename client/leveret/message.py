@@ -141,7 +141,10 @@ class Delivery:
     @property
     def queue_headers(self) -> dict[str, Any]:
         """What the queue adds: x-delivery-count, x-stream-offset."""
-        return from_table(self._batch.queue_headers)
+        headers = from_table(self._batch.queue_headers)
+        if self._batch.HasField("first_offset"):
+            headers["x-stream-offset"] = self._batch.first_offset + self.tag - self._batch.first_tag
+        return headers
 
     async def ack(self) -> None:
         """Done with it. Settlements travel in groups; this waits only while many of them wait.

@@ -1,7 +1,7 @@
-"""One channel: what arrives on it goes to its session, in order; what its session says goes out as frames.
+"""One channel: its input goes to its session, in order; what the session delivers and answers goes out as frames.
 
-    OPEN       methods and contents are taken one after the other. While one waits for its answer (a `Pending`), what follows
-               is held back, here and nowhere else: other channels go on
+    OPEN       methods and contents are handled one after the other. While the answer to one is pending, what follows on this
+               channel waits here; other channels go on (backpressure.py)
     CLOSING    the server has sent channel.close: everything is ignored until the client's channel.close-ok
 
 The channel is the session's `SessionSink`. It does no I/O and knows no clock.
@@ -14,12 +14,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.added_headers import with_headers
+from broker.added_headers import with_added
 from broker.consumer import Consumer
 from broker.errors import BrokerError, PreconditionFailed
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
+from front.amqp.backpressure import item_bytes
 from front.amqp.content import Assembly, expected_header
 from front.amqp.methods import HANDLERS
 from front.amqp.replies import (
@@ -57,7 +58,7 @@ class ChannelState(Enum):
 class Channel:
     """The front's side of one session."""
 
-    __slots__ = ("_assembly", "_cancels", "_held", "_method", "connection", "number", "session", "state")
+    __slots__ = ("_assembly", "_cancels", "_method", "_waiting", "connection", "number", "session", "state")
 
     session: Session  # set by the connection, right after it was opened with this channel as its sink
 
@@ -66,7 +67,7 @@ class Channel:
         self.number = number
         self.state = ChannelState.OPEN
         self._assembly: Assembly | None = None
-        self._held: deque[Item] | None = None  # what arrived while an answer is awaited; None: nothing is awaited
+        self._waiting: deque[Item] | None = None  # input behind a pending answer; None: no answer is pending
         self._method: spec.Method | None = None  # the one being handled, for error replies
         self._cancels: list[str] | None = None  # consumers that end while a method is handled; None: none is handled
 
@@ -74,9 +75,9 @@ class Channel:
 
     def take(self, item: Item, now: int) -> None:
         """One item of the splitter, for this channel."""
-        if self._held is not None:
-            self._held.append(item)
-            self.connection.held_bytes += held_size(item)
+        if self._waiting is not None:
+            self._waiting.append(item)
+            self.connection.pressure.waiting_bytes += item_bytes(item)
             return
         if self.state is ChannelState.CLOSING:
             self._ignore_until_close_ok(item)
@@ -89,7 +90,7 @@ class Channel:
                 raise self._interrupted()
             elif item[0] == PUBLISH:
                 self._method = _PUBLISH_METHOD
-                published = self.session.publish_raw(*item[2:], now)
+                published = self.session.publisher.publish_raw(*item[2:], now)
                 if published is not None:
                     self.answer(published, lambda _: None)
             else:
@@ -101,28 +102,28 @@ class Channel:
         except FrameError as error:  # the session looked into a publish and could not read it
             self._refuse(ProtocolError(error.code, error.text), self._method)
 
-    def take_held(self, now: int) -> None:
-        """Go on with what arrived in the meantime."""
-        held, self._held = self._held, None
-        while held:
-            if self.connection.channels.get(self.number) is not self:
-                self.connection.take_behind_closed(self.number, held)
+    def take_waiting(self, now: int) -> None:
+        """Go on with the input that waited, until some of it makes the rest wait again."""
+        connection, waiting = self.connection, self._waiting
+        self._waiting = None
+        while waiting:
+            if connection.channels.get(self.number) is not self:  # closed
+                connection.take_behind_closed(self.number, waiting)
                 return
-            if self._held is not None:  # one of them waits again: the rest stays behind it
-                self._held.extend(held)
+            if self._waiting is not None:  # another answer is pending
+                self._waiting.extend(waiting)
                 return
-            if self.connection.congested:
-                self._held = held
-                self.connection.can_continue(self)
+            if connection.pressure.congested:
+                self.take_over(waiting)
                 return
-            item = held.popleft()
-            self.connection.held_bytes -= held_size(item)
+            item = waiting.popleft()
+            connection.pressure.waiting_bytes -= item_bytes(item)
             self.take(item, now)
 
-    def wait_behind(self, held: deque[Item]) -> None:
-        """What had been held back when its number was still another channel's is to be taken first."""
-        self._held = held
-        self.connection.can_continue(self)
+    def take_over(self, waiting: deque[Item]) -> None:
+        """Handle this input later, before any other; it may have waited in the channel that had this number before."""
+        self._waiting = waiting
+        self.connection.pressure.resume_channel(self)
 
     def _take_frame(self, kind: int, payload: bytes, now: int) -> None:
         if self._assembly is not None:
@@ -150,7 +151,7 @@ class Channel:
         elif (handler := HANDLERS.get(method.name)) is not None:
             self._cancels = []
             handler(self, arguments, now)
-            if self._held is None:
+            if self._waiting is None:
                 self._send_cancels()
         else:
             raise ProtocolError(COMMAND_INVALID, "unimplemented method")
@@ -165,7 +166,7 @@ class Channel:
         if whole:
             self.drop_assembly()
             look = assembly.look
-            published = self.session.publish_raw(
+            published = self.session.publisher.publish_raw(
                 assembly.method_payload,
                 1,
                 assembly.content(),
@@ -198,7 +199,7 @@ class Channel:
         head = item[3][:4]
         if head == _CLOSE_OK.head:
             self.connection.channel_gone(self)
-        elif head == _CLOSE.head:  # both sides closed at once: theirs is answered, ours still is to be
+        elif head == _CLOSE.head:  # both sides closed at once: answer theirs, and keep waiting for the answer to ours
             self.send(_CLOSE_OK.head)
         elif head == _OPEN.head:
             self.connection.fail(reply_to(ProtocolError(CHANNEL_ERROR, "second 'channel.open' seen"), 20, 10))
@@ -210,7 +211,7 @@ class Channel:
         self.connection.send(frame.method_frame(self.number, payload))
 
     def answer(self, pending: Pending[T], reply: Callable[[T], bytes | None]) -> None:
-        """Send what `reply` makes of the answer (None: nothing) when it is there; until then hold this channel's input."""
+        """Send what `reply` makes of the answer (None: nothing). While it is pending, this channel's input waits."""
         method = self._method
 
         def on_value(value: T) -> None:
@@ -227,12 +228,12 @@ class Channel:
             self._answered()
 
         if not pending.answered:
-            self._held = deque()
+            self._waiting = deque()
         pending.then(on_value, on_error)
 
     def _answered(self) -> None:
-        if self._held is not None:
-            self.connection.can_continue(self)
+        if self._waiting is not None:
+            self.connection.pressure.resume_channel(self)
 
     def _refuse(self, error: BrokerError | ProtocolError, method: spec.Method | None) -> None:
         """Close the channel, or the connection, with this error."""
@@ -257,13 +258,13 @@ class Channel:
         )
 
     def leave(self) -> None:
-        """Give the session back; from here on the channel only waits for its close-ok."""
+        """Close the session; from here on the channel only waits for its close-ok."""
         if self.state is ChannelState.OPEN:
             self.stop()
             self.session.close(self.connection.now)
 
     def stop(self) -> None:
-        """Take nothing more from the client: the connection is over, and the broker closes its sessions."""
+        """Ignore further input: the connection is over, and the broker closes its sessions."""
         self.state = ChannelState.CLOSING
         self.drop_assembly()
 
@@ -271,21 +272,19 @@ class Channel:
 
     @property
     def writable(self) -> bool:
-        return self.connection.writable
+        return self.connection.pressure.writable
 
     def permissions_changed(self) -> None:
         if self.state is ChannelState.OPEN:
             self.session.permissions_changed()
 
     def resume(self, now: int) -> None:
-        """What could not be written for a while is written again."""
+        """Deliveries stopped because there was no room to write; now there is."""
         if self.state is ChannelState.OPEN:
             self.session.resume(now)
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        position = piece.position
-        if piece.headers:
-            content, position = with_headers(content, position, piece.count, piece.headers), 0
+        content, position = with_added(piece, content)
         said = (
             content,
             position,
@@ -306,9 +305,8 @@ class Channel:
 
     def send_got(self, got: GotMessage) -> None:
         """Basic.get-ok with its message."""
-        piece, content, position = got.piece, got.content, got.piece.position
-        if piece.headers:
-            content, position = with_headers(content, position, 1, piece.headers), 0
+        piece = got.piece
+        content, position = with_added(piece, got.content)
         method = spec.encode(
             "basic.get-ok",
             delivery_tag=got.tag,
@@ -334,7 +332,7 @@ class Channel:
             self.connection.send(head + frames)
 
     def cancelled(self, consumer_tag: str) -> None:
-        """Tell the client, but behind the answer to its own queue.delete: it may close the channel when it hears this."""
+        """Send basic.cancel, but after the answer to the client's own queue.delete: it may close the channel on a cancel."""
         if self._cancels is not None:
             self._cancels.append(consumer_tag)
         elif self.state is ChannelState.OPEN and self.connection.client_can("consumer_cancel_notify"):
@@ -351,10 +349,3 @@ class Channel:
         cancels, self._cancels = self._cancels, None
         for tag in cancels or ():
             self.cancelled(tag)
-
-
-def held_size(item: Item) -> int:
-    """What an item keeps in memory, roughly."""
-    if item[0] == PUBLISH:
-        return len(item[4]) + len(item[2])
-    return 64 + (len(item[3]) if item[0] == FRAME else 0)

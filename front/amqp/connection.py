@@ -1,23 +1,27 @@
-"""One AMQP connection without its socket: bytes in, bytes out, and what the broker is asked in between.
+"""One AMQP connection without its socket: bytes in, bytes out, and what it asks of the broker in between.
 
-`receive_data` takes what arrived, `data_to_send` gives what is to be written, `timer_elapsed` stands for time passing, and
-`Outside` is how the connection asks to be called again. The state machine is TRANSITIONS below; docs draw it from there.
+    receive_data    what arrived; intake.py splits it into items, which are handled here or by their channel
+    proceed         goes on with what back-pressure had stopped (backpressure.py)
+    data_to_send    what to write
+    timer_elapsed   the time armed with `Outside` is over
+    fail            ends the connection with connection.close
 
-Limits before a client has logged in: frames of `initial_frame_max` bytes, nothing put together from several frames, and at
-most UNAUTHENTICATED_BYTES_MAX bytes kept.
+The state machine is the table in states.py. Before a login, frames are limited to `initial_frame_max` bytes, nothing is put
+together from several frames, and at most UNAUTHENTICATED_BYTES_MAX bytes are kept.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError
 from front.amqp import handshake
-from front.amqp.channel import Channel, held_size
+from front.amqp.backpressure import Backpressure, item_bytes
+from front.amqp.channel import Channel
 from front.amqp.heartbeat import Heartbeat
+from front.amqp.intake import Intake
 from front.amqp.replies import (
     CHANNEL_ERROR,
     COMMAND_INVALID,
@@ -29,9 +33,10 @@ from front.amqp.replies import (
     Reply,
     reply_to,
 )
+from front.amqp.states import DROPS_INPUT, TRANSITIONS, ConnectionState
 from front.amqp.terms import Identity, Limits, Outside, Peer
 from native.content import Buffer
-from native.frame_split import FRAME, PUBLISH, Item, split
+from native.frame_split import FRAME, PUBLISH, Item
 from wire.amqp import frame, spec
 from wire.amqp.argument_types import MalformedArguments
 
@@ -40,62 +45,21 @@ if TYPE_CHECKING:
     from broker.broker import Connection as BrokerConnection
     from broker.records import UserRecord
 
-UNAUTHENTICATED_BYTES_MAX = 65_536
-# A publish that arrives in pieces is waited for up to this size; bigger ones are put together frame by frame, which costs
-# twice as much for bodies of 64 KiB (a read of the socket brings up to 256 KiB).
-ASSEMBLE_BYTES_MAX = 262_144
-# A frame whose beginning is kept usually ends within this much more.
-JOINED_BYTES_MAX = 65_536
 # All contents that are arriving on one connection together, in messages of the greatest size.
 ASSEMBLING_MESSAGES_MAX = 8
-# Above this much input held back behind unanswered methods the connection is not read from.
-HELD_BYTES_MAX = 1_048_576
-# Answers that a client does not read. Deliveries stop at the write buffer's high mark, far below.
-UNREAD_BYTES_MAX = 16_777_216
-# How long a client that broke the framing may take to hang up: its close-ok could not be recognised.
-DEAF_TIMEOUT_S = 3.0
-# How long somebody who never logged in may keep a connection that was refused.
+# How long the server waits for the socket to close when framing was lost: a close-ok could not be recognised.
+FRAMING_LOST_TIMEOUT_S = 3.0
+# How long a client that never logged in may keep a connection that failed.
 STRANGER_TIMEOUT_S = 3.0
-
-
-class ConnectionState(Enum):
-    EXPECTING_HEADER = "expecting header"
-    STARTING = "starting"
-    AUTHENTICATING = "authenticating"
-    TUNING = "tuning"
-    OPENING = "opening"
-    RUNNING = "running"
-    CLOSING = "closing"  # one side has sent connection.close; waiting for the client's close-ok, or for it to go
-    REFUSED = "refused"  # a login was refused; silence until the pause is over, to slow down guessing
-    CLOSED = "closed"
-
-
-# (state, what the client sends) -> the state it leads to when all is well. What is not here is an error.
-TRANSITIONS: dict[tuple[ConnectionState, str], ConnectionState] = {
-    (ConnectionState.EXPECTING_HEADER, "protocol header"): ConnectionState.STARTING,
-    (ConnectionState.STARTING, "connection.start-ok"): ConnectionState.AUTHENTICATING,
-    (ConnectionState.AUTHENTICATING, "login accepted"): ConnectionState.TUNING,
-    (ConnectionState.AUTHENTICATING, "login refused"): ConnectionState.REFUSED,
-    (ConnectionState.TUNING, "connection.tune-ok"): ConnectionState.OPENING,
-    (ConnectionState.OPENING, "connection.open"): ConnectionState.RUNNING,
-    (ConnectionState.RUNNING, "connection.update-secret"): ConnectionState.RUNNING,
-    (ConnectionState.STARTING, "connection.close"): ConnectionState.CLOSED,
-    (ConnectionState.TUNING, "connection.close"): ConnectionState.CLOSED,
-    (ConnectionState.OPENING, "connection.close"): ConnectionState.CLOSED,
-    (ConnectionState.RUNNING, "connection.close"): ConnectionState.CLOSING,
-    (ConnectionState.CLOSING, "connection.close"): ConnectionState.CLOSING,
-    (ConnectionState.CLOSING, "connection.close-ok"): ConnectionState.CLOSED,
-}
 
 
 class Connection:
     """The server's side of one AMQP connection."""
 
     __slots__ = (
-        "_assembling_bytes", "_blocked", "_carry", "_continuing", "_deaf", "_held", "_out", "_starved", "broker",
-        "bytes_in", "bytes_out", "channel_max", "channels", "client", "client_properties", "close_reason", "frame_max",
-        "heartbeat", "held_bytes", "identity", "limits", "login", "now", "out_bytes", "outside", "peer", "state",
-        "transport_writable",
+        "_assembling_bytes", "_intake", "_out", "broker", "bytes_in", "bytes_out", "channel_max", "channels", "client",
+        "client_properties", "close_reason", "frame_max", "framing_lost", "heartbeat", "identity", "limits", "login",
+        "now", "outside", "peer", "pressure", "state",
     )  # fmt: skip
 
     def __init__(
@@ -113,24 +77,16 @@ class Connection:
         self.frame_max = limits.initial_frame_max
         self.channel_max = limits.channel_max
         self.heartbeat = Heartbeat()
-        self.login: UserRecord | None = None  # who it is, as it was when that was verified
+        self.login: UserRecord | None = None  # the user's record at the time of the login
         self.client_properties: dict[str, Any] = {}
         self.client: BrokerConnection | None = None  # set while the broker knows the connection
         self.channels: dict[int, Channel] = {}
 
-        self._carry: bytearray | None = None  # the beginning of a frame whose end has not arrived
-        self._held: list[Item] | None = None  # input that waits for the login's answer
-        self._continuing: list[Channel] = []  # channels whose answer came: they go on with what was held back
-        self._deaf = False  # framing is lost: nothing that arrives can be understood any more
-        self.held_bytes = 0
+        self.pressure = Backpressure(limits.write_buffer_high_bytes, outside.wake)
+        self._intake = Intake(self)
+        self.framing_lost = False  # where a frame begins is unknown: input is dropped
         self._assembling_bytes = 0
-
         self._out: list[Buffer] = []
-        self.out_bytes = 0
-        self.transport_writable = True
-        self._starved = False  # a queue was told that nothing can be written: it waits to be woken
-        self._blocked: str | None = None
-
         self.bytes_in = 0
         self.bytes_out = 0
         outside.arm(limits.handshake_timeout_s)
@@ -138,98 +94,36 @@ class Connection:
     # ------------------------------------------------------------------------- input
 
     def receive_data(self, data: Buffer, now: int) -> None:
-        """What arrived on the socket, in pieces of any size. Nothing keeps `data` itself: it may be overwritten afterwards."""
+        """What arrived on the socket, in pieces of any size. `data` itself is not kept: it may be overwritten afterwards."""
         self.now = now
         self.bytes_in += len(data)
-        if self._deaf or self.state in (ConnectionState.CLOSED, ConnectionState.REFUSED):
-            return  # nothing that is said now can change anything
-        carry, self._carry = self._carry, None
-        if carry is None:
-            self._keep_rest(data, self._consume(data, 0))
-        else:
-            self._receive_behind(carry, data)
-
-    def _receive_behind(self, carry: bytearray, data: Buffer) -> None:
-        """Of a big read only as much is copied as completes what had begun; the rest is worked on where it lies."""
-        kept = len(carry)
-        carry += data[:JOINED_BYTES_MAX] if len(data) > JOINED_BYTES_MAX else data
-        consumed = self._consume(carry, 0)
-        if len(data) <= JOINED_BYTES_MAX:
-            self._keep_rest(carry, consumed)
-        elif consumed >= kept:
-            self._keep_rest(data, self._consume(data, consumed - kept))
-        else:
-            carry += data[JOINED_BYTES_MAX:]
-            self._keep_rest(carry, self._consume(carry, consumed))
+        if not self.framing_lost and self.state not in DROPS_INPUT:
+            self._intake.receive(data)
 
     def proceed(self, now: int) -> bool:
-        """Go on with what was held back, input or deliveries, where the reason is gone. True if there was any."""
+        """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
         self.now = now
-        moved = self.can_proceed
-        if self._held is not None and not self.awaits_login and not self.congested:
-            held, self._held = self._held, None
-            self._take_all(held)
-            carry, self._carry = self._carry, None
-            if carry is not None:
-                self._keep_rest(carry, self._consume(carry, 0))
-        while self._continuing and not self.congested:
-            self._continuing.pop().take_held(now)
-        if self._starved and self._roomy:
-            self._starved = False
+        pressure = self.pressure
+        if not pressure.can_proceed:
+            return False
+        postponed = pressure.take_postponed()
+        if postponed is not None:
+            self.take_items(postponed)
+            self._intake.split_kept()
+        while (channel := pressure.next_channel()) is not None:
+            channel.take_waiting(now)
+        if pressure.restart_deliveries():
             for channel in list(self.channels.values()):
                 channel.resume(now)
-        return moved
-
-    @property
-    def reads(self) -> bool:
-        """False while nothing more should be read from the socket."""
-        return self._blocked is None and self.held_bytes <= HELD_BYTES_MAX and not self.congested
+        return True
 
     @property
     def kept_bytes(self) -> int:
-        """Input that is kept because it is incomplete or cannot be worked on yet."""
-        return (0 if self._carry is None else len(self._carry)) + self.held_bytes + self._assembling_bytes
+        """Input that is kept because it is incomplete or must wait."""
+        return self._intake.kept_bytes + self.pressure.waiting_bytes + self._assembling_bytes
 
-    def _keep_rest(self, data: Buffer, consumed: int) -> None:
-        if consumed >= len(data):
-            return
-        if isinstance(data, bytearray):
-            del data[:consumed]
-            self._carry = data
-        else:
-            self._carry = bytearray(memoryview(data)[consumed:])
-        if self.awaits_login:
-            self._limit_unauthenticated(len(self._carry))
-
-    def _hold(self, items: list[Item]) -> None:
-        """What a client sent behind its login, or behind methods whose answers it does not read."""
-        self._held = items
-        if self.awaits_login:
-            self._limit_unauthenticated(sum(map(held_size, items)))
-
-    def _limit_unauthenticated(self, kept_bytes: int) -> None:
-        if kept_bytes > UNAUTHENTICATED_BYTES_MAX:
-            self._lose_framing(
-                ProtocolError(FRAME_ERROR, f"more than {UNAUTHENTICATED_BYTES_MAX} bytes before the login was answered")
-            )
-
-    def _consume(self, data: Buffer, position: int) -> int:
-        """Work on all that is whole from `position` on; returns where the first byte is that is not."""
-        if self.state is ConnectionState.EXPECTING_HEADER:
-            position = self._take_protocol_header(data)
-        while self._held is None and not self._deaf and self.state not in _NOT_LISTENING:
-            frame_max = self.frame_max
-            assemble_max = ASSEMBLE_BYTES_MAX if self.state is ConnectionState.RUNNING else 0
-            items, position, error = split(data, position, frame_max, self.limits.message_bytes_max, assemble_max)
-            self._take_all(items)
-            if error is None:
-                break
-            if self._held is None and frame_max == self.frame_max:  # else: held back, or tuned since
-                self._lose_framing(ProtocolError(*error))
-        return len(data) if self._deaf or self.state in (ConnectionState.CLOSED, ConnectionState.REFUSED) else position
-
-    def _take_protocol_header(self, data: Buffer) -> int:
-        """The eight bytes in which a client says which protocol it speaks."""
+    def take_protocol_header(self, data: Buffer) -> int:
+        """The first eight bytes name the protocol. Returns how many were taken; 0: more must arrive first."""
         head = bytes(data[: len(frame.PROTOCOL_HEADER)])
         if head in handshake.ACCEPTED_HEADERS:
             self.go("protocol header")
@@ -241,17 +135,22 @@ class Connection:
         self._end(f"not AMQP 0-9-1, but {handshake.protocol_named(head)}")
         return len(data)
 
-    def _take_all(self, items: list[Item]) -> None:
-        """The splitter's items in order, until something makes the rest wait."""
-        channels, now = self.channels, self.now
+    def take_items(self, items: list[Item]) -> None:
+        """Handle the items in order, and postpone the rest where the input of the connection stops."""
+        channels, pressure, now = self.channels, self.pressure, self.now
         for place, item in enumerate(items):
             if item[0] != FRAME and (channel := channels.get(item[1])) is not None:
                 channel.take(item, now)
                 continue
             self._take(item)
-            if self._held is not None or self.congested:
-                self._hold(items[place + 1 :])
+            if pressure.postponed is not None or pressure.congested:
+                self._postpone(items[place + 1 :])
                 return
+
+    def _postpone(self, items: list[Item]) -> None:
+        self.pressure.postpone(items)
+        if self.awaits_login:
+            self._intake.limit_unauthenticated(sum(map(item_bytes, items)))
 
     def _take(self, item: Item) -> None:
         """One item that is not a publish or an acknowledgement on an open channel."""
@@ -301,7 +200,7 @@ class Connection:
     # ------------------------------------------------------------------------- login
 
     def go(self, event: str) -> None:
-        """The next state. Only what TRANSITIONS allows can happen."""
+        """To the next state, as TRANSITIONS says."""
         self.state = TRANSITIONS[self.state, event]
 
     @property
@@ -313,26 +212,21 @@ class Connection:
     def awaits_login(self) -> bool:
         return self.state is ConnectionState.AUTHENTICATING
 
-    def hold_input(self) -> None:
-        """Nothing more is looked at until the login was answered."""
-        self._held = []
-
     def refuse_login(self, mechanism: str, why: str) -> None:
-        """A client that understands it is told at once; for others only silence has no other meaning."""
+        """A client with the capability gets connection.close at once; others know no reply that means a refusal."""
         if not self.awaits_login:
             return
-        self._held = None
         if self.client_can("authentication_failure_close"):
             self.fail(reply_to(handshake.refusal(mechanism))._replace(hard=True))
         else:
             self.go("login refused")
-            self._carry = None
+            self._intake.forget()
+            self.pressure.forget_postponed()
             self.outside.arm(self.limits.refusal_pause_s)
         self.close_reason = f"login refused: {why}"
 
     def login_not_checked(self, error: BrokerError) -> None:
         if self.awaits_login:
-            self._held = None
             self.fail(reply_to(error))
 
     # ------------------------------------------------------------------------- channels
@@ -382,23 +276,19 @@ class Connection:
     def channel_gone(self, channel: Channel) -> None:
         del self.channels[channel.number]
 
-    def take_behind_closed(self, number: int, held: deque[Item]) -> None:
-        """What was held back behind the end of a channel: its number may be opened again, then the rest is for that one."""
-        while held and self.state is ConnectionState.RUNNING:
+    def take_behind_closed(self, number: int, waiting: deque[Item]) -> None:
+        """What waited in a channel that has closed: once its number is opened again, the rest is for the new channel."""
+        while waiting and self.state is ConnectionState.RUNNING:
             channel = self.channels.get(number)
             if channel is not None:
-                channel.wait_behind(held)
+                channel.take_over(waiting)
                 return
-            item = held.popleft()
-            self.held_bytes -= held_size(item)
+            item = waiting.popleft()
+            self.pressure.waiting_bytes -= item_bytes(item)
             self._take(item)
 
-    def can_continue(self, channel: Channel) -> None:
-        self._continuing.append(channel)
-        self.outside.wake()
-
     def assembling(self, change: int) -> None:
-        """Bytes of contents that are arriving on all channels: together they are limited."""
+        """Limit the bytes of unfinished contents on all channels together."""
         self._assembling_bytes += change
         limit = ASSEMBLING_MESSAGES_MAX * self.limits.message_bytes_max
         if self._assembling_bytes > limit:
@@ -410,54 +300,23 @@ class Connection:
         if not self._out:
             self.outside.wake()
         self._out.append(data)
-        self.out_bytes += len(data)
+        self.pressure.unsent_bytes += len(data)
 
     def send_method(self, name: str, /, **arguments: Any) -> None:
         self.send(frame.method_frame(0, spec.encode(name, **arguments)))
 
     def data_to_send(self) -> list[Buffer]:
-        """What is to be written now, in order; it is not given again."""
+        """What to write now, in order; each buffer is returned once."""
         out, self._out = self._out, []
-        self.bytes_out += self.out_bytes
-        self.out_bytes = 0
+        self.bytes_out += self.pressure.sent()
         return out
-
-    @property
-    def writable(self) -> bool:
-        """Whether deliveries may be added. Once this said False, sessions are resumed when it would say True again."""
-        if self._roomy:
-            return True
-        self._starved = True
-        return False
-
-    @property
-    def _roomy(self) -> bool:
-        return self.transport_writable and self.out_bytes < self.limits.write_buffer_high_bytes
-
-    @property
-    def congested(self) -> bool:
-        """So many answers wait to be written that no further method is worked on."""
-        return self.out_bytes > UNREAD_BYTES_MAX
-
-    @property
-    def can_proceed(self) -> bool:
-        """There is work that was held back and need not be any more: `proceed` goes on with it."""
-        if self._starved and self._roomy:
-            return True
-        input_waits = bool(self._continuing) or (self._held is not None and not self.awaits_login)
-        return input_waits and not self.congested
-
-    def set_transport_writable(self, writable: bool) -> None:
-        self.transport_writable = writable
-        if writable and (self._starved or self._out):
-            self.outside.wake()
 
     # ------------------------------------------------------------------------- alarms, heartbeats, deadlines
 
     def set_blocked(self, reason: str | None) -> None:
-        """A publishing connection is held while the node is short of something; it is told if it can be."""
-        changed = (reason is None) != (self._blocked is None)
-        self._blocked = reason
+        """A publishing client is not read from while an alarm is raised; it is notified if it has the capability."""
+        changed = (reason is None) != (self.pressure.alarm is None)
+        self.pressure.alarm = reason
         if not changed or self.state is not ConnectionState.RUNNING:
             return
         if self.client_can("connection.blocked"):
@@ -472,7 +331,7 @@ class Connection:
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
     def timer_elapsed(self, now: int) -> None:
-        """The time that was armed last is over."""
+        """The timeout that was armed last has passed."""
         self.now = now
         if self.state is ConnectionState.RUNNING:
             self._check_heartbeat()
@@ -484,7 +343,7 @@ class Connection:
     def _check_heartbeat(self) -> None:
         heartbeat = self.heartbeat
         self.send(frame.HEARTBEAT_FRAME)
-        if heartbeat.peer_is_silent(self.bytes_in, self.reads, self.outside.monotonic()):
+        if heartbeat.peer_is_silent(self.bytes_in, self.pressure.reads, self.outside.monotonic()):
             self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
         else:
             self.outside.arm(heartbeat.check_every_s)
@@ -504,8 +363,8 @@ class Connection:
         if self.state is ConnectionState.CLOSED:
             self.outside.arm(0)
         elif not closing:
-            self._held = None
-            self.outside.arm(self._patience())
+            self.pressure.forget_postponed()
+            self.outside.arm(self._close_timeout_s())
 
     def _take_close_ok(self, arguments: spec.Arguments) -> None:
         self._end(self.close_reason)
@@ -514,12 +373,12 @@ class Connection:
         self.fail(reply_to(error)._replace(hard=True))
 
     def fail(self, reply: Reply) -> None:
-        """End the connection with this reason: everything on it is given up, and the client is told."""
+        """End the connection: leave the broker and send connection.close with this reason."""
         if self.state in (ConnectionState.CLOSING, ConnectionState.CLOSED, ConnectionState.REFUSED):
             return
         self.close_reason = reply
         self._leave_broker()
-        self._held = None
+        self.pressure.forget_postponed()
         self.state = ConnectionState.CLOSING
         self.send_method(
             "connection.close",
@@ -528,20 +387,20 @@ class Connection:
             class_id=reply.class_id,
             method_id=reply.method_id,
         )
-        patience = self._patience()
-        self.outside.arm(patience if self.login is not None else min(patience, STRANGER_TIMEOUT_S))
+        timeout_s = self._close_timeout_s()
+        self.outside.arm(timeout_s if self.login is not None else min(timeout_s, STRANGER_TIMEOUT_S))
 
-    def _patience(self) -> float:
-        """How long the client may take to go: no longer than it may be silent."""
-        patience = self.limits.close_timeout_s
-        return min(patience, self.heartbeat.interval_s or patience)
+    def _close_timeout_s(self) -> float:
+        """How long the client may take to close the socket: no longer than it may be silent."""
+        timeout_s = self.limits.close_timeout_s
+        return min(timeout_s, self.heartbeat.interval_s or timeout_s)
 
-    def _lose_framing(self, error: ProtocolError) -> None:
-        """Where the next frame begins is unknown from here on, so not even close-ok can be recognised."""
+    def lose_framing(self, error: ProtocolError) -> None:
+        """The position of the next frame is unknown, so not even close-ok can be recognised."""
         self.fail(reply_to(error))
-        self._deaf = True
-        self._carry = None
-        self.outside.arm(DEAF_TIMEOUT_S)
+        self.framing_lost = True
+        self._intake.forget()
+        self.outside.arm(FRAMING_LOST_TIMEOUT_S)
 
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
@@ -555,7 +414,8 @@ class Connection:
         self._leave_broker()
         self.close_reason = why
         self.state = ConnectionState.CLOSED
-        self._carry = self._held = None
+        self._intake.forget()
+        self.pressure.forget_postponed()
         self.outside.arm(0)
         self.outside.wake()
 
@@ -563,8 +423,7 @@ class Connection:
         for channel in self.channels.values():
             channel.stop()
         self.channels.clear()
-        self._continuing.clear()
-        self.held_bytes = 0  # what they held back is for nobody now, and must not keep close-ok from being read
+        self.pressure.forget_channels()
         client, self.client = self.client, None
         if client is not None:
             self.broker.connection_closed(client, self.now)
@@ -573,11 +432,11 @@ class Connection:
 
     def statistics(self) -> dict[str, Any]:
         return {
-            "state": "blocked" if self._blocked is not None else self.state.value,
+            "state": "blocked" if self.pressure.alarm is not None else self.state.value,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
-            "pending_out_bytes": self.out_bytes,
-            "held_bytes": self.held_bytes,
+            "pending_out_bytes": self.pressure.unsent_bytes,
+            "held_bytes": self.pressure.waiting_bytes,
             "channels": len(self.channels),
             "channel_max": self.channel_max,
             "frame_max": self.frame_max,
@@ -590,7 +449,6 @@ class Connection:
 
 
 _CHANNEL_OPEN = spec.METHODS["channel.open"]
-_NOT_LISTENING = (ConnectionState.EXPECTING_HEADER, ConnectionState.REFUSED, ConnectionState.CLOSED)
 
 _HANDLERS: dict[str, Callable[[Connection, spec.Arguments], None]] = {
     **handshake.HANDLERS,

@@ -49,7 +49,7 @@ def start_ok(connection: Connection, arguments: Arguments) -> None:
     if mechanism not in _mechanisms(connection):
         raise ProtocolError(COMMAND_INVALID, f"unknown authentication mechanism '{mechanism[:64]}'")
     connection.go("connection.start-ok")
-    connection.hold_input()
+    connection.pressure.wait_for_login()
     connection.outside.arm(LOGIN_TIMEOUT_S)  # it waits for this node now, which may have many to check
     if mechanism == "EXTERNAL":
         assert peer.tls_user is not None, "EXTERNAL was offered without a certificate"
@@ -89,7 +89,7 @@ def _logged_in(connection: Connection, user: UserRecord) -> None:
         frame_max=connection.limits.frame_max,
         heartbeat=connection.limits.heartbeat_s,
     )
-    connection.outside.wake()
+    connection.pressure.login_answered()
 
 
 def _not_logged_in(connection: Connection, mechanism: str, error: BrokerError) -> None:

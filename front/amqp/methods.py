@@ -41,7 +41,7 @@ def _access_request(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _exchange_declare(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.declare_exchange(
+    pending = channel.session.topology.declare_exchange(
         arguments["exchange"],
         arguments["type"],
         passive=arguments["passive"],
@@ -55,19 +55,19 @@ def _exchange_declare(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _exchange_delete(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.delete_exchange(arguments["exchange"], if_unused=arguments["if_unused"], now=now)
+    pending = channel.session.topology.delete_exchange(arguments["exchange"], if_unused=arguments["if_unused"], now=now)
     channel.answer(pending, _done("exchange.delete-ok", arguments))
 
 
 def _exchange_bind(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.bind_exchange(
+    pending = channel.session.topology.bind_exchange(
         arguments["destination"], arguments["source"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("exchange.bind-ok", arguments))
 
 
 def _exchange_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.unbind_exchange(
+    pending = channel.session.topology.unbind_exchange(
         arguments["destination"], arguments["source"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("exchange.unbind-ok", arguments))
@@ -77,7 +77,7 @@ def _exchange_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _queue_declare(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.declare_queue(
+    pending = channel.session.topology.declare_queue(
         arguments["queue"],
         passive=arguments["passive"],
         durable=arguments["durable"],
@@ -103,14 +103,14 @@ def _queue_declare(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _queue_bind(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.bind_queue(
+    pending = channel.session.topology.bind_queue(
         arguments["queue"], arguments["exchange"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("queue.bind-ok", arguments))
 
 
 def _queue_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
-    pending = channel.session.unbind_queue(
+    pending = channel.session.topology.unbind_queue(
         arguments["queue"], arguments["exchange"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("queue.unbind-ok", arguments))
@@ -119,14 +119,14 @@ def _queue_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
 def _queue_purge(channel: Channel, arguments: Arguments, now: int) -> None:
     no_wait = arguments["no_wait"]
     channel.answer(
-        channel.session.purge_queue(arguments["queue"], now),
+        channel.session.topology.purge_queue(arguments["queue"], now),
         lambda count: None if no_wait else encode("queue.purge-ok", message_count=count),
     )
 
 
 def _queue_delete(channel: Channel, arguments: Arguments, now: int) -> None:
     no_wait = arguments["no_wait"]
-    pending = channel.session.delete_queue(
+    pending = channel.session.topology.delete_queue(
         arguments["queue"], if_unused=arguments["if_unused"], if_empty=arguments["if_empty"], now=now
     )
     channel.answer(pending, lambda count: None if no_wait else encode("queue.delete-ok", message_count=count))
@@ -200,7 +200,7 @@ def _basic_recover(channel: Channel, arguments: Arguments, now: int) -> None:
 
 
 def _confirm_select(channel: Channel, arguments: Arguments, now: int) -> None:
-    channel.session.select_confirms()
+    channel.session.publisher.select_confirms()
     if not arguments["no_wait"]:
         channel.send(encode("confirm.select-ok"))
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.client_address import source_of
 from broker.errors import ConnectionForced
-from front.amqp.connection import Connection, ConnectionState
+from front.amqp.connection import Connection
 from front.amqp.input_share import InputShare
 from front.amqp.replies import ProtocolError, Reply, reply_to
+from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits, Peer
 from front.amqp.wheel import SLOT_S, TimerWheel
 from front.gate import Gate, GateLimits, Guest
@@ -33,14 +34,14 @@ from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied,
 if TYPE_CHECKING:
     from broker.broker import Broker
 
-# How long clients may take to go when the node stops.
+# How long clients may take to close their sockets when the node stops.
 STOP_TIMEOUT_S = 3.0
 # One read takes up to this much. Messages that arrive together become one run, so large ones want large reads: with bodies of
 # 64 KiB, reads of 256 KB gave runs of three messages.
 INPUT_BYTES = 1_048_576
 STRANGERS_INPUT_BYTES = 65_536  # before the login
-# Small messages that differ cost 25 us each: a read of theirs held everybody up for 140 ms. So each socket's next read is as
-# large as can be worked on in its share of a turn (front/amqp/input_share.py), judged by its last one.
+# Small messages that differ cost 25 us each: a full read of them blocked all other sockets for 140 ms. So the next read of a
+# socket is as large as it can handle in its share of a turn (front/amqp/input_share.py), judged by its last read.
 INPUT_BYTES_MIN = 2_048
 INPUT_BYTES_FIRST = 32_768
 
@@ -92,7 +93,7 @@ class AmqpServer:
             describe=self._describe,
         )
         self.opened_total = 0
-        self.held = False
+        self.publishers_held = False
         self.input = memoryview(bytearray(INPUT_BYTES))
         self.input_share = InputShare(lambda call: asyncio.get_running_loop().call_soon(call))
         self.wheel: TimerWheel[AmqpSocket] = TimerWheel(monotonic())
@@ -126,7 +127,7 @@ class AmqpServer:
         return port
 
     async def stop(self) -> None:
-        """Refuse new connections, tell the others why, and wait a little for them to go."""
+        """Refuse new connections, close the others with a reason, and wait up to STOP_TIMEOUT_S for them to end."""
         self._stopping = True
         self.gate.close()
         reason = ConnectionForced("broker forced connection closure with reason 'shutdown'")
@@ -153,7 +154,7 @@ class AmqpServer:
 
     def hold_publishers(self, held: bool) -> None:
         """Stop or resume reading from connections that publish: the log has too much waiting."""
-        self.held = held
+        self.publishers_held = held
         for one in self.sockets:
             one.update_reading()
 
@@ -220,14 +221,14 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         self._input_bytes = self._offered = INPUT_BYTES_FIRST
         self._logged_in = False
         self._reading = True
-        self._rests = False  # until the loop's next turn: others come first
+        self._rests = False  # not read from until the next round of the loop: other sockets come first
 
     # ------------------------------------------------------------------------- asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         server = self._server
         self._transport = cast(asyncio.Transport, transport)
-        if not server.gate.is_stranger(self):  # it gave way before its transport was there
+        if not server.gate.is_stranger(self):  # it was evicted before its transport was there
             self._transport.abort()
             return
         server.opened_total += 1
@@ -246,7 +247,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             self.arm(server.limits.handshake_timeout_s)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: all sockets read into the same memory, for each works on what it read at once."""
+        """Where the next bytes go: all sockets share one buffer, because each handles what it read at once."""
         server = self._server
         if not self._logged_in:
             return server.input[:STRANGERS_INPUT_BYTES]
@@ -266,7 +267,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             except Exception:
                 self._crashed()
         if nbytes >= self._offered and self._logged_in:
-            self._rest()  # there is more: libuv would read it in this turn, 32 times over
+            self._rest()  # there is more: libuv would read up to 32 times in this turn
         self._adapt_input(nbytes, server.monotonic() - began)
         server.turns.end()
         self.update_reading()
@@ -283,7 +284,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         """How much to read next, after what this took."""
         share = self._server.input_share
         share.worked(took_s)
-        # A read that was full tells what its bytes cost, also where it was a small one because the turn was used up.
+        # A full read tells the cost per byte, even a small one that was limited because the turn was used up.
         if took_s > share.seconds or (nbytes >= self._offered and took_s * self._input_bytes > share.seconds * nbytes):
             self._input_bytes = max(INPUT_BYTES_MIN, int(nbytes * share.seconds / took_s))
         elif nbytes >= self._input_bytes and took_s < share.seconds / 2:
@@ -291,11 +292,11 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
 
     def pause_writing(self) -> None:
         if self._core is not None:
-            self._core.set_transport_writable(False)
+            self._core.pressure.set_transport_writable(False)
 
     def resume_writing(self) -> None:
         if self._core is not None:
-            self._core.set_transport_writable(True)
+            self._core.pressure.set_transport_writable(True)
 
     def eof_received(self) -> bool:
         return False  # close our side too
@@ -340,14 +341,14 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
             return False
 
     def flush(self) -> bool:
-        """Write what there is, unless the client is far behind: then it waits in the core, which stops reading at a limit.
+        """Write all output, unless the transport is paused: then it stays in the core, which stops reading at a limit.
 
-        True if there is room for deliveries that were held back.
+        True if something that was stopped can go on (`Backpressure.can_proceed`).
         """
         core, transport = self._core, self._transport
         if core is None or transport is None:
             return False
-        if core.out_bytes and (core.transport_writable or core.state is ConnectionState.CLOSED):
+        if core.pressure.unsent_bytes and (core.pressure.transport_writable or core.state is ConnectionState.CLOSED):
             transport.writelines(core.data_to_send())
         if core.state is ConnectionState.RUNNING and not self._logged_in:
             self._log_in(core)
@@ -357,7 +358,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
                 self.arm(self._server.limits.close_timeout_s)
             return False
         self.update_reading()
-        return core.can_proceed
+        return core.pressure.can_proceed
 
     # ------------------------------------------------------------------------- what the server asks
 
@@ -366,7 +367,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
         if core is None or transport is None or transport.is_closing():
             return
         publishes = core.client is not None and core.client.publishes
-        reads = core.reads and not self._rests and not (self._server.held and publishes)
+        reads = core.pressure.reads and not self._rests and not (self._server.publishers_held and publishes)
         if reads != self._reading:
             self._reading = reads
             if reads:
@@ -394,7 +395,7 @@ class AmqpSocket(asyncio.BufferedProtocol, Guest):
     # ------------------------------------------------------------------------- steps
 
     def _begin(self, proxied: Proxied | None) -> None:
-        """Who is there is known: the protocol begins."""
+        """The peer is known: start the protocol."""
         server = self._server
         assert self._transport is not None, "a connection without its transport"
         if self._transport.get_extra_info("peername") is None:  # it is gone already

@@ -92,8 +92,14 @@ def _got(found: GotMessage) -> consume_pb2.GotMessage:
         exchange=convert.text(piece.exchange),
         routing_key=convert.text(piece.routing_key),
         redelivered=piece.redelivered,
-        queue_headers=convert.table(piece.headers),
+        queue_headers=convert.table(_queue_headers(piece)),
     )
+
+
+def _queue_headers(piece: Slice) -> dict[str, Any]:
+    """Of a slice with one message."""
+    offset = {} if piece.offset is None else {"x-stream-offset": piece.offset}
+    return (piece.headers or {}) | offset
 
 
 class ConsumeStream(Stream):
@@ -180,12 +186,13 @@ class ConsumeStream(Stream):
         return not self._full
 
     def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        batch, size = _empty_batch(consumer, first_tag, piece), 0
+        batch, size, cut = _empty_batch(consumer, first_tag, piece), 0, 0
         for message in convert.messages(content, piece.position, piece.count):
             bytes_here = message.ByteSize()
             if batch.messages and size + bytes_here > BATCH_BYTES_MAX:
                 self._put(consume_pb2.ConsumeResponse(deliveries=batch), size)
-                batch, size = _empty_batch(consumer, batch.first_tag + len(batch.messages), piece), 0
+                cut += len(batch.messages)
+                batch, size = _empty_batch(consumer, first_tag + cut, piece, cut), 0
             batch.messages.append(message)
             size += bytes_here
         self._put(consume_pb2.ConsumeResponse(deliveries=batch), size)
@@ -226,7 +233,8 @@ class ConsumeStream(Stream):
         return {**super().statistics(), "pending_out_bytes": self._outbox_bytes}
 
 
-def _empty_batch(consumer: Consumer, first_tag: int, piece: Slice) -> consume_pb2.DeliveryBatch:
+def _empty_batch(consumer: Consumer, first_tag: int, piece: Slice, cut: int = 0) -> consume_pb2.DeliveryBatch:
+    """`cut`: messages of the slice that went out in batches before."""
     return consume_pb2.DeliveryBatch(
         consumer_tag=convert.text(consumer.tag),
         first_tag=first_tag,
@@ -234,6 +242,7 @@ def _empty_batch(consumer: Consumer, first_tag: int, piece: Slice) -> consume_pb
         routing_key=convert.text(piece.routing_key),
         redelivered=piece.redelivered,
         queue_headers=convert.table(piece.headers) if piece.headers else None,
+        first_offset=None if piece.offset is None else piece.offset + cut,
     )
 
 

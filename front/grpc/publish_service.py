@@ -59,7 +59,7 @@ class PublishStream(Stream):
         self._blocked_reason: str | None = None
 
     def opened(self) -> None:
-        self.session.select_confirms()
+        self.session.publisher.select_confirms()
 
     def opened_response(self) -> publish_pb2.PublishResponse:
         return publish_pb2.PublishResponse(opened=self.opened_message())
@@ -107,7 +107,7 @@ class PublishStream(Stream):
         self._publishing = sequence
         self._numbers.expect(sequence, run.count)
         try:
-            return self.session.publish(run, self.front.now)
+            return self.session.publisher.publish(run, self.front.now)
         except BrokerError as error:
             self._numbers.take_back(run.count)
             self._refuse(sequence, run.count, error)

@@ -27,7 +27,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     async def DeclareExchange(self, request: pb.DeclareExchangeRequest, context: Context) -> pb.DeclareExchangeResponse:
         with self.front.brief_session(request.vhost) as session:
             await self.front.answer(
-                session.declare_exchange(
+                session.topology.declare_exchange(
                     request.name,
                     request.kind or "direct",
                     passive=request.passive,
@@ -44,7 +44,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     async def DeleteExchange(self, request: pb.DeleteExchangeRequest, context: Context) -> pb.DeleteExchangeResponse:
         with self.front.brief_session(request.vhost) as session:
             await self.front.answer(
-                session.delete_exchange(request.name, if_unused=request.if_unused, now=self.front.now)
+                session.topology.delete_exchange(request.name, if_unused=request.if_unused, now=self.front.now)
             )
         return pb.DeleteExchangeResponse()
 
@@ -62,7 +62,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
             raise InvalidRequest(f"kind is '{request.kind}', argument x-queue-type '{arguments['x-queue-type']}'")
         with self.front.brief_session(request.vhost) as session:
             declared = await self.front.answer(
-                session.declare_queue(
+                session.topology.declare_queue(
                     request.name,
                     passive=request.passive,
                     durable=not request.transient,
@@ -78,7 +78,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     async def DeleteQueue(self, request: pb.DeleteQueueRequest, context: Context) -> pb.DeleteQueueResponse:
         with self.front.brief_session(request.vhost) as session:
             messages = await self.front.answer(
-                session.delete_queue(
+                session.topology.delete_queue(
                     _named(request.name), if_unused=request.if_unused, if_empty=request.if_empty, now=self.front.now
                 )
             )
@@ -87,7 +87,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
     @answers_errors
     async def PurgeQueue(self, request: pb.PurgeQueueRequest, context: Context) -> pb.PurgeQueueResponse:
         with self.front.brief_session(request.vhost) as session:
-            messages = await self.front.answer(session.purge_queue(_named(request.name), self.front.now))
+            messages = await self.front.answer(session.topology.purge_queue(_named(request.name), self.front.now))
         return pb.PurgeQueueResponse(messages=messages)
 
     @answers_errors
@@ -112,7 +112,7 @@ class TopologyService(topology_pb2_grpc.TopologyServicer):
         if kind is None:
             raise InvalidRequest(f"destination_kind {binding.destination_kind} is neither queue nor exchange")
         with self.front.brief_session(binding.vhost) as session:
-            change = getattr(session, f"{verb}_{kind}")
+            change = getattr(session.topology, f"{verb}_{kind}")
             arguments = convert.plain_table(binding.arguments)
             await self.front.answer(
                 change(

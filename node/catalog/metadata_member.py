@@ -23,7 +23,8 @@ from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
 from node.identity import DISK, Place
 from raft import snapshots
 from raft.driver import Driver
-from raft.errors import Damaged, Superseded
+from raft.errors import CannotApply, Damaged, Superseded
+from raft.group_owners import GroupOwners
 from raft.group_records import GroupIdentity
 from raft.groups import Groups
 from raft.live_entries import NONE_LIVE
@@ -53,7 +54,7 @@ def keeps_catalog_alone(place: Place, catalog: Catalog) -> bool:
 
 
 class MetadataMember:
-    """`begin` once, then `take_part` when the groups are there."""
+    """`begin` once, then `take_part` when the groups are there. Fulfils GroupOwner of raft/group_owners.py."""
 
     def __init__(self, place: Place, raft: RaftStore, machine: CatalogMachine, new_replica: NewReplica) -> None:
         self._place = place
@@ -62,6 +63,7 @@ class MetadataMember:
         self._new_replica = new_replica
         self._groups: Groups
         self.on_halted: Callable[[str], None] = lambda why: None
+        self.on_leading: Callable[[], None] = lambda: None  # the leadership has come here, or has left
 
     @property
     def alone(self) -> bool:
@@ -90,11 +92,24 @@ class MetadataMember:
         elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
             self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
 
-    def take_part(self, groups: Groups) -> None:
+    def take_part(self, groups: Groups, owners: GroupOwners) -> None:
         self._groups = groups
+        owners.register(METADATA_GROUP, self)
         self._add()
 
-    def damaged(self, damage: Damaged) -> None:
+    def leading_changed(self, driver: Driver) -> None:
+        self.on_leading()
+
+    def damaged(self, driver: Driver, damage: Damaged) -> None:
+        self._begin_again(damage)
+
+    def repaired(self, driver: Driver) -> None:
+        logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
+
+    def halted(self, driver: Driver, error: CannotApply) -> None:
+        self._stand_still(str(error))
+
+    def _begin_again(self, damage: Damaged) -> None:
         """The member could not read what it had stored; the groups have let it go."""
         logger.error("the metadata group takes no part on this node for now: %s", damage)
         if self._place.kind != DISK:
@@ -108,16 +123,13 @@ class MetadataMember:
         else:
             self._raft.repair(METADATA_GROUP, damage, lambda member: self._add())
 
-    def halted(self, why: str) -> None:
+    def _stand_still(self, why: str) -> None:
         """The catalog cannot go on as the others' does: guessing would part it from theirs."""
         logger.error(
             "this node does not follow the catalog any more: %s. It serves what it knows of, votes on, and takes no change: "
             "update it and start it again", why,
         )  # fmt: skip
         self.on_halted(why)
-
-    def repaired(self, driver: Driver) -> None:
-        logger.info("the metadata group is repaired: its new member here, %s, votes", shown(driver.me))
 
     def _add(self) -> None:
         if self._place.kind != DISK:
@@ -128,10 +140,10 @@ class MetadataMember:
         try:
             driver = self._groups.add(METADATA_GROUP, store.member, store, self._machine, settings)
         except Damaged as damage:  # its snapshot
-            self.damaged(damage)
+            self._begin_again(damage)
         else:
             if driver.halted is not None:
-                self.halted(driver.halted)
+                self._stand_still(driver.halted)
 
     def _add_in_memory(self, me: MemberId) -> None:
         memory = MemoryLogStore(METADATA_GROUP, logger.error)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from native import compiled_twin, content, crc32c, deliver, frame_split, record_scan, sequence_set
+from native import compiled_twin, content, crc32c, deliver, frame_split, offsets, record_scan, sequence_set
 
 Work = Callable[[Any], object]
 
@@ -46,7 +46,7 @@ class _Plain:
 
 PLAIN: dict[str, Any] = {
     module.__name__.removeprefix("native."): _Plain(module)
-    for module in (frame_split, deliver, content, crc32c, record_scan, sequence_set)
+    for module in (frame_split, deliver, offsets, content, crc32c, record_scan, sequence_set)
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
 
@@ -57,6 +57,9 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     publishes = publish_frames(body) * MESSAGES
     acks = b"".join(frame(1, struct.pack(">HHQB", 60, 80, tag, 0)) for tag in range(1, MESSAGES + 1))
     messages = content.encode(b"\x10\0\2", body) * MESSAGES
+    unlike = b"".join(
+        content.encode(b"\x30\0\0\0\0\7\1nI" + number.to_bytes(4, "big") + b"\2", body) for number in range(MESSAGES)
+    )
     payload = bytes(range(256)) * 4
     log = (record_scan.seal([payload], 1, 0, 1, 1, 1, 1) + payload) * MESSAGES
     block = bytes(range(256)) * 256
@@ -67,6 +70,10 @@ def works() -> list[tuple[str, str, str, int, Work]]:
         ("frame_split", "split acks", "ack", MESSAGES, lambda k: k.split(acks, 0, FRAME_MAX, SIZE_MAX)),
         ("deliver", "deliveries of 100 B", "message", MESSAGES,
          lambda k: k.deliveries(messages, 0, MESSAGES, *names, FRAME_MAX)),
+        ("offsets", "offsets of a stream, 100 B", "message", MESSAGES,
+         lambda k: k.with_offsets(messages, 0, MESSAGES, 10**9)),
+        ("offsets", "the same, 100 B, no two headers alike", "message", MESSAGES,
+         lambda k: k.with_offsets(unlike, 0, MESSAGES, 10**9)),
         ("content", "skip", "message", MESSAGES, lambda k: k.skip(messages, 0, MESSAGES)),
         ("crc32c", "checksum of 64 KiB", "byte", len(block), lambda k: k.crc32c(block)),
         ("record_scan", "scan records of 1 KiB", "record", MESSAGES, lambda k: k.scan(log, 0, len(log), SIZE_MAX)),

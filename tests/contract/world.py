@@ -201,7 +201,7 @@ def part(piece: Slice, start: int, count: int) -> Slice:
     position = piece.position if start == 0 else -1
     return Slice(
         piece.queue, piece.handle, piece.sequence + start, count, position, piece.exchange, piece.routing_key,
-        piece.redelivered, piece.headers,
+        piece.redelivered, piece.headers, None if piece.offset is None else piece.offset + start,
     )  # fmt: skip
 
 

@@ -25,8 +25,10 @@ import tracemalloc
 from typing import Any
 
 from front.amqp import terms
-from front.amqp.connection import HELD_BYTES_MAX, Connection, ConnectionState
+from front.amqp.backpressure import WAITING_BYTES_MAX
+from front.amqp.connection import Connection
 from front.amqp.replies import NAMES
+from front.amqp.states import ConnectionState
 from front.amqp.terms import Identity, Limits, Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 from wire.amqp import spec
@@ -34,7 +36,7 @@ from wire.amqp import spec
 NOW = 1_700_000_000_000
 TURN_S_MAX = 0.5  # of one piece, which may hold hundreds of frames; a busy machine included
 FRAME_MAX = 131_072
-TRACED_BYTES_MAX = 2 * FRAME_MAX + 65_536 + HELD_BYTES_MAX
+TRACED_BYTES_MAX = 2 * FRAME_MAX + 65_536 + WAITING_BYTES_MAX
 LIMITS = Limits(message_bytes_max=1_048_576)
 IDENTITY = Identity("fuzz", "0", "test")
 PEER = Peer("fuzz", "a -> b", "127.0.0.1", 1, True)

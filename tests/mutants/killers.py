@@ -90,7 +90,16 @@ KILLERS = (
         "classic queues",
         tuple(
             f"tests/unit/classic/test_{name}.py"
-            for name in ("store", "driver", "compaction", "damage", "out_of_reach", "disk_failures", "disk_calls")
+            for name in (
+                "move_out",
+                "store",
+                "driver",
+                "compaction",
+                "damage",
+                "out_of_reach",
+                "disk_failures",
+                "disk_calls",
+            )
         ),
         only="not whatever_call",  # which draws what it does
         blind_to=(*ENGINE, FRONTS, "broker/", "node/", *QUORUM_QUEUES),
@@ -142,7 +151,7 @@ KILLERS = (
             "tests/unit/broker/test_dead_letter.py",
             "tests/unit/broker/test_fan_out.py",
             "tests/unit/classic/test_refusals.py",
-            "tests/unit/classic/test_put_off.py",
+            "tests/unit/classic/test_deferred_work.py",
             "tests/unit/classic/test_dead_letters_over_a_stop.py",
             "tests/contract/test_queue_type.py",
         ),

@@ -93,7 +93,6 @@ class RaftNode:
             loop=loop,
             clock=self._clock,
             net=links,
-            log=self.log,
             random=random.random,
             on_failed=self._stop,
             on_leading=lambda driver: logger.debug("group %d: %s", driver.group, driver.standing),
@@ -134,7 +133,7 @@ class RaftNode:
         replay = Replay(disk, facts, salvage=True)
         limits = self._options.store
         self.store = RaftStore(disk, limits, thread, self._new_replica, lambda found: logger.error("%s", found))
-        for _ in self.store.recover(replay, facts.first_file):
+        for _ in self.store.recover(replay, replay.chunks(), facts.first_file):
             pass
         end = replay.finish()
         self.store.finish(end)

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from broker.pending import Pending
-from front.amqp.connection import ASSEMBLE_BYTES_MAX
+from front.amqp.intake import ASSEMBLE_BYTES_MAX
 from front.amqp.terms import Limits
 from tests.security import wire
 from tests.security.wire import BODY, HEADER, METHOD, Said

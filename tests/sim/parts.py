@@ -98,6 +98,7 @@ class WatchedStore:
         self.snapshot_size = store.snapshot_size
         self.read_snapshot = store.read_snapshot
         self.receive = store.receive
+        self.durability = store.durability
         self.load_state = store.load_state
 
     def append(self, facts: Facts | None, entries: Sequence[Entry]) -> int:

@@ -19,7 +19,7 @@ from pamqp import base, commands, frame, header, heartbeat
 
 from node.assemble import Node
 from node.config import Config, ListenSection, NodeSection
-from storage import wal_writer
+from storage import fsync_times, wal_writer
 from tests.tidy.sources import ROOT, SERVER
 
 OURS = tuple(f"{ROOT / folder}/" for folder in SERVER)
@@ -149,8 +149,8 @@ def a_quick_disk() -> Iterator[None]:
     """Small commits are written on the loop, as the page says, however busy this machine's disk is just now. What nobody waits
     for goes with the next of them: alone it would go to the thread, and one behind it with it."""
     with (
-        patch.object(wal_writer, "INLINE_S_MAX", math.inf),
-        patch.object(wal_writer, "STALL_AVOIDED_S", -math.inf),
+        patch.object(fsync_times, "INLINE_S_MAX", math.inf),
+        patch.object(fsync_times, "STALL_AVOIDED_S", -math.inf),
         patch.object(wal_writer.LogWriter, "flush_lazy", lambda log: None),
     ):
         yield

@@ -34,7 +34,7 @@ SAME_NAME = {
     "Connection": ("broker/broker.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
     "Damage": ("classic/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
     "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
-    "Loop": ("raft/groups.py", "storage/wal_writer.py"),  # the port of each to the event loop
+    "Loop": ("raft/groups.py", "storage/log_thread.py"),  # the port of each to the event loop
     "Segment": ("classic/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}

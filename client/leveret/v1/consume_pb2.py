@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from leveret.v1 import message_pb2 as leveret_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/consume.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"\xe2\x01\n\x0e\x43onsumeRequest\x12 \n\x04open\x18\x01 \x01(\x0b\x32\x10.leveret.v1.OpenH\x00\x12*\n\tsubscribe\x18\x02 \x01(\x0b\x32\x15.leveret.v1.SubscribeH\x00\x12.\n\x0bunsubscribe\x18\x03 \x01(\x0b\x32\x17.leveret.v1.UnsubscribeH\x00\x12$\n\x06\x63redit\x18\x04 \x01(\x0b\x32\x12.leveret.v1.CreditH\x00\x12$\n\x06settle\x18\x05 \x01(\x0b\x32\x12.leveret.v1.SettleH\x00\x42\x06\n\x04kind\"\x8b\x01\n\tSubscribe\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x14\n\x0c\x63onsumer_tag\x18\x02 \x01(\t\x12\x0e\n\x06no_ack\x18\x03 \x01(\x08\x12\x10\n\x08prefetch\x18\x04 \x01(\r\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12$\n\targuments\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\"#\n\x0bUnsubscribe\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\"0\n\x06\x43redit\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x10\n\x08prefetch\x18\x02 \x01(\r\"O\n\x06Settle\x12\x1f\n\x04tags\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Range\x12$\n\x07outcome\x18\x02 \x01(\x0e\x32\x13.leveret.v1.Outcome\"\xca\x01\n\x0f\x43onsumeResponse\x12$\n\x06opened\x18\x01 \x01(\x0b\x32\x12.leveret.v1.OpenedH\x00\x12,\n\nsubscribed\x18\x02 \x01(\x0b\x32\x16.leveret.v1.SubscribedH\x00\x12/\n\ndeliveries\x18\x03 \x01(\x0b\x32\x19.leveret.v1.DeliveryBatchH\x00\x12*\n\tcancelled\x18\x04 \x01(\x0b\x32\x15.leveret.v1.CancelledH\x00\x42\x06\n\x04kind\"1\n\nSubscribed\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"\xc5\x01\n\rDeliveryBatch\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x11\n\tfirst_tag\x18\x02 \x01(\x04\x12\x10\n\x08\x65xchange\x18\x03 \x01(\t\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x13\n\x0bredelivered\x18\x05 \x01(\x08\x12(\n\rqueue_headers\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\x12%\n\x08messages\x18\x07 \x03(\x0b\x32\x13.leveret.v1.Message\"2\n\tCancelled\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x0f\n\x07\x62y_node\x18\x02 \x01(\x08\"J\n\nGetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12\x0f\n\x07requeue\x18\x04 \x01(\x08\"J\n\x0bGetResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.leveret.v1.GotMessage\x12\x11\n\tremaining\x18\x02 \x01(\x04\"J\n\rBrowseRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04skip\x18\x03 \x01(\r\x12\r\n\x05limit\x18\x04 \x01(\r\":\n\x0e\x42rowseResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.leveret.v1.GotMessage\"\x98\x01\n\nGotMessage\x12$\n\x07message\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Message\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\x13\n\x0brouting_key\x18\x03 \x01(\t\x12\x13\n\x0bredelivered\x18\x04 \x01(\x08\x12(\n\rqueue_headers\x18\x05 \x01(\x0b\x32\x11.leveret.v1.Table*d\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_ACCEPTED\x10\x01\x12\x14\n\x10OUTCOME_REQUEUED\x10\x02\x12\x14\n\x10OUTCOME_REJECTED\x10\x03\x32\xcb\x01\n\x08\x43onsumer\x12\x46\n\x07\x43onsume\x12\x1a.leveret.v1.ConsumeRequest\x1a\x1b.leveret.v1.ConsumeResponse(\x01\x30\x01\x12\x36\n\x03Get\x12\x16.leveret.v1.GetRequest\x1a\x17.leveret.v1.GetResponse\x12?\n\x06\x42rowse\x12\x19.leveret.v1.BrowseRequest\x1a\x1a.leveret.v1.BrowseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/consume.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"\xe2\x01\n\x0e\x43onsumeRequest\x12 \n\x04open\x18\x01 \x01(\x0b\x32\x10.leveret.v1.OpenH\x00\x12*\n\tsubscribe\x18\x02 \x01(\x0b\x32\x15.leveret.v1.SubscribeH\x00\x12.\n\x0bunsubscribe\x18\x03 \x01(\x0b\x32\x17.leveret.v1.UnsubscribeH\x00\x12$\n\x06\x63redit\x18\x04 \x01(\x0b\x32\x12.leveret.v1.CreditH\x00\x12$\n\x06settle\x18\x05 \x01(\x0b\x32\x12.leveret.v1.SettleH\x00\x42\x06\n\x04kind\"\x8b\x01\n\tSubscribe\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x14\n\x0c\x63onsumer_tag\x18\x02 \x01(\t\x12\x0e\n\x06no_ack\x18\x03 \x01(\x08\x12\x10\n\x08prefetch\x18\x04 \x01(\r\x12\x11\n\texclusive\x18\x05 \x01(\x08\x12$\n\targuments\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\"#\n\x0bUnsubscribe\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\"0\n\x06\x43redit\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x10\n\x08prefetch\x18\x02 \x01(\r\"O\n\x06Settle\x12\x1f\n\x04tags\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Range\x12$\n\x07outcome\x18\x02 \x01(\x0e\x32\x13.leveret.v1.Outcome\"\xca\x01\n\x0f\x43onsumeResponse\x12$\n\x06opened\x18\x01 \x01(\x0b\x32\x12.leveret.v1.OpenedH\x00\x12,\n\nsubscribed\x18\x02 \x01(\x0b\x32\x16.leveret.v1.SubscribedH\x00\x12/\n\ndeliveries\x18\x03 \x01(\x0b\x32\x19.leveret.v1.DeliveryBatchH\x00\x12*\n\tcancelled\x18\x04 \x01(\x0b\x32\x15.leveret.v1.CancelledH\x00\x42\x06\n\x04kind\"1\n\nSubscribed\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"\xf1\x01\n\rDeliveryBatch\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x11\n\tfirst_tag\x18\x02 \x01(\x04\x12\x10\n\x08\x65xchange\x18\x03 \x01(\t\x12\x13\n\x0brouting_key\x18\x04 \x01(\t\x12\x13\n\x0bredelivered\x18\x05 \x01(\x08\x12(\n\rqueue_headers\x18\x06 \x01(\x0b\x32\x11.leveret.v1.Table\x12%\n\x08messages\x18\x07 \x03(\x0b\x32\x13.leveret.v1.Message\x12\x19\n\x0c\x66irst_offset\x18\x08 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_first_offset\"2\n\tCancelled\x12\x14\n\x0c\x63onsumer_tag\x18\x01 \x01(\t\x12\x0f\n\x07\x62y_node\x18\x02 \x01(\x08\"J\n\nGetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\r\x12\x0f\n\x07requeue\x18\x04 \x01(\x08\"J\n\x0bGetResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.leveret.v1.GotMessage\x12\x11\n\tremaining\x18\x02 \x01(\x04\"J\n\rBrowseRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04skip\x18\x03 \x01(\r\x12\r\n\x05limit\x18\x04 \x01(\r\":\n\x0e\x42rowseResponse\x12(\n\x08messages\x18\x01 \x03(\x0b\x32\x16.leveret.v1.GotMessage\"\x98\x01\n\nGotMessage\x12$\n\x07message\x18\x01 \x01(\x0b\x32\x13.leveret.v1.Message\x12\x10\n\x08\x65xchange\x18\x02 \x01(\t\x12\x13\n\x0brouting_key\x18\x03 \x01(\t\x12\x13\n\x0bredelivered\x18\x04 \x01(\x08\x12(\n\rqueue_headers\x18\x05 \x01(\x0b\x32\x11.leveret.v1.Table*d\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n\x10OUTCOME_ACCEPTED\x10\x01\x12\x14\n\x10OUTCOME_REQUEUED\x10\x02\x12\x14\n\x10OUTCOME_REJECTED\x10\x03\x32\xcb\x01\n\x08\x43onsumer\x12\x46\n\x07\x43onsume\x12\x1a.leveret.v1.ConsumeRequest\x1a\x1b.leveret.v1.ConsumeResponse(\x01\x30\x01\x12\x36\n\x03Get\x12\x16.leveret.v1.GetRequest\x1a\x17.leveret.v1.GetResponse\x12?\n\x06\x42rowse\x12\x19.leveret.v1.BrowseRequest\x1a\x1a.leveret.v1.BrowseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'leveret.v1.consume_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTCOME']._serialized_start=1556
-  _globals['_OUTCOME']._serialized_end=1656
+  _globals['_OUTCOME']._serialized_start=1600
+  _globals['_OUTCOME']._serialized_end=1700
   _globals['_CONSUMEREQUEST']._serialized_start=67
   _globals['_CONSUMEREQUEST']._serialized_end=293
   _globals['_SUBSCRIBE']._serialized_start=296
@@ -49,19 +49,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIBED']._serialized_start=810
   _globals['_SUBSCRIBED']._serialized_end=859
   _globals['_DELIVERYBATCH']._serialized_start=862
-  _globals['_DELIVERYBATCH']._serialized_end=1059
-  _globals['_CANCELLED']._serialized_start=1061
-  _globals['_CANCELLED']._serialized_end=1111
-  _globals['_GETREQUEST']._serialized_start=1113
-  _globals['_GETREQUEST']._serialized_end=1187
-  _globals['_GETRESPONSE']._serialized_start=1189
-  _globals['_GETRESPONSE']._serialized_end=1263
-  _globals['_BROWSEREQUEST']._serialized_start=1265
-  _globals['_BROWSEREQUEST']._serialized_end=1339
-  _globals['_BROWSERESPONSE']._serialized_start=1341
-  _globals['_BROWSERESPONSE']._serialized_end=1399
-  _globals['_GOTMESSAGE']._serialized_start=1402
-  _globals['_GOTMESSAGE']._serialized_end=1554
-  _globals['_CONSUMER']._serialized_start=1659
-  _globals['_CONSUMER']._serialized_end=1862
+  _globals['_DELIVERYBATCH']._serialized_end=1103
+  _globals['_CANCELLED']._serialized_start=1105
+  _globals['_CANCELLED']._serialized_end=1155
+  _globals['_GETREQUEST']._serialized_start=1157
+  _globals['_GETREQUEST']._serialized_end=1231
+  _globals['_GETRESPONSE']._serialized_start=1233
+  _globals['_GETRESPONSE']._serialized_end=1307
+  _globals['_BROWSEREQUEST']._serialized_start=1309
+  _globals['_BROWSEREQUEST']._serialized_end=1383
+  _globals['_BROWSERESPONSE']._serialized_start=1385
+  _globals['_BROWSERESPONSE']._serialized_end=1443
+  _globals['_GOTMESSAGE']._serialized_start=1446
+  _globals['_GOTMESSAGE']._serialized_end=1598
+  _globals['_CONSUMER']._serialized_start=1703
+  _globals['_CONSUMER']._serialized_end=1906
 # @@protoc_insertion_point(module_scope)

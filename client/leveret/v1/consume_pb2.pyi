@@ -92,7 +92,7 @@ class Subscribed(_message.Message):
     def __init__(self, consumer_tag: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class DeliveryBatch(_message.Message):
-    __slots__ = ("consumer_tag", "first_tag", "exchange", "routing_key", "redelivered", "queue_headers", "messages")
+    __slots__ = ("consumer_tag", "first_tag", "exchange", "routing_key", "redelivered", "queue_headers", "messages", "first_offset")
     CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
     FIRST_TAG_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class DeliveryBatch(_message.Message):
     REDELIVERED_FIELD_NUMBER: _ClassVar[int]
     QUEUE_HEADERS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     consumer_tag: str
     first_tag: int
     exchange: str
@@ -107,7 +108,8 @@ class DeliveryBatch(_message.Message):
     redelivered: bool
     queue_headers: _message_pb2.Table
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
-    def __init__(self, consumer_tag: _Optional[str] = ..., first_tag: _Optional[int] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., redelivered: _Optional[bool] = ..., queue_headers: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ...) -> None: ...
+    first_offset: int
+    def __init__(self, consumer_tag: _Optional[str] = ..., first_tag: _Optional[int] = ..., exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., redelivered: _Optional[bool] = ..., queue_headers: _Optional[_Union[_message_pb2.Table, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., first_offset: _Optional[int] = ...) -> None: ...
 
 class Cancelled(_message.Message):
     __slots__ = ("consumer_tag", "by_node")

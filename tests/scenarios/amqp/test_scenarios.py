@@ -92,7 +92,7 @@ class Player:
 
     def do_state(self) -> list[Any]:
         core = self.client.core
-        reads = "reads" if core.reads else "does not read"
+        reads = "reads" if core.pressure.reads else "does not read"
         return [f"{core.state.value}, {reads}, time armed {self.client.outside.armed:g} s"]
 
 

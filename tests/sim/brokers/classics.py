@@ -22,8 +22,8 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
+from classic.node_storage import ClassicLimits
 from classic.queue import ClassicQueue
-from classic.shelf import ClassicLimits
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import VariableQueue
 from native.content import messages
@@ -161,8 +161,8 @@ class WatchedClassicQueues(ClassicQueues):
 
     def attach(self, host: QueueHost, log: LogWriter, log_files: LogShare | None = None) -> None:
         super().attach(host, log, log_files)
-        shelf: Any = self._shelf
-        write_settled = shelf.write_settled
+        storage: Any = self._storage
+        write_settled = storage.write_settled
 
         def write_settled_and_note() -> int:
             done, self._done = self._done, []
@@ -170,14 +170,14 @@ class WatchedClassicQueues(ClassicQueues):
             self._logged.append((ticket, done))
             return ticket
 
-        shelf.write_settled = write_settled_and_note
-        watch, moved = self._process.site.world.watch, shelf.store.moved
+        storage.write_settled = write_settled_and_note
+        watch, moved = self._process.site.world.watch, storage.store.moved
 
         def count_moved(*what: Any) -> None:
             moved(*what)
             watch.count("content moved by compaction")
 
-        shelf.store.moved = count_moved
+        storage.store.moved = count_moved
         log.when_durable(self._is_durable)
 
     def _is_durable(self, ticket: int) -> None:
@@ -196,7 +196,7 @@ class WatchedClassicQueues(ClassicQueues):
 
     def stop(self, now: int) -> None:
         """Clients of all nodes have given back what they held: else the next start has to read everything."""
-        may_settle = self._shelf.log.failed is None
+        may_settle = self._storage.log.failed is None
         super().stop(now)
         for queue in self._queues.values():
             book = self._process.site.world.classic_book(queue.record)

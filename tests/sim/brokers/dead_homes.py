@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.policy import EffectiveArguments
+from classic.node_storage import ClassicLimits
 from classic.queue import ClassicQueue
-from classic.shelf import ClassicLimits
 from tests.sim.disk import SimDisk
 from tests.unit.classic.classic_world import World
 

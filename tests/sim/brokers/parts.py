@@ -12,7 +12,7 @@ from broker.dead_letter import DeadMessage
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.queue_type import Arrival, DeathReason, Queue
-from classic.shelf import ClassicLimits
+from classic.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.metadata_machine import CommandOutcome
 from node.foundation import Parts

@@ -136,7 +136,7 @@ class Publisher:
 
     def opened(self, channel: Channel) -> None:
         self._is_ready = True
-        channel.say(lambda: channel.session.select_confirms())
+        channel.say(lambda: channel.session.publisher.select_confirms())
         self._send()
 
     def _send(self) -> None:
@@ -189,7 +189,7 @@ class Publisher:
         session: Session = channel.session
         assert channel.process is not None, f"{channel.name} is connected to no node"
         self.world.routing(channel.process, queue, bodies)
-        session.publish(run, channel.now)
+        session.publisher.publish(run, channel.now)
 
     # What it is told
 

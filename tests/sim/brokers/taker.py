@@ -158,7 +158,7 @@ class Taker:
             self._waits = ""
             self.world.look_at_purge(queue, count)
 
-        channel.ask(lambda session, now: session.purge_queue(queue, now), purged, self._refused)
+        channel.ask(lambda session, now: session.topology.purge_queue(queue, now), purged, self._refused)
 
     def _leave(self) -> None:
         """Cancel, settle the rest soon, or just go."""

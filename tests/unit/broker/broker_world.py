@@ -22,7 +22,8 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
-from broker.session import Declared, GotMessage, Session
+from broker.session import GotMessage, Session
+from broker.topology import Declared
 from broker.turns import Turns
 from native.content import encode, messages
 from native.frame_split import look_at
@@ -106,7 +107,7 @@ class Client:
         props = encode_properties(properties)
         look = look_at(props)
         content = b"".join(encode(props, body) for body in bodies)
-        self.session.publish_raw(
+        self.session.publisher.publish_raw(
             publish_method(exchange, key, mandatory, immediate),
             len(bodies),
             content,
@@ -131,7 +132,7 @@ class Client:
         **arguments: Any,
     ) -> Declared:
         """Arguments are called as they are without x-, with underscores."""
-        pending = self.session.declare_queue(
+        pending = self.session.topology.declare_queue(
             name,
             passive=passive,
             durable=durable,
@@ -154,7 +155,7 @@ class Client:
         arguments: dict[str, Any] | None = None,
     ) -> None:
         self.world.answer(
-            self.session.declare_exchange(
+            self.session.topology.declare_exchange(
                 name,
                 kind,
                 passive=passive,
@@ -167,7 +168,7 @@ class Client:
         )
 
     def bind(self, queue: str, exchange: str, key: str, **arguments: Any) -> None:
-        self.world.answer(self.session.bind_queue(queue, exchange, key, arguments, self.world.now))
+        self.world.answer(self.session.topology.bind_queue(queue, exchange, key, arguments, self.world.now))
 
     def consume(
         self,
@@ -220,11 +221,11 @@ class Client:
         self.world.end_turn()
 
     def purge(self, queue: str) -> int:
-        return self.world.answer(self.session.purge_queue(queue, self.world.now))
+        return self.world.answer(self.session.topology.purge_queue(queue, self.world.now))
 
     def delete(self, queue: str, if_unused: bool = False, if_empty: bool = False) -> int:
         return self.world.answer(
-            self.session.delete_queue(queue, if_unused=if_unused, if_empty=if_empty, now=self.world.now)
+            self.session.topology.delete_queue(queue, if_unused=if_unused, if_empty=if_empty, now=self.world.now)
         )
 
     def close(self) -> None:

@@ -246,7 +246,7 @@ def test_a_policy_holds_at_once_for_queues_it_names_and_goes_at_once(world: Worl
 def test_a_policy_that_refuses_messages_holds_for_publishers_that_knew_the_queue(world: World) -> None:
     client = world.client()
     client.declare("q")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("", "q", b"a")
     definition = {"max-length": 2, "overflow": "reject-publish"}
     world.submit(PutPolicy(PolicyRecord("/", "short", "^q$", "queues", 0, definition)))
@@ -281,7 +281,7 @@ def test_a_timer_of_a_queue_asks_for_a_turn_of_its_own(world: World) -> None:
 def test_deliveries_of_a_turn_come_before_its_confirms(world: World) -> None:
     client = world.client()
     client.declare("q")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.consume("q")
     client.publish("", "q", b"a")
     assert client.told == ["deliver", "confirm"]

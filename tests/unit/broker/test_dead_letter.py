@@ -107,7 +107,7 @@ def test_too_many_and_the_oldest_goes(client: Client) -> None:
 
 def test_too_many_and_the_newest_is_refused(client: Client) -> None:
     source(client, max_length=1, overflow="reject-publish-dlx")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("", "src", b"a", b"b")
     assert client.take_confirms() == [(1, 1, False, True), (2, 2, False, False)]
     assert client.properties_of("dead")["headers"]["x-death"] == [death("maxlen")]

@@ -30,6 +30,13 @@ def tags(taken: list[Held] | None) -> list[tuple[int, int]] | None:
     return None if taken is None else [(one.first, one.end - 1) for one in taken]
 
 
+def test_a_part_of_a_delivery_of_a_stream_begins_at_its_own_offset() -> None:
+    unacknowledged = held((1, 2))
+    unacknowledged.add(10, Slice(QUEUE, "run", 1000, 5, 40, "x", "k", offset=70), None)
+    taken = [unacknowledged.take_range(tag, tag) for tag in (12, 10, 14, 1)]
+    assert [one[0].slice().offset for one in taken if one] == [72, 70, 74, None]
+
+
 def test_in_order_one_by_one_shortens_the_first_range() -> None:
     unacknowledged = held((1, 3), (4, 4))
     assert [tags(unacknowledged.take_range(tag, tag)) for tag in (1, 2, 3, 4)] == [

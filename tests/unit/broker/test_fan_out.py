@@ -33,7 +33,7 @@ class Wide:
         self.later = LaterTurns(self.world, steps_max=1)
 
     def publish(self, client: Client, body: bytes, exchange: str = "wide", key: str = "") -> Pending[None] | None:
-        later = client.session.publish(Run(exchange, key, encode(b"", body), 1, len(body)), self.world.now)
+        later = client.session.publisher.publish(Run(exchange, key, encode(b"", body), 1, len(body)), self.world.now)
         self.world.end_turn()
         return later
 
@@ -66,7 +66,7 @@ def over(later: Pending[None] | None) -> list[str]:
 
 
 def test_queues_get_it_over_several_turns_and_it_is_confirmed_when_the_last_one_has(wide: Wide) -> None:
-    wide.client.session.select_confirms()
+    wide.client.session.publisher.select_confirms()
     said = over(wide.publish(wide.client, b"1"))
     held = [wide.holding()]
     while wide.turn():
@@ -90,7 +90,7 @@ def test_what_its_session_publishes_next_does_not_overtake_it(wide: Wide) -> Non
 
 
 def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide) -> None:
-    wide.client.session.select_confirms()
+    wide.client.session.publisher.select_confirms()
     said = over(wide.publish(wide.client, b"1"))
     other = wide.world.client()
     other.delete(QUEUES[-1])
@@ -105,7 +105,7 @@ def test_a_queue_that_is_deleted_before_its_turn_owes_no_confirm(wide: Wide) -> 
 def test_a_time_to_live_counts_from_when_a_queue_gets_the_message(wide: Wide) -> None:
     """Counted from the publish, it was over in the last queues before they got the message."""
     run = Run("wide", "", encode(b"", b"1"), 1, 1, expiration_ms=2_000)
-    said = over(wide.client.session.publish(run, wide.world.now))
+    said = over(wide.client.session.publisher.publish(run, wide.world.now))
     while not said:
         wide.world.now += 600
         wide.turn()
@@ -146,7 +146,7 @@ def refusing(wide: Wide, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 def test_a_failure_on_the_way_refuses_it_and_what_follows_goes_on(wide: Wide, monkeypatch: pytest.MonkeyPatch) -> None:
     refusing(wide, monkeypatch, QUEUES[4])
-    wide.client.session.select_confirms()
+    wide.client.session.publisher.select_confirms()
     said = over(wide.publish(wide.client, b"1"))
     wide.publish(wide.client, b"2", "", QUEUES[0])
     wide.turns()

@@ -12,7 +12,7 @@ from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from broker.session import Declared
+from broker.topology import Declared
 from tests.contract.memory_queue import MemoryQueue, MemoryQueues
 from tests.unit.broker.broker_world import Client, World
 
@@ -82,7 +82,7 @@ def heard(pending: Pending[object]) -> list[object]:
 
 
 def declare(world: World, client: Client, passive: bool = False) -> Pending[Declared]:
-    return client.session.declare_queue(
+    return client.session.topology.declare_queue(
         "q", passive=passive, durable=True, exclusive=False, auto_delete=False, arguments={}, now=world.now
     )
 
@@ -116,7 +116,7 @@ def test_a_deletion_with_a_condition_waits_for_counts_that_are_right(
 ) -> None:
     client.publish("", "q", b"a")
     wanted = {"if_unused": False, "if_empty": False, condition: True}
-    answers = heard(client.session.delete_queue("q", **wanted, now=world.now))  # type: ignore[arg-type]
+    answers = heard(client.session.topology.delete_queue("q", **wanted, now=world.now))  # type: ignore[arg-type]
     assert answers == []
     far(world).tell()
     assert answers == (["queue 'q' in vhost '/' not empty"] if condition == "if_empty" else [1])
@@ -130,8 +130,8 @@ def test_a_queue_whose_node_is_down_can_be_deleted_without_conditions_only(
 
     monkeypatch.setattr(far(world), "later", down)
     with pytest.raises(NotFound, match="its node is down"):
-        client.session.delete_queue("q", if_unused=False, if_empty=True, now=world.now)
-    assert heard(client.session.delete_queue("q", if_unused=False, if_empty=False, now=world.now)) == [0]  # type: ignore[arg-type]
+        client.session.topology.delete_queue("q", if_unused=False, if_empty=True, now=world.now)
+    assert heard(client.session.topology.delete_queue("q", if_unused=False, if_empty=False, now=world.now)) == [0]  # type: ignore[arg-type]
 
 
 def consume(world: World, client: Client) -> Pending[str]:

@@ -79,7 +79,7 @@ def test_a_queue_that_is_bound_twice_has_the_weight_of_its_oldest_binding(client
         client.publish("x", key, b"m")
     assert 60 < len(client.bodies_of("a")) < 140
     world = client.world
-    world.answer(client.session.unbind_queue("a", "x", "1", {}, world.now))
+    world.answer(client.session.topology.unbind_queue("a", "x", "1", {}, world.now))
     for key in KEYS[:200]:
         client.publish("x", key, b"m")
     assert len(client.bodies_of("b")) < 140
@@ -92,7 +92,7 @@ def test_a_queue_that_is_bound_twice_has_the_weight_of_its_oldest_binding(client
 def test_a_header_or_property_is_hashed_and_each_message_of_a_run_goes_its_way(
     client: Client, argument: str, value: str
 ) -> None:
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     exchange(client, "x-consistent-hash", "a", "b", "c", **{argument: value})
     for number in range(60):
         mark = f"customer {number % 20}"
@@ -112,7 +112,7 @@ def test_messages_without_the_header_or_property_go_one_way(client: Client) -> N
 
 
 def test_by_chance_each_message_of_a_run_goes_to_one_queue_and_every_one_is_confirmed(client: Client) -> None:
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     exchange(client, "x-random", "a", "b", "c")
     client.publish("x", "k", *[b"%03d" % number for number in range(300)])
     found = [client.bodies_of(queue) for queue in "abc"]
@@ -128,7 +128,7 @@ def test_x_local_random_leads_to_queues_of_the_publishers_node_only(world: World
     world.catalog.version += 1
     client.publish("x", "any", b"1", b"2")
     assert (client.bodies_of("here"), client.bodies_of("there")) == ([b"1", b"2"], [])
-    world.answer(client.session.unbind_queue("here", "x", "", {}, world.now))
+    world.answer(client.session.topology.unbind_queue("here", "x", "", {}, world.now))
     client.publish("x", "any", b"3", mandatory=True)
     assert [body for _, _, body in client.returns] == [b"3"], "nowhere is not somewhere else"
 
@@ -153,7 +153,7 @@ def test_x_local_random_leads_to_no_exchange(client: Client) -> None:
     client.declare_exchange("x", "x-local-random")
     client.declare_exchange("y", "fanout")
     with pytest.raises(PreconditionFailed, match="Destination not found"):
-        client.world.answer(client.session.bind_exchange("y", "x", "", {}, client.world.now))
+        client.world.answer(client.session.topology.bind_exchange("y", "x", "", {}, client.world.now))
 
 
 @pytest.mark.parametrize(

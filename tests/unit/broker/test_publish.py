@@ -13,8 +13,8 @@ from broker.catalog_commands import (
 )
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.message import Run
-from broker.publish import REMEMBERED_HEADERS_BYTES_MAX, TARGETS_MAX
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
+from broker.targets import CACHED_HEADERS_BYTES_MAX, TARGETS_MAX
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World, publish_method, refused
 from tests.unit.broker.late_queues import FailedQueues, LateQueues
@@ -104,7 +104,7 @@ def test_an_expiration_up_to_ten_years_is_taken(client: Client, expiration: str)
 
 def test_a_refused_publish_gets_no_number_of_its_own(client: Client) -> None:
     """The channel closes after it, but gRPC streams may go on: tags count what was taken."""
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     with pytest.raises(NotFound):
         client.publish("nope", "k", b"a")
     client.publish("amq.direct", "k", b"b")
@@ -115,7 +115,7 @@ def test_a_refused_publish_gets_no_number_of_its_own(client: Client) -> None:
 
 
 def test_an_unroutable_mandatory_message_comes_back_before_its_confirm(client: Client) -> None:
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("amq.direct", "none", b"a", b"b", mandatory=True)
     assert client.returns == [(312, "NO_ROUTE", b"a"), (312, "NO_ROUTE", b"b")]
     assert client.take_confirms() == [(1, 2, True, True)]
@@ -128,7 +128,7 @@ def test_a_message_to_a_queue_that_is_not_there_is_unroutable_too(client: Client
 
 
 def test_what_no_queue_gets_is_confirmed_at_once_and_dropped_without_a_word(client: Client) -> None:
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("amq.direct", "none", b"a")
     assert (client.take_confirms(), client.returns) == ([(1, 1, True, True)], [])
 
@@ -158,7 +158,7 @@ def test_several_bindings_to_a_queue_bring_one_copy(client: Client) -> None:
 
 def test_a_queue_that_refuses_is_told_to_the_publisher_message_by_message(client: Client) -> None:
     client.declare("q", max_length=2, overflow="reject-publish")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("", "q", b"a", b"b", b"c", b"d")
     assert client.take_confirms() == [(1, 2, False, True), (3, 4, False, False)]
     assert client.bodies_of("q") == [b"a", b"b"]
@@ -172,7 +172,7 @@ def test_a_queue_that_counts_bytes_is_given_each_message_for_itself(world: World
 
 def test_confirms_of_a_turn_are_told_at_its_end_and_as_one(world: World, client: Client) -> None:
     client.declare("q")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     with world.one_turn():
         for number in range(5):
             client.publish("", "q", b"%d" % number)
@@ -195,7 +195,7 @@ def test_a_confirm_waits_for_every_queue_and_asks_for_a_turn_of_its_own(late: La
     for queue in ("q", "r"):
         client.declare(queue)
         client.bind(queue, "amq.fanout", "")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("amq.fanout", "", b"a")
     late.owed[0].accepted()
     client.world.end_turn()
@@ -209,7 +209,7 @@ def test_a_confirm_waits_for_every_queue_and_asks_for_a_turn_of_its_own(late: La
 
 def test_an_unroutable_message_does_not_wait_for_those_before_it(late: LateQueues, client: Client) -> None:
     client.declare("q")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("", "q", b"a")
     client.publish("amq.direct", "none", b"b")
     assert client.take_confirms() == [(2, 2, False, True)]
@@ -220,7 +220,7 @@ def test_an_unroutable_message_does_not_wait_for_those_before_it(late: LateQueue
 
 def test_a_promise_kept_after_its_channel_closed_is_told_to_nobody(late: LateQueues, client: Client) -> None:
     client.declare("q")
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("", "q", b"a")
     client.close()
     late.owed[0].accepted()
@@ -255,7 +255,7 @@ def failing(world: World, client: Client) -> Client:
 
 
 def test_a_failure_of_a_queue_is_a_nack_and_later_tags_keep_their_meaning(failing: Client) -> None:
-    failing.session.select_confirms()
+    failing.session.publisher.select_confirms()
     failing.publish("", "q", b"a")
     failing.publish("", "bad", b"b")
     failing.publish("amq.fanout", "", b"c", b"d")
@@ -267,7 +267,7 @@ def test_a_failure_of_a_queue_is_a_nack_and_later_tags_keep_their_meaning(failin
 
 
 def test_others_that_answer_after_the_failure_change_nothing(world: World, late: LateQueues, failing: Client) -> None:
-    failing.session.select_confirms()
+    failing.session.publisher.select_confirms()
     failing.publish("amq.fanout", "", b"a")
     late.owed[0].accepted()
     failing.publish("", "q", b"b")
@@ -320,7 +320,7 @@ def test_a_queue_that_was_deleted_and_declared_again_is_another_queue(client: Cl
 def test_an_exchange_that_was_deleted_is_missed_by_a_publisher_that_knew_it(client: Client) -> None:
     client.declare_exchange("x")
     client.publish("x", "k", b"a")
-    client.world.answer(client.session.delete_exchange("x", if_unused=False, now=client.world.now))
+    client.world.answer(client.session.topology.delete_exchange("x", if_unused=False, now=client.world.now))
     refused(NotFound, "no exchange 'x' in vhost '/'", lambda: client.publish("x", "k", b"b"))
 
 
@@ -347,22 +347,22 @@ def test_the_impersonator_tag_taken_away_holds_at_once(world: World) -> None:
 def test_the_path_without_method_bytes_routes_and_refuses_alike(world: World, client: Client) -> None:
     client.declare("q")
     content = encode(encode_properties({}), b"a")
-    client.session.publish(Run("", "q", content, 1, 1), world.now)
-    client.session.publish(Run("", "q", content, 1, 1), world.now)
+    client.session.publisher.publish(Run("", "q", content, 1, 1), world.now)
+    client.session.publisher.publish(Run("", "q", content, 1, 1), world.now)
     assert client.bodies_of("q") == [b"a", b"a"]
     refused(
         NotFound,
         "no exchange 'x' in vhost '/'",
-        lambda: client.session.publish(Run("x", "q", content, 1, 1), world.now),
+        lambda: client.session.publisher.publish(Run("x", "q", content, 1, 1), world.now),
     )
 
 
 def test_what_a_session_remembers_of_routes_is_limited(world: World, client: Client) -> None:
     for number in range(TARGETS_MAX + 10):
-        client.session.publish_raw(
+        client.session.publisher.publish_raw(
             publish_method("amq.direct", f"k{number}"), 1, encode(b"\0\0", b""), 0, False, 0, None, None, 0, world.now
         )
-    assert len(client.session._targets) <= TARGETS_MAX
+    assert len(client.session.publisher._targets.by_publish) <= TARGETS_MAX
 
 
 # ------------------------------------------------------------------------- topic permissions
@@ -416,7 +416,7 @@ def publish_headers(client: Client, *headers: dict[str, object] | None, **option
     contents = [
         encode(encode_properties({"headers": fields}), bytes((97 + number,))) for number, fields in enumerate(headers)
     ]
-    client.session.publish_raw(
+    client.session.publisher.publish_raw(
         publish_method("amq.headers", "", **options), len(headers), b"".join(contents), len(headers),
         False, 0, None, None, 4, client.world.now,
     )  # fmt: skip
@@ -424,7 +424,7 @@ def publish_headers(client: Client, *headers: dict[str, object] | None, **option
 
 
 def test_each_message_of_a_run_goes_where_its_own_headers_say(by_headers: Client) -> None:
-    by_headers.session.select_confirms()
+    by_headers.session.publisher.select_confirms()
     publish_headers(by_headers, {"format": "pdf"}, {"size": 1}, None, {"format": "zip"}, {"format": "pdf"}, {"size": 1})
     assert by_headers.bodies_of("pdf") == [b"a", b"e"]
     assert by_headers.bodies_of("any") == [b"a", b"b", b"e", b"f"]
@@ -447,7 +447,7 @@ def test_a_binding_that_comes_later_holds_for_headers_that_were_known(by_headers
 
 def test_headers_count_also_behind_another_exchange(by_headers: Client) -> None:
     world = by_headers.world
-    world.answer(by_headers.session.bind_exchange("amq.headers", "amq.fanout", "", {}, world.now))
+    world.answer(by_headers.session.topology.bind_exchange("amq.headers", "amq.fanout", "", {}, world.now))
     by_headers.publish("amq.fanout", "", b"a", headers={"format": "pdf"})
     by_headers.publish("amq.fanout", "", b"b", headers={"format": "zip"})
     by_headers.publish("amq.fanout", "", b"c")
@@ -457,17 +457,17 @@ def test_headers_count_also_behind_another_exchange(by_headers: Client) -> None:
 def test_what_is_remembered_of_headers_is_limited_over_all_keys(by_headers: Client) -> None:
     for number in range(TARGETS_MAX + 10):
         by_headers.publish("amq.headers", f"key {number % 7}", b"", headers={"number": number})
-    targets = by_headers.session._targets.values()
-    assert len(targets) + sum(len(target.remembered) for target in targets) <= TARGETS_MAX
+    targets = by_headers.session.publisher._targets.by_publish.values()
+    assert len(targets) + sum(len(target.for_headers) for target in targets) <= TARGETS_MAX
     publish_headers(by_headers, {"format": "pdf"}, {"format": "zip"}, {"format": "pdf"})
     assert by_headers.bodies_of("pdf") == [b"a", b"c"]
 
 
 def test_long_headers_route_too_and_are_not_remembered(by_headers: Client) -> None:
     for _ in range(2):
-        publish_headers(by_headers, {"format": "pdf", "long": "x" * REMEMBERED_HEADERS_BYTES_MAX})
-    (target,) = by_headers.session._targets.values()
-    assert (target.remembered, by_headers.world.ready("pdf")) == ({}, 2)
+        publish_headers(by_headers, {"format": "pdf", "long": "x" * CACHED_HEADERS_BYTES_MAX})
+    (target,) = by_headers.session.publisher._targets.by_publish.values()
+    assert (target.for_headers, by_headers.world.ready("pdf")) == ({}, 2)
 
 
 # ------------------------------------------------------------------------- figures
@@ -481,7 +481,7 @@ def test_every_publish_is_counted_once_by_what_became_of_it(client: Client) -> N
     client.publish("amq.fanout", "", b"a", b"b")
     client.publish("amq.direct", "none", b"c")
     client.publish("amq.direct", "none", b"d", mandatory=True)
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     client.publish("amq.fanout", "", b"e")
     client.publish("amq.direct", "none", b"f")
     counters = client.session.counters
@@ -492,7 +492,7 @@ def test_every_publish_is_counted_once_by_what_became_of_it(client: Client) -> N
 def test_the_path_without_method_bytes_follows_a_new_binding(world: World, client: Client) -> None:
     client.declare("q")
     run = Run("amq.direct", "k", encode(encode_properties({}), b"a"), 1, 1)
-    client.session.publish(run, world.now)
+    client.session.publisher.publish(run, world.now)
     client.bind("q", "amq.direct", "k")
-    client.session.publish(run, world.now)
+    client.session.publisher.publish(run, world.now)
     assert client.bodies_of("q") == [b"a"]

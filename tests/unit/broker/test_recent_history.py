@@ -55,7 +55,7 @@ def test_of_messages_that_travel_together_only_what_says_so_is_not_remembered(cl
     bind(client, "q")
     kept, passing = encode_properties({}), encode_properties({"headers": {"x-recent-history-no-store": True}})
     content = b"".join(encode(props, body) for props, body in ((kept, b"1"), (passing, b"2"), (kept, b"3")))
-    client.session.publish(Run("x", "k", content, 3, 3, persistent=True, look=LOOK_HEADERS), client.world.now)
+    client.session.publisher.publish(Run("x", "k", content, 3, 3, persistent=True, look=LOOK_HEADERS), client.world.now)
     client.world.end_turn()
     assert client.bodies_of("q") == [b"1", b"2", b"3"]
     assert bind(client, "r") == [b"1", b"3"]
@@ -75,7 +75,7 @@ def test_an_exchange_that_is_declared_anew_remembers_nothing(client: Client) -> 
     world = client.world
     client.declare_exchange("x", "x-recent-history")
     client.publish("x", "k", b"old")
-    world.answer(client.session.delete_exchange("x", if_unused=False, now=world.now))
+    world.answer(client.session.topology.delete_exchange("x", if_unused=False, now=world.now))
     client.declare_exchange("x", "x-recent-history")
     assert bind(client, "q") == []
 
@@ -91,7 +91,7 @@ def test_an_exchange_that_is_bound_passes_the_history_on_by_its_own_rules(client
     client.declare_exchange("z", "direct")
     client.declare("r")
     client.bind("r", "z", "k")
-    world.answer(client.session.bind_exchange("z", "x", "", {}, world.now))
+    world.answer(client.session.topology.bind_exchange("z", "x", "", {}, world.now))
     world.end_turn()
     assert client.bodies_of("r") == numbered(4)
 

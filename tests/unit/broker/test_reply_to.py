@@ -64,7 +64,7 @@ def test_a_reply_name_that_is_passed_on_stays_as_it_is(requester: Client, server
 
 def test_an_answer_is_confirmed_and_counts_as_routed(requester: Client, server: Client) -> None:
     reply_to = ask(requester, server)
-    server.session.select_confirms()
+    server.session.publisher.select_confirms()
     server.publish("", reply_to, b"answer", mandatory=True)
     assert (server.take_confirms(), server.returns) == ([(1, 1, True, True)], [])
     assert server.session.counters.routed == 1
@@ -87,7 +87,7 @@ def test_when_the_requester_is_gone_its_answers_lead_nowhere(
         requester.close()
     else:
         world.disconnect(requester)
-    server.session.select_confirms()
+    server.session.publisher.select_confirms()
     server.publish("", reply_to, b"too late", mandatory=True)
     assert (server.returns, server.take_confirms()) == ([(312, "NO_ROUTE", b"too late")], [(1, 1, True, True)])
     refused(NotFound, f"no queue '{reply_to}' in vhost '/'", lambda: server.declare(reply_to, passive=True))

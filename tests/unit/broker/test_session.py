@@ -374,11 +374,11 @@ def test_who_asks_a_queue_in_the_turn_of_a_publish_comes_behind_the_waiting_cons
             case "get":
                 assert other.get("q") is None
             case "purge":
-                assert world.answer(other.session.purge_queue("q", world.now)) == 0
+                assert world.answer(other.session.topology.purge_queue("q", world.now)) == 0
             case "declare":
                 assert other.declare("q", passive=True).ready == 0
             case "delete":
-                deleted = other.session.delete_queue("q", if_unused=False, if_empty=True, now=world.now)
+                deleted = other.session.topology.delete_queue("q", if_unused=False, if_empty=True, now=world.now)
                 assert world.answer(deleted) == 0
     assert client.bodies == [b"0"]
 
@@ -398,7 +398,7 @@ def test_what_a_closed_channel_held_goes_back_to_its_old_place_in_front(world: W
 
 
 def test_a_closed_session_is_told_nothing_more(world: World, client: Client) -> None:
-    client.session.select_confirms()
+    client.session.publisher.select_confirms()
     with world.one_turn():
         fill(client, 1)
         client.session.close(world.now)
@@ -482,7 +482,7 @@ def test_nobody_else_touches_an_exclusive_queue(world: World, client: Client) ->
         lambda: other.get("mine"),
     ):
         refused(ResourceLocked, text, ask)
-    world.answer(other.session.unbind_queue("mine", "amq.direct", "k", {}, world.now))
+    world.answer(other.session.topology.unbind_queue("mine", "amq.direct", "k", {}, world.now))
     other.publish("", "mine", b"a")
     assert Client(world, client.connection).bodies_of("mine") == [b"a"]
 

@@ -253,11 +253,11 @@ def test_the_default_exchange_is_nobodys(world: World, client: Client) -> None:
     for ask in (
         lambda: client.declare_exchange(""),
         lambda: client.declare_exchange("", passive=True),
-        lambda: session.delete_exchange("", if_unused=False, now=now),
+        lambda: session.topology.delete_exchange("", if_unused=False, now=now),
         lambda: client.bind("q", "", "k"),
-        lambda: session.unbind_queue("q", "", "k", {}, now),
-        lambda: session.bind_exchange("amq.direct", "", "k", {}, now),
-        lambda: session.bind_exchange("", "amq.direct", "k", {}, now),
+        lambda: session.topology.unbind_queue("q", "", "k", {}, now),
+        lambda: session.topology.bind_exchange("amq.direct", "", "k", {}, now),
+        lambda: session.topology.bind_exchange("", "amq.direct", "k", {}, now),
     ):
         refused(AccessRefused, "operation not permitted on the default exchange", ask)
 
@@ -265,12 +265,12 @@ def test_the_default_exchange_is_nobodys(world: World, client: Client) -> None:
 @pytest.mark.parametrize("name", ["amq.direct", "amq.foo"])
 def test_predeclared_exchanges_stay(world: World, client: Client, name: str) -> None:
     text = f"deletion of system exchange '{name}' in vhost '/' not allowed"
-    refused(AccessRefused, text, lambda: client.session.delete_exchange(name, if_unused=False, now=world.now))
+    refused(AccessRefused, text, lambda: client.session.topology.delete_exchange(name, if_unused=False, now=world.now))
 
 
 def test_deleting_exchanges(world: World, client: Client) -> None:
     def delete(name: str, if_unused: bool = False) -> None:
-        world.answer(client.session.delete_exchange(name, if_unused=if_unused, now=world.now))
+        world.answer(client.session.topology.delete_exchange(name, if_unused=if_unused, now=world.now))
 
     delete("nope")
     client.declare_exchange("x")
@@ -285,8 +285,8 @@ def test_of_a_binding_whose_ends_are_missing_the_source_is_named(world: World, c
     client.declare("q")
     refused(NotFound, "no exchange 'nope.x' in vhost '/'", lambda: client.bind("nope.q", "nope.x", "k"))
     refused(NotFound, "no queue 'nope.q' in vhost '/'", lambda: client.bind("nope.q", "amq.direct", "k"))
-    world.answer(client.session.unbind_queue("nope.q", "nope.x", "k", {}, world.now))
-    world.answer(client.session.unbind_exchange("nope.y", "nope.x", "k", {}, world.now))
+    world.answer(client.session.topology.unbind_queue("nope.q", "nope.x", "k", {}, world.now))
+    world.answer(client.session.topology.unbind_exchange("nope.y", "nope.x", "k", {}, world.now))
 
 
 def test_an_auto_delete_exchange_goes_with_its_last_binding(world: World, client: Client) -> None:

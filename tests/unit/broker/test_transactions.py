@@ -133,9 +133,9 @@ def test_what_was_permitted_when_it_was_published_stays_so(world: World, client:
 
 
 def test_confirms_and_transactions_exclude_each_other(world: World, client: Client) -> None:
-    refused(PreconditionFailed, "cannot switch from tx to confirm mode", client.session.select_confirms)
+    refused(PreconditionFailed, "cannot switch from tx to confirm mode", client.session.publisher.select_confirms)
     other = world.client()
-    other.session.select_confirms()
+    other.session.publisher.select_confirms()
     refused(PreconditionFailed, "cannot switch from confirm to tx mode", other.session.select_transactions)
 
 

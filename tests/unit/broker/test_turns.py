@@ -165,7 +165,7 @@ def test_what_is_deleted_or_closed_before_the_end_is_left_out() -> None:
     loop.turns.wake(queue)
     loop.turns.confirm(session)
     loop.turns.forget_queue(queue)
-    loop.turns.forget_session(session)
+    loop.turns.forget_publisher(session)
     assert loop.round() == []
 
 

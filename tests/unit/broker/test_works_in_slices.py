@@ -50,8 +50,8 @@ def test_what_changes_while_a_policy_is_on_its_way_holds_at_the_end(world: World
     world.broker.submit(policy("first", 0, 5), world.now)
     slices.one()
     world.broker.submit(policy("second", 1, 7), world.now)
-    client.session.delete_queue("q3", if_unused=False, if_empty=False, now=world.now)
-    client.session.delete_queue("q11", if_unused=False, if_empty=False, now=world.now)
+    client.session.topology.delete_queue("q3", if_unused=False, if_empty=False, now=world.now)
+    client.session.topology.delete_queue("q11", if_unused=False, if_empty=False, now=world.now)
     client.declare("q11")
     slices.one()
     world.broker.submit(commands.DeletePolicy("/", "first"), world.now)
@@ -141,7 +141,7 @@ def test_what_is_held_of_many_queues_goes_back_to_them_over_several_turns(world:
     slices = LaterTurns(world, steps_max=1)
     client.reject(0, multiple=True, requeue=True)
     back = [sum(world.ready(name) for name in names)]
-    client.session.delete_queue(names[-1], if_unused=False, if_empty=False, now=world.now)
+    client.session.topology.delete_queue(names[-1], if_unused=False, if_empty=False, now=world.now)
     while slices.one():
         back.append(sum(world.ready(name) for name in names[:-1]))
     assert back[0] == 5 * 2 * SETTLED_QUEUES_PER_STEP, "a step at once, and one that fits into the turn"

@@ -15,8 +15,8 @@ from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
+from classic.node_storage import ClassicLimits
 from classic.queue import ClassicQueue
-from classic.shelf import ClassicLimits
 from native.content import encode, messages
 from storage.beside_loop import AtOnce, Background
 from storage.wal import LogCore

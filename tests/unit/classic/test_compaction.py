@@ -30,7 +30,7 @@ def filled(count: int = 24, interval_ms: int = 15_000) -> World:
     for number in range(count):
         world.publish(["a"], [b"%d|" % number + LARGE], confirm=number)
         world.loop.run_soon()
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     for _ in range(3_000):
         if len(store.contents) == count and world.log.files().start > 3:
             break
@@ -99,18 +99,18 @@ def test_a_file_goes_only_after_the_disk_vouches_for_the_copies() -> None:
 
 def test_what_cannot_be_read_stays_with_its_file_and_the_others_are_copied() -> None:
     world = filled()
-    store, disk = world.kind._shelf.store, world.disk
+    store, disk = world.kind._storage.store, world.disk
     kept = thin_out(world)
     world.tick(1)
     world.log.commit_now()
-    world.kind._shelf.release_durable()
+    world.kind._storage.release_durable()
     sparse = store.sparse_files()[0]
     content_id, stored = next((one, stored) for one, stored in store.contents.items() if stored.file == sparse)
     damaged = store.name_of(stored.file)
     others = [one for one, other in store.contents.items() if other.file == stored.file and one != content_id]
     disk.flip_bit(damaged, (stored.offset + 20) * 8)
     bytes_kept = disk.content(damaged)
-    world.kind._shelf.files.forget(damaged)
+    world.kind._storage.files.forget(damaged)
     world.tick(400)
     assert disk.content(damaged) == bytes_kept
     assert len([finding for finding in world.kind.findings if damaged in finding]) == 1
@@ -126,7 +126,7 @@ def test_what_cannot_be_read_stays_with_its_file_and_the_others_are_copied() -> 
 
 def test_a_store_that_is_mostly_garbage_is_compacted_at_once_and_several_files_into_one() -> None:
     world = filled(count=48, interval_ms=1 << 40)
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     kept = thin_out(world, kept=8)
     world.tick(6)
     size, living = sizes(store)
@@ -137,7 +137,7 @@ def test_a_store_that_is_mostly_garbage_is_compacted_at_once_and_several_files_i
 
 def test_little_garbage_waits_for_the_interval() -> None:
     world = filled(count=8, interval_ms=5_000)
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     first = min(store.files)
     for _ in range(3):
         got = world.get("a")
@@ -155,7 +155,7 @@ def test_the_transient_store_is_compacted_too() -> None:
     for number in range(60):
         world.publish(["a"], [b"%d|" % number + LARGE], persistent=False)
     world.tick(2)
-    store = world.kind._shelf.spilled
+    store = world.kind._storage.spilled
     before, _ = sizes(store)
     kept = thin_out(world, kept=6)
     world.tick(30)
@@ -171,7 +171,7 @@ def test_a_file_that_is_being_compacted_is_not_deleted_and_the_copy_of_what_went
     later = Later()
     world.kind._housekeeping._background = later
     world.kind._housekeeping._compact_at = 0
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     for _ in range(20):
         world.tick()
         if any(file.held for file in store.files.values()):
@@ -203,12 +203,12 @@ def test_what_a_failed_attempt_copied_is_taken_away_again() -> None:
     world.disk.faults = lambda call: Fault.ENOSPC if call.operation == "write" and call.name.endswith(".rdq") else None
     world.tick(200)
     assert set(world.disk.list(names.STORE_PERSISTENT)) <= files
-    assert world.kind._shelf.failed is None
+    assert world.kind._storage.failed is None
     world.disk.faults = no_faults
     world.tick(200)
-    size, living = sizes(world.kind._shelf.store)
+    size, living = sizes(world.kind._storage.store)
     assert size <= 2 * living + 2 * TINY.store_file_bytes_max
     assert waiting(world) == kept
     assert set(manifest.load(world.disk).store) == {
-        number for number, f in world.kind._shelf.store.files.items() if f.size
+        number for number, f in world.kind._storage.store.files.items() if f.size
     }

@@ -73,7 +73,7 @@ class Story:
         self.moved += any(
             segment.body_size for q in world.queues.values() for segment in q.backing.index.segments.values()
         )
-        self.stored += bool(world.kind._shelf.store.contents)
+        self.stored += bool(world.kind._storage.store.contents)
 
     def publish(self) -> None:
         chance = self.chance

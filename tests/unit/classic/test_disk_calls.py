@@ -93,7 +93,7 @@ def test_the_node_may_be_stopped_at_any_tick(beside: bool) -> None:
         life.check()
         life.go_on()
         life.ticks(TICKS_TO_TRY_AGAIN)
-        assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
+        assert life.world.kind._storage.failed is None, f"{life.said}: {life.world.kind._storage.failed}"
         life.cut(Random(ticks))
         life.check(", and then another life")
 
@@ -102,7 +102,7 @@ def test_the_node_may_be_stopped_at_any_tick(beside: bool) -> None:
 def test_there_may_be_no_room_at_any_call(beside: bool, times: int) -> None:
     for life, call in lives(beside, ROOM_IS_ASKED_FOR_BY):
         if life.disturbed(at(life, call, Fault.ENOSPC_PARTIAL if call.number % 2 else Fault.ENOSPC, times)):
-            assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
+            assert life.world.kind._storage.failed is None, f"{life.said}: {life.world.kind._storage.failed}"
             life.wait_for_room()
         life.cut(None if call.number % 3 == 0 else Random(call.number))
         life.check()
@@ -134,7 +134,7 @@ def test_the_device_may_fail_at_any_call(beside: bool) -> None:
 def test_there_may_be_no_descriptor_at_any_call(beside: bool, times: int) -> None:
     for life, call in lives(beside, OPENING):
         assert life.disturbed(at(life, call, Fault.EMFILE, times)), f"{life.said} ended the node"
-        assert life.world.kind._shelf.failed is None, f"{life.said}: {life.world.kind._shelf.failed}"
+        assert life.world.kind._storage.failed is None, f"{life.said}: {life.world.kind._storage.failed}"
         life.wait_for_room()
         life.check_now()
         life.cut(None if call.number % 3 == 0 else Random(call.number))

@@ -6,17 +6,22 @@ of it may be out of reach, which the node says.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from broker.background_work import BackgroundWork
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
+from broker.records import QueueRecord
 from classic import housekeeping, manifest
+from classic.node_storage import ClassicLimits
+from classic.noting import Noting
 from classic.queue_index import Alive, QueueIndex
-from classic.shelf import ClassicLimits
 from native.content import messages
 from storage.errors import DiskFailed, DiskFull
 from tests.sim.disk import Call, Fault, Faults, no_faults
@@ -248,7 +253,7 @@ def test_a_dead_file_that_a_failed_save_may_have_noted_is_not_deleted_before_ano
     """The error came after the list had been replaced: the file is named there, though the node knows nothing of that."""
     background = Later()
     world = moved_out(background, replace(TINY, store_file_bytes_max=200))  # two contents each
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     first = min(store.files)
     for queue in world.queues.values():
         queue.purge(world.now)
@@ -330,7 +335,7 @@ def test_what_was_moved_out_before_a_crash_is_not_counted_again_from_the_log() -
     world.disk.kill()
     world.start()
     assert (world.queues["a"].ready_count, world.queues["a"].ready_bytes) == (12, 120)
-    assert not world.kind._shelf.live.get(1)
+    assert not world.kind._storage.live.get(1)
 
 
 def test_a_segment_for_which_there_was_no_room_harms_nobody_when_its_messages_are_consumed() -> None:
@@ -381,7 +386,7 @@ def test_a_queue_may_be_deleted_while_its_files_are_synced() -> None:
     world.disk.on_sync = delete
     background.work()
     background.tell()
-    assert "b" not in world.queues and world.kind._shelf.failed is None
+    assert "b" not in world.queues and world.kind._storage.failed is None
     assert world.log.files().start > 1
     world.records.pop()
     world.restart()
@@ -394,13 +399,13 @@ def test_contents_are_let_go_while_housekeeping_waits_for_room() -> None:
     while background.waiting:
         background.work()
         background.tell()
-    world.kind._shelf.fail(DiskFailed("a test"))
+    world.kind._storage.fail(DiskFailed("a test"))
     for _ in range(20):
         got = world.get("a")
         assert got is not None
         world.queues["a"].settle(got.piece, Outcome.ACKNOWLEDGED, world.now)
         world.tick()
-    assert len(world.kind._shelf._releases) <= 1
+    assert len(world.kind._storage._releases) <= 1
 
 
 def test_a_release_costs_what_has_changed_and_not_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,9 +427,9 @@ def test_a_release_costs_what_has_changed_and_not_what_there_is(monkeypatch: pyt
     looked_at: list[str] = []
     write_settled = QueueIndex.write_settled
 
-    def note(index: QueueIndex, alive: Alive) -> None:
+    def note(index: QueueIndex, alive: Alive, numbers: Iterable[int]) -> None:
         looked_at.append(index.directory)
-        write_settled(index, alive)
+        write_settled(index, alive, numbers)
 
     monkeypatch.setattr(QueueIndex, "write_settled", note)
     roll()
@@ -440,29 +445,75 @@ def test_a_release_costs_what_has_changed_and_not_what_there_is(monkeypatch: pyt
     assert not world.waiting("q7") and [body for body, _ in world.waiting("q9")] == [b"stays"]
 
 
+def in_turns(records: list[QueueRecord]) -> tuple[World, deque[Callable[[], None]]]:
+    """A world whose background work takes one step in each turn."""
+    turns: deque[Callable[[], None]] = deque()
+    work = partial(BackgroundWork, turns.append, lambda: 0.0, steps_max=1)
+    return World(records, log_file_bytes_max=4_000, work=work), turns
+
+
+def tick_and_take_turns(world: World, turns: deque[Callable[[], None]], ticks: int) -> None:
+    for _ in range(ticks):
+        world.tick()
+        while turns:
+            turns.popleft()()
+
+
 def test_queues_are_noted_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(housekeeping, "SEGMENTS_PER_TICK", 7)
+    monkeypatch.setattr(housekeeping, "SEGMENTS_PER_STEP", 7)
     records = [record_of(f"q{number}", number) for number in range(1, 41)]
-    world = World(records, log_file_bytes_max=4_000)
+    world, turns = in_turns(records)
     for record in records:
         world.publish([record.name], [b"stays"], confirm=record.id)
     world.loop.run_soon()
-    while world.kind._housekeeping._noting is None:
+    keeper = world.kind._housekeeping
+    while keeper._noting is None:
         world.publish(["q1"], [b"more" * 20])
         world.loop.run_soon()
-        world.tick()
-    noting = world.kind._housekeeping._noting
-    assert noting is not None and sum(len(segments) for _, segments in noting._touched) == 7
+        if turns:
+            turns.popleft()()
+        else:
+            world.tick()
+    noting = keeper._noting
+    assert noting is not None and sum(len(segments) for _, segments in noting._noted) == 7
+    world.tick()
+    assert keeper._noting is noting, "the tick after began another one"
+    turns.popleft()()
+    assert sum(len(segments) for _, segments in noting._noted) == 14
     world.kind.delete(world.queues.pop("q2"), world.now)  # in between
     world.kind.delete(world.queues.pop("q40"), world.now)
     world.records = [record for record in records if record.name not in ("q2", "q40")]
-    world.tick(20)
-    assert world.kind._housekeeping._noting is None and world.log.files().start > 1
-    assert not {2, 40} & set(world.kind._housekeeping.manifest.queues)
+    tick_and_take_turns(world, turns, 20)
+    assert keeper._noting is None and world.log.files().start > 1
+    assert not {2, 40} & set(keeper.manifest.queues)
     world.disk.kill()
     world.start()
     assert not world.kind.findings
     assert all(world.waiting(record.name)[0][0] == b"stays" for record in world.records)
+
+
+def test_the_segments_of_one_queue_are_noted_in_slices_and_those_touched_meanwhile_another_time() -> None:
+    """Otherwise a queue whose messages are acknowledged here and there would be noted for ever."""
+    limits = replace(TINY, sequences_per_segment=4)
+    world = World([record_of("q", 1)], limits=limits, log_file_bytes_max=4_000)
+    for number in range(60):
+        world.publish(["q"], [b"%02d" % number], confirm=number)
+        world.loop.run_soon()
+        world.tick()
+    index = world.queues["q"].backing.index
+    numbers = sorted(index.segments)
+    assert len(numbers) > 5, "too few segments were written"
+    index.touch_all()
+    noting = Noting(world.kind._storage, world.kind._queues, world.kind._housekeeping.manifest)
+    noting.all_queues()
+    rounds = 0
+    while not noting.note_queues(2):
+        rounds += 1
+        index.touch(numbers[0])
+        assert rounds <= len(numbers), "it does not end"
+    assert rounds >= len(numbers) // 2 - 1
+    assert [number for _, some in noting._noted for number in some] == numbers
+    assert index.touched == {numbers[0]} and 1 in world.kind._storage.touched
 
 
 def test_a_stop_does_not_vouch_for_what_failed_to_be_synced_just_before_it() -> None:
@@ -494,7 +545,7 @@ def test_nothing_is_done_any_more_in_the_turn_in_which_a_sync_fails(monkeypatch:
     it."""
     world = World([record_of("a", 1)])
     house, done = world.kind._housekeeping, list[str]()
-    monkeypatch.setattr(house, "_delete_dead", lambda: world.kind._shelf.fail(DiskFailed("a failed sync")))
+    monkeypatch.setattr(house, "_delete_dead", lambda: world.kind._storage.fail(DiskFailed("a failed sync")))
     monkeypatch.setattr(house, "_compact", lambda now: done.append("compact"))
     monkeypatch.setattr(house, "_shorten_log", lambda: done.append("shorten the log"))
     world.tick()

@@ -16,9 +16,9 @@ from broker.queue_type import Outcome, Queue
 from broker.records import QueueRecord
 from classic import housekeeping, move_out
 from classic.driver import ClassicQueues
+from classic.node_storage import ClassicLimits
 from classic.noting import Noting
 from classic.queue import ClassicQueue
-from classic.shelf import ClassicLimits
 from classic.stored_run import InStore
 from native.content import messages
 from storage import names
@@ -113,7 +113,7 @@ def test_queues_share_one_copy_of_a_large_body_and_one_may_go_before_the_other(w
     world.publish(["a", "b"], [LARGE], confirm=1)
     world.loop.run_soon()
     fill_log(world, "passing")
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     assert [stored.references for stored in store.contents.values()] == [2]
     got = world.get("a")
     assert got is not None and got.content.endswith(LARGE)
@@ -131,7 +131,7 @@ def test_sparse_store_files_are_compacted_and_dead_ones_deleted(world: World) ->
         world.publish(["a"], [b"%02d" % number + LARGE])
         world.loop.run_soon()
     fill_log(world, "passing")
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     files = len(store.files)
     assert files > 4
     pieces = [world.get("a") for _ in range(24)]
@@ -204,7 +204,7 @@ def test_a_deleted_queue_leaves_no_file_and_does_not_come_back(world: World) -> 
     assert world.kind.delete(world.queues.pop("a"), world.now) == 60
     assert not world.disk.exists(directory)
     world.tick(5)
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents
     del world.records[0]
     world.disk.kill()
     world.start()
@@ -390,11 +390,11 @@ def test_a_damaged_store_file_is_told_of_once_and_others_are_compacted(world: Wo
         world.publish(["a"], [b"%02d" % number + LARGE], confirm=number)
         world.loop.run_soon()
     fill_log(world, "passing")
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     pieces = [world.get("a") for _ in range(24)]
     kept = sorted(store.contents.values(), key=lambda one: (one.file, one.offset))[3]
     world.disk.flip_bit(store.name_of(kept.file), (kept.offset + 50) * 8)
-    world.kind._shelf.files.forget(store.name_of(kept.file))
+    world.kind._storage.files.forget(store.name_of(kept.file))
     for number, got in enumerate(pieces):
         assert got is not None
         if number % 4 != 3:
@@ -446,9 +446,9 @@ def test_neighbours_in_the_log_file_that_is_being_written_are_read_together(monk
         return read(location)
 
     monkeypatch.setattr(world.log, "read", counted)
-    before = world.kind._shelf.files.reads
+    before = world.kind._storage.files.reads
     assert [world.get("q", no_ack=True) is not None for _ in range(20)] == [True] * 20
-    assert (alone, world.kind._shelf.files.reads - before) == ([], 1)
+    assert (alone, world.kind._storage.files.reads - before) == ([], 1)
 
 
 def test_what_was_read_along_before_it_was_written_is_read_again() -> None:
@@ -467,7 +467,7 @@ def test_what_was_read_along_before_it_was_written_is_read_again() -> None:
 
 def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each makes a directory and two files: of 800 queues in one piece of the log, the loop stood for 170 ms."""
-    monkeypatch.setattr("classic.move_out.BEGUN_PER_PIECE", 3)
+    monkeypatch.setattr("classic.move_out.BEGUN_PER_STEP", 3)
     monkeypatch.setattr("classic.housekeeping.BEGUN_PER_TICK", 5)
     names_of_queues = [f"q{number}" for number in range(40)]
     records = [record_of(name, number) for number, name in enumerate(names_of_queues, 1)]
@@ -485,11 +485,11 @@ def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.
         world.publish(["passing"], [b"%d" % number])
         assert world.get("passing", no_ack=True) is not None
         world.loop.run_soon()
-        before = len(world.kind._shelf.indexed)
+        before = len(world.kind._storage.indexed)
         world.tick()
-        begun.append(len(world.kind._shelf.indexed) - before)
+        begun.append(len(world.kind._storage.indexed) - before)
     assert sum(begun) == len(names_of_queues)
-    assert max(begun) <= 7, "a piece is ended by the queue that is one too many, and a tick by the piece"
+    assert max(begun) <= 7, "a step is ended by the queue that is one too many, and a tick by the step"
     world.disk.kill()
     world.start()
     for name in names_of_queues:
@@ -498,7 +498,7 @@ def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.
 
 def test_a_segment_that_got_new_messages_after_it_was_found_dead_stays() -> None:
     world = World([record_of("a", 1)], log_file_bytes_max=1_000_000)
-    shelf, housekeeping = world.kind._shelf, world.kind._housekeeping
+    storage, housekeeping = world.kind._storage, world.kind._housekeeping
 
     def publish(numbers: range) -> None:
         for number in numbers:
@@ -511,10 +511,10 @@ def test_a_segment_that_got_new_messages_after_it_was_found_dead_stays() -> None
     index = world.queues["a"].backing.index
     dead = index.dead_segments(world.queues["a"].alive_in)
     assert dead, "nothing was paged out"
-    housekeeping._look_for_dead(shelf.write_settled())
+    housekeeping._look_for_dead(storage.write_settled())
     publish(range(5, 12))
     assert dead[0] not in index.dead_segments(world.queues["a"].alive_in), "it got none of the new messages"
-    shelf.log.commit_now()
+    storage.log.commit_now()
     housekeeping._delete_dead()
     world.tick(5)
     assert [body for body, _ in world.waiting("a")] == [b"%d" % number for number in range(5, 12)]
@@ -526,7 +526,7 @@ def test_a_segment_that_got_new_messages_after_it_was_found_dead_stays() -> None
 def test_a_segment_stays_until_the_log_durably_says_that_its_messages_are_settled() -> None:
     """With the segment gone and the settling lost in a crash, the log would name messages that nothing holds any more."""
     world = World([record_of("a", 1)], log_file_bytes_max=1_000_000)
-    shelf, keeper = world.kind._shelf, world.kind._housekeeping
+    storage, keeper = world.kind._storage, world.kind._housekeeping
     for number in range(5):
         world.publish(["a"], [b"%d" % number])
     world.loop.run_soon()
@@ -535,19 +535,19 @@ def test_a_segment_stays_until_the_log_durably_says_that_its_messages_are_settle
     index = world.queues["a"].backing.index
     dead = index.dead_segments(world.queues["a"].alive_in)
     assert dead, "nothing was paged out"
-    keeper._look_for_dead(shelf.write_settled())
+    keeper._look_for_dead(storage.write_settled())
     keeper._delete_dead()
     assert set(dead) <= index.segments.keys(), "the log has not even been written"
-    shelf.log.commit_now()
+    storage.log.commit_now()
     keeper._delete_dead()
     assert not index.segments
 
 
 def test_a_store_file_stays_until_the_log_durably_says_that_its_contents_are_settled() -> None:
     world = World([record_of("a", 1)])
-    shelf, keeper = world.kind._shelf, world.kind._housekeeping
+    storage, keeper = world.kind._storage, world.kind._housekeeping
     world.publish(["a"], [b"not durable yet"])
-    store = shelf.store
+    store = storage.store
     for index in range(8):  # two files
         store.put(InStore(1, index), LARGE, 1)
     store.release(InStore(1, 0))
@@ -555,17 +555,17 @@ def test_a_store_file_stays_until_the_log_durably_says_that_its_contents_are_set
     for content_id in [one for one, stored in store.contents.items() if stored.file == first]:
         store.release(content_id)
     assert store.dead_files() == [first]
-    keeper._look_for_dead(shelf.write_settled())
+    keeper._look_for_dead(storage.write_settled())
     keeper._delete_dead()
     assert first in store.files, "the log has not even been written"
-    shelf.log.commit_now()
+    storage.log.commit_now()
     keeper._delete_dead()
     assert first not in store.files
 
 
 def test_no_segment_goes_while_a_log_file_is_being_moved_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of what the file holds of a queue is written: the other half would begin a segment of the same number."""
-    monkeypatch.setattr(housekeeping, "STEP_BYTES_MIN", 1)
+    monkeypatch.setattr(housekeeping, "TICK_BYTES_MIN", 1)
     monkeypatch.setattr(move_out, "PIECE_BYTES", 200)
     world = World([record_of("a", 1)])
     keeper = world.kind._housekeeping
@@ -602,7 +602,7 @@ def test_the_log_is_told_at_a_start_what_only_a_segment_knows_to_be_settled() ->
         world.tick()
         assert [world.get("a", no_ack=True) is not None for _ in range(head)] == [True] * head
     assert world.queues["a"].backing.index.segments, "nothing was paged out"
-    noting = Noting(world.kind._shelf, world.kind._queues, world.kind._housekeeping.manifest)
+    noting = Noting(world.kind._storage, world.kind._queues, world.kind._housekeeping.manifest)
     noting.all_queues()
     assert noting.note_queues(100)
     noting.make_durable(world.disk)  # and the node is killed before its log has heard what was settled
@@ -633,7 +633,7 @@ def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanw
     keeper = world.kind._housekeeping
     world.tick()
     moving = keeper._moving
-    assert moving is not None and keeper._walking and len(turns) == 1
+    assert moving is not None and keeper._in_slices and len(turns) == 1
     positions = [moving._position]
     world.tick()
     assert moving._position == positions[0], "the tick after began a second walk"
@@ -642,7 +642,7 @@ def test_a_log_file_is_moved_out_over_many_turns_and_nothing_else_is_begun_meanw
         positions.append(moving._position)
     assert len(positions) > 5 and positions == sorted(positions)
     assert max(after - before for before, after in pairwise(positions)) <= move_out.PIECE_BYTES
-    assert not keeper._walking
+    assert not keeper._in_slices
     for _ in range(20):
         world.tick()
         while turns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from broker.background_work import BackgroundWork
 from classic import move_out
 from classic.housekeeping import RETRY_MS
+from classic.stored_run import StoredRun
 from storage import names
 from storage.errors import DiskFailed
 from tests.sim.disk import Call, Fault, no_faults
@@ -67,7 +68,7 @@ def test_whenever_the_node_stops_or_the_disk_fails_a_walk_ends_and_nothing_is_wr
         if end == "stop":
             world.kind.stop(world.now)
         else:
-            world.kind._shelf.fail(DiskFailed("input/output error"))
+            world.kind._storage.fail(DiskFailed("input/output error"))
         calls: list[Call] = []
         world.disk.faults = calls.append
         turns.take(TURNS_MAX)
@@ -123,11 +124,11 @@ def test_what_was_walked_twice_on_a_full_disk_goes_when_it_is_settled_once() -> 
     world.tick(2)
     world.disk.faults = no_faults
     world.tick(3 * RETRY_MS // 100)
-    assert world.kind._shelf.store.files, "nothing was moved out"
+    assert world.kind._storage.store.files, "nothing was moved out"
     for queue in world.queues.values():
         queue.purge(world.now)
     world.tick(3 * RETRY_MS // 100)
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents
 
 
 def test_a_log_file_that_cannot_be_read_to_its_end_is_kept_with_all_that_follow() -> None:
@@ -167,4 +168,131 @@ def test_what_is_known_of_a_log_file_goes_with_it() -> None:
     world.tick(3 * RETRY_MS // 100)
     files = world.log.files()
     assert files.start > FIRST
-    assert set(world.kind._shelf.live) <= set(files)
+    assert set(world.kind._storage.live) <= set(files)
+
+
+def fan_out(queues: int, messages: int, size: int) -> tuple[World, Turns]:
+    """Log files of messages that live in many queues each. Work that is done in slices takes a step a turn."""
+    turns = Turns()
+    world = World([record_of(f"q{number}", number) for number in range(1, queues + 1)], work=turns.work)
+    return filled(world, messages, size), turns
+
+
+@pytest.mark.parametrize("size", [30, LARGE])
+def test_one_run_in_many_queues_is_moved_out_in_steps(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record may be of 500 queues: all of them in one step took 60 to 110 ms."""
+    monkeypatch.setattr(move_out, "PLACES_PER_STEP", 6)
+    world, turns = fan_out(40, 12, size)
+    looked_at: list[int] = []
+    for queue in world.queues.values():
+        keep = queue.backing.index.write_runs
+
+        def write_runs(runs: Sequence[StoredRun], keep: Callable[..., None] = keep) -> None:
+            looked_at[-1] += len(runs)
+            keep(runs)
+
+        monkeypatch.setattr(queue.backing.index, "write_runs", write_runs)
+    steps = 0
+    for _ in range(TURNS_MAX):
+        looked_at.append(0)
+        world.tick()
+        while turns:
+            looked_at.append(0)
+            turns.take(1)
+            steps += 1
+    assert steps > 40 * 12 // 6 // 2 and 0 < max(looked_at) <= 2 * 6, "the turn that begins it may go on with it"
+    assert world.log.files().start > FIRST
+    world.disk.kill()
+    world.start()
+    assert all(numbers(world, name) == list(range(12)) for name in world.queues)
+
+
+def half_moved(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Turns]:
+    """A run of twenty queues is in the shared store, and the index of some says so."""
+    monkeypatch.setattr(move_out, "PLACES_PER_STEP", 3)
+    world, turns = fan_out(20, 30, LARGE)
+    world.tick()
+    while not world.kind._storage.store.contents:
+        assert turns, "nothing is moved out"
+        turns.take(1)
+    moving = world.kind._housekeeping._moving
+    assert moving is not None and moving._piece[0].referred and 10 < len(moving._piece[0].places) < 20
+    return world, turns
+
+
+@pytest.mark.parametrize("way", ["purge", "acknowledge", "delete"])
+def test_what_goes_while_its_run_is_moved_out_queue_by_queue_leaves_nothing_behind(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store counts the queues that need a content when the run is begun; those that let go of it in between count, too."""
+    world, turns = half_moved(monkeypatch)
+    for name in list(world.queues)[10:]:
+        if way == "purge":
+            world.queues[name].purge(world.now)
+        elif way == "delete":
+            world.kind.delete(world.queues.pop(name), world.now)
+        else:
+            while world.get(name, no_ack=True) is not None:
+                pass
+    for _ in range(TURNS_MAX):
+        world.tick()
+        turns.take(TURNS_MAX)
+    for name in list(world.queues)[:10]:
+        assert numbers(world, name) == list(range(30))
+        world.queues[name].purge(world.now)
+    for _ in range(TURNS_MAX):
+        world.tick()
+        turns.take(TURNS_MAX)
+    assert not world.kind._storage.store.contents and not world.kind._storage.unindexed
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_node_may_stop_while_a_run_is_moved_out_queue_by_queue(crash: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, turns = half_moved(monkeypatch)
+    if not crash:
+        world.kind.stop(world.now)
+    world.disk.kill()
+    turns.clear()
+    world.start()
+    for name in list(world.queues)[5:]:
+        world.queues[name].purge(world.now)
+    for _ in range(TURNS_MAX):
+        world.tick()
+        turns.take(TURNS_MAX)
+    assert all(numbers(world, name) == list(range(30)) for name in list(world.queues)[:5])
+    for queue in world.queues.values():
+        queue.purge(world.now)
+    for _ in range(TURNS_MAX):
+        world.tick()
+        turns.take(TURNS_MAX)
+    assert not world.kind._storage.store.contents
+
+
+def test_a_disk_that_fills_up_within_a_run_of_many_queues_loses_and_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(move_out, "PLACES_PER_STEP", 3)
+    for after in range(1, 30, 4):
+        world, turns = fan_out(10, 30, 30)
+        writes = 0
+
+        def full(call: Call) -> Fault | None:
+            nonlocal writes
+            writes += call.operation == "write" and call.name.endswith(names.INDEX_SUFFIX)
+            return index_is_full(call) if writes > after else None  # noqa: B023  # called before the next round
+
+        world.disk.faults = full
+        for _ in range(10):
+            world.tick()
+            turns.take(TURNS_MAX)
+        world.disk.faults = no_faults
+        for _ in range(3 * RETRY_MS // 100):
+            world.tick()
+            turns.take(TURNS_MAX)
+        assert world.log.files().start > FIRST
+        index = world.queues["q1"].backing.index
+        entries = [fields[0] for number in sorted(index.segments) for fields in index.load(number).entries]
+        assert entries == sorted(set(entries)), f"full after {after} writes"
+        world.disk.kill()
+        world.start()
+        assert all(numbers(world, name) == list(range(30)) for name in world.queues)

@@ -50,17 +50,17 @@ def world_with(size: int, effective: EffectiveArguments | None = None) -> World:
 @contextmanager
 def no_descriptors(world: World, deletes: bool = False) -> Iterator[None]:
     """Those that were open are used by others now. What waits is said once, but for a queue that is deleted."""
-    shelf = world.kind._shelf
-    shelf.files.close()
-    for name in list(shelf.loaded._loaded):
-        shelf.loaded.drop(name)
+    storage = world.kind._storage
+    storage.files.close()
+    for name in list(storage.loaded._loaded):
+        storage.loaded.drop(name)
     world.disk.faults = lambda call: Fault.EMFILE
     yield
     world.disk.faults = no_faults
-    assert shelf.failed is None, shelf.failed
+    assert storage.failed is None, storage.failed
     if not deletes:
-        said = [finding for finding in shelf.findings if "no file descriptor is left to read" in finding]
-        assert len(said) == 1, f"it is said once: {shelf.findings}"
+        said = [finding for finding in storage.findings if "no file descriptor is left to read" in finding]
+        assert len(said) == 1, f"it is said once: {storage.findings}"
 
 
 @SIZE
@@ -189,7 +189,7 @@ def test_a_stop_without_descriptors_loses_nothing() -> None:
 
 def test_a_queue_that_is_deleted_gives_up_its_contents_when_its_index_can_be_read() -> None:
     world = world_with(120)
-    store = world.kind._shelf.store
+    store = world.kind._storage.store
     assert store.contents
     with no_descriptors(world, deletes=True):
         world.records = [record for record in world.records if record.name != "q"]
@@ -200,24 +200,24 @@ def test_a_queue_that_is_deleted_gives_up_its_contents_when_its_index_can_be_rea
     world.tick(5)
     world.publish(["passing"], [b"p"])
     world.tick(2)
-    assert not store.contents and not world.kind._shelf.undeleted
+    assert not store.contents and not world.kind._storage.undeleted
     assert not [name for name in world.disk.list("classic") if name.endswith("-1")]
 
 
 def test_a_stop_before_a_deleted_queues_files_could_go_vouches_for_nothing() -> None:
     world = world_with(120)
     world.records = [record for record in world.records if record.name != "q"]
-    shelf = world.kind._shelf
-    shelf.files.close()
-    for name in list(shelf.loaded._loaded):
-        shelf.loaded.drop(name)
+    storage = world.kind._storage
+    storage.files.close()
+    for name in list(storage.loaded._loaded):
+        storage.loaded.drop(name)
     world.disk.faults = lambda call: Fault.EMFILE if call.name.endswith(".idx") else None
     world.kind.delete(world.queues.pop("q"), world.now)
     world.kind.stop(world.now)
     assert not world.disk.exists(CLASSIC_CLEAN_STOP)
-    assert any("is deleted, could not be deleted yet" in finding for finding in shelf.findings)
+    assert any("is deleted, could not be deleted yet" in finding for finding in storage.findings)
     world.disk.faults = no_faults
     world.log.close()
     world.disk.kill()
     world.start()
-    assert not world.kind._shelf.store.contents
+    assert not world.kind._storage.store.contents

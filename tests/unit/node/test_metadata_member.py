@@ -17,6 +17,7 @@ from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone
 from node.identity import DISK, RAM, KnownNode, Place
 from raft.errors import Damaged
+from raft.group_owners import GroupOwners
 from raft.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.transport import encode_batches
 from storage.lmdb_store import MemoryStore
@@ -38,9 +39,10 @@ class Alone(MetadataNode):
             world.place = replace(world.place, disk_id=world.place.disk_id + 1, founds=False)
         self.place = replace(world.place, incarnation=incarnation)
         self.member = MetadataMember(self.place, self.store, self.metadata.machine, world.new_replica)
-        self.groups._on_damaged = lambda driver, damage: self.member.damaged(damage)
+        owners = GroupOwners()
+        self.groups._on_damaged = owners.damaged
         self.member.begin()
-        self.member.take_part(self.groups)
+        self.member.take_part(self.groups, owners)
 
     def _take_part(self, group: int) -> None:
         """Its member does."""

@@ -40,7 +40,7 @@ class Nodes:
     def declare(self, name: str) -> list[object]:
         """Ask from node 2 whether the requester is there."""
         answers: list[object] = []
-        self.server.session.declare_queue(
+        self.server.session.topology.declare_queue(
             name, passive=True, durable=False, exclusive=False, auto_delete=False, arguments={}, now=1
         ).then(answers.append, answers.append)
         self.network.run()

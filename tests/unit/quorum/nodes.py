@@ -21,6 +21,8 @@ from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
 from raft.driver import SnapshotRules
+from raft.errors import Damaged
+from raft.group_owners import GroupOwners
 from raft.groups import Groups
 from raft.messages import MemberId, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
@@ -98,25 +100,25 @@ class QuorumNode:
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
         self.store = RaftStore(disk, cluster.limits, AtOnce(), cluster.new_replica, cluster.findings.append)
-        for _ in self.store.recover(replay, facts.first_file):
+        for _ in self.store.recover(replay, replay.chunks(), facts.first_file):
             pass
         end = replay.finish()
         self.store.finish(end)
         core = LogCore(facts.log_id, end, 1 << 20)
         self.log = LogWriter(core, disk, cluster.loop, facts, on_failed=self._stop, commit_inline_bytes_max=None)
         self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        owners = GroupOwners()
         self.groups = Groups(
             number,
             incarnation,
             loop=cluster.loop,
             clock=cluster.loop.clock,
             net=self,
-            log=self.log,
             random=cluster.random.random,
             on_failed=self._stop,
-            on_leading=lambda driver: self.kind.members.leading_changed(driver.group),
-            on_damaged=lambda driver, damage: self._repair(driver.group, damage),
-            on_halted=lambda driver, error: self.kind.members.halted(driver.group, str(error)),
+            on_leading=owners.leading_changed,
+            on_damaged=owners.damaged,
+            on_halted=owners.halted,
         )
         self.store.on_damaged = self.groups.damaged
         self.wire = Wire(self)
@@ -125,6 +127,7 @@ class QuorumNode:
             SessionKey(number, incarnation),
             disk_id,
             groups=self.groups,
+            owners=owners,
             store=self.store,
             calls=self.calls,
             loop=cluster.loop,
@@ -138,7 +141,7 @@ class QuorumNode:
                 is_behind=lambda: self.catalog_is_behind(),
             ),
             reports=QueueReports(
-                on_damaged=self._repair,
+                on_damaged=lambda group, damage, lives_again: self._repair(group, damage, lives_again),
                 on_lost=lambda record, kept: cluster.lost.append((record.name, kept)),
                 on_diverged=lambda _, odd: cluster.diverged.append((number, odd)),
                 on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
@@ -161,13 +164,12 @@ class QuorumNode:
         """kill -9: connections break at once, the disk keeps what was written."""
         self.alive = False
         self.groups.close()
-        self.log._broken = True
+        self.log._files.broken = True
         self.disk.kill()
         self.cluster.cut_off(self.number)
 
-    def _repair(self, group: int, damage: Any) -> None:
-        self.kind.members.damaged(group)
-        self.store.repair(group, damage, lambda member: self.kind.members.lives_again(group))
+    def _repair(self, group: int, damage: Damaged, lives_again: Callable[[], bool]) -> None:
+        self.store.repair(group, damage, lambda member: lives_again())
 
     def _stop(self, reason: str) -> None:
         if self.alive:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from quorum.bodies import EntryCache
+from raft.errors import Damaged
 from raft.wal_log_store import WalLogStore
 from storage.errors import DiskFailed, NoDescriptors
 from tests.unit.quorum.clients import Clients, Publisher, Taker
@@ -63,9 +66,13 @@ def test_a_node_that_cannot_read_what_a_new_member_stands_on_stops(monkeypatch: 
     def add(*_: object) -> None:
         raise NoDescriptors("cannot open a snapshot: simulated EMFILE")
 
-    follower.kind.members.damaged(group)
+    repairs: list[tuple[int, Damaged, Callable[[], bool]]] = []
+    vars(follower)["_repair"] = lambda *repair: repairs.append(repair)
+    follower.groups.damaged(group, Damaged("entry 1 cannot be read"))
+    cluster.run(0.1)
+    ((_, _, lives_again),) = repairs
     monkeypatch.setattr(follower.groups, "add", add)
     with pytest.raises(NoDescriptors):
-        follower.kind.members.lives_again(group)
+        lives_again()
     assert follower.failures == ["cannot open a snapshot: simulated EMFILE"]
     cluster.close()

@@ -10,6 +10,7 @@ from typing import Any
 from raft.driver import Driver, SnapshotRules
 from raft.errors import CannotApply, Damaged, RaftError
 from raft.group_records import GroupIdentity
+from raft.group_stores import GroupStores, NodeStores
 from raft.groups import Groups
 from raft.messages import MemberId, Membership, NodeId, member_id
 from raft.node_log import RaftStore, StoreLimits
@@ -23,6 +24,7 @@ from storage.wal_writer import LogWriter
 from tests.raft_node.register import Register
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
+from tests.unit.raft.own_files import OwnFiles, Platter
 
 DELAY_S = 0.001
 LOG_ID = bytes(range(16))
@@ -61,36 +63,37 @@ class Node:
         facts = load_or_create(disk, LOG_ID)
         replay = Replay(disk, facts, salvage=True)
         self.store = RaftStore(disk, world.limits, AtOnce(), world.new_replica, world.findings.append)
-        for _ in self.store.recover(replay, facts.first_file):
+        self.own_files = OwnFiles(world.loop, world.platters.setdefault(number, Platter()), world.new_replica)
+        self.stores = NodeStores([self.store, self.own_files])
+        for _ in self.stores.recover(replay, facts.first_file):
             pass
         end = replay.finish()
-        self.store.finish(end)
+        self.stores.finish(end)
         core = LogCore(facts.log_id, end, world.file_bytes_max)
         self.log = LogWriter(core, disk, world.loop, facts, on_failed=self._stop, commit_inline_bytes_max=None)
-        self.store.attach(self.log, LogUsers(self.log).join("raft"))
+        self.stores.attach(self.log, LogUsers(self.log).join)
         self.groups = Groups(
             number,
             incarnation,
             loop=world.loop,
             clock=world.loop.clock,
             net=self,
-            log=self.log,
             random=world.random.random,
             on_failed=self._stop,
             on_damaged=lambda driver, error: self._repair(driver.group, error),
             on_repaired=lambda driver: world.repaired.append((number, driver.me)),
             on_halted=self.on_halted,
         )
-        self.store.on_damaged = self.groups.damaged
-        for group in sorted(self.store.stores):
+        self.stores.tell_damage(self.groups.damaged)
+        for group in sorted((*self.store.stores, *self.own_files.stores)):
             self._take_part(group)
 
     on_halted: Callable[[Driver, CannotApply], None] | None = None  # a machine that fails ends its node
 
-    def create(self, group: int, replica: int, membership: Membership) -> None:
+    def create(self, group: int, replica: int, membership: Membership, store: GroupStores | None = None) -> None:
         """Begin a group here: with its first membership, or with none to be taken in by the others."""
         me = member_id(self.number, replica)
-        self.store.create_group(GroupIdentity(group, me, f"g{group}", "register", membership))
+        (store or self.store).create_group(GroupIdentity(group, me, f"g{group}", "register", membership))
         self._take_part(group)
 
     def driver(self, group: int = 1) -> Driver:
@@ -119,13 +122,14 @@ class Node:
         """kill -9: connections break at once, the disk keeps what was written."""
         self.alive = False
         self.groups.close()
-        self.log._broken = True
+        self.log._files.broken = True
+        self.own_files.close()
         self.disk.kill()
         for other in self.world.others(self.number):
             other.groups.disconnected(self.number)
 
     def _take_part(self, group: int) -> None:
-        store = self.store.group(group)
+        store = self.stores.of(group).group(group)
         machine = Register(store.read_entry)
         try:
             self.groups.add(group, store.member, store, machine, self.world.settings, self.world.rules)
@@ -134,7 +138,7 @@ class Node:
 
     def _repair(self, group: int, error: Damaged) -> None:
         self.world.damaged.append(error)
-        self.store.repair(group, error, lambda member: self._take_part(group))
+        self.stores.of(group).repair(group, error, lambda member: self._take_part(group))
 
     def _stop(self, reason: str) -> None:
         self.failures.append(reason)
@@ -157,6 +161,7 @@ class World:
         self.repaired: list[tuple[NodeId, MemberId]] = []
         self.replicas: Iterator[int] = count_from(1000)  # what the nodes' clocks say
         self.nodes: dict[NodeId, Node] = {}
+        self.platters: dict[NodeId, Platter] = {}
         first = Membership(tuple(member_id(number, 0) for number in range(1, count + 1)))
         for number in range(1, count + 1):
             node = self.start(number, SimDisk())

@@ -115,7 +115,7 @@ class World:
         facts = load_or_create(self.disk, LOG_ID)
         replay = Replay(self.disk, facts, salvage=True)
         self.store = RaftStore(self.disk, self.limits, AtOnce(), self.replicas, self.findings.append)
-        for _ in self.store.recover(replay, facts.first_file):
+        for _ in self.store.recover(replay, replay.chunks(), facts.first_file):
             pass
         end = replay.finish()
         self.store.finish(end)

@@ -11,6 +11,7 @@ from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRu
 from raft.errors import Busy, CannotApply, NotLeader, RaftError, Unknown
 from raft.live_entries import LiveEntries
 from raft.membership import AddLearner, Change
+from raft.memory_log_store import NOWHERE
 from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
 from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 
@@ -78,6 +79,8 @@ class ScriptedCore:
 
 class ScriptedStore:
     """Notes what is appended under ticket 7, and remembers who waits for a snapshot."""
+
+    durability = NOWHERE
 
     def __init__(self) -> None:
         self.saved: list[tuple[SnapshotMeta, Any, Any]] = []

@@ -30,7 +30,7 @@ async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
     replay = Replay(disk, facts, salvage=True)
     threads = Threads(loop, 1, "raft-files")
     store = RaftStore(disk, LIMITS, threads, replicas_from(7), pytest.fail)
-    for _ in store.recover(replay, facts.first_file):
+    for _ in store.recover(replay, replay.chunks(), facts.first_file):
         pass
     end = replay.finish()
     store.finish(end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
 from quorum.queue import QuorumQueue
 from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
+from raft.errors import Damaged
 from raft.messages import node_of
 from replicated.comparison import COMPARE_MS, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
@@ -156,11 +157,10 @@ def test_of_two_members_in_another_state_the_second_stays_however_long_the_first
     leader = cluster.leader(record).number
     first, second = sorted({1, 2, 3, 4, 5} - {leader})[:2]
     slow = cluster.nodes[first]
-    waiting: list[tuple[int, object]] = []  # repairs that its disk takes long for
+    waiting: list[tuple[int, Damaged, Callable[[], bool]]] = []  # repairs that its disk takes long for
 
-    def wait_with_repair(group: int, damage: object) -> None:
-        slow.kind.members.damaged(group)
-        waiting.append((group, damage))
+    def wait_with_repair(*repair: Any) -> None:
+        waiting.append(repair)
 
     vars(slow)["_repair"] = wait_with_repair
     for number in (first, second):
@@ -229,7 +229,7 @@ def test_a_member_gives_up_on_the_word_of_its_leader_alone(forged: dict[str, Any
         wrong["term"] += standing.term
     sender = other if forged.get("leader") else leader.number
     letter = give_up(queue.group, verdict._replace(**wrong))
-    node.kind._heard(sender, letter, None)
+    node.kind._peer_letters.heard(sender, letter, None)
     cluster.run(0.01)
     stays = queue.route.driver is not None and queue.route.driver.me == me
     assert stays is bool(forged)
@@ -246,7 +246,7 @@ def test_a_member_does_not_give_up_on_the_word_of_a_node_that_names_the_leader()
     after, digest = next(iter(queue.member.told_digests.items()))
     standing = queue.route.driver.standing
     verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.route.driver.me)
-    cluster.nodes[number].kind._heard(other, give_up(queue.group, verdict), None)
+    cluster.nodes[number].kind._peer_letters.heard(other, give_up(queue.group, verdict), None)
     cluster.run(0.01)
     assert queue.member is not None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from broker.records import QueueRecord
 from quorum import commands
@@ -12,7 +13,7 @@ from raft.messages import NodeId, member_id
 from replicated.member import MemberLife
 from storage.errors import DiskFull
 from tests.unit.quorum.clients import Clients
-from tests.unit.quorum.nodes import Cluster
+from tests.unit.quorum.nodes import Cluster, QuorumNode
 
 
 def lives(cluster: Cluster, record: QueueRecord) -> dict[NodeId, MemberLife]:
@@ -56,10 +57,16 @@ def test_a_member_that_cannot_be_read_is_damaged_until_another_one_begins() -> N
     node = cluster.nodes[3]
     queue = node.queue(record)
     before = node.store.group(queue.group).member
-    node.kind.members.damaged(queue.group)
-    assert queue.member_life is MemberLife.DAMAGED
+    lives_at_repair: list[MemberLife] = []
+
+    def repair(*repair: Any) -> None:
+        lives_at_repair.append(queue.member_life)
+        QuorumNode._repair(node, *repair)
+
+    vars(node)["_repair"] = repair
     node.groups.damaged(queue.group, Damaged("entry 1 cannot be read"))
     cluster.run(3)
+    assert lives_at_repair == [MemberLife.DAMAGED]
     assert queue.member_life is MemberLife.SERVING
     assert node.store.group(queue.group).member != before
 

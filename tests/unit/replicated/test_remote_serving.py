@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from raft.group_owners import GroupOwners
 from raft.messages import NodeId
 from replicated import letters
 from replicated.leader_route import LeaderRoute
@@ -82,7 +83,7 @@ def ports(others: Others) -> QueuePorts:
     calls: Any = others
     groups: Any = SimpleNamespace(node=ME, trusts=lambda node: True)
     loop: Any = SimpleNamespace()
-    return QueuePorts(ME, 1, 3, groups, calls, loop, lambda: 1_000, lambda: 1.0)
+    return QueuePorts(ME, 1, 3, groups, GroupOwners(), calls, loop, lambda: 1_000, lambda: 1.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from broker.broker import Broker
 from broker.catalog import Catalog
 from broker.catalog_commands import DeclareQueue
 from broker.confirms import Receipt
-from broker.publish import Publishing
+from broker.publish import Publisher
 from broker.queue_type import Arrival
 from broker.session import Session
 from broker.transactions import Completion
@@ -108,10 +108,10 @@ def test_a_commit_is_not_answered_well_when_a_queue_refused_some_of_it(monkeypat
 
 
 def test_nothing_is_stored_before_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hand_over_at_once(session: Any, run: Any, target: Any, now: int) -> None:
-        session._hand_over(run, target, None, now)
+    def hand_over_at_once(publisher: Any, run: Any, target: Any, now: int) -> None:
+        publisher._hand_over(run, target, None, now)
 
-    monkeypatch.setattr(Publishing, "_pass_on", hand_over_at_once)
+    monkeypatch.setattr(Publisher, "_pass_on", hand_over_at_once)
     assert transactions().invariant == "uncommitted_is_nowhere"
 
 
@@ -119,9 +119,10 @@ def test_nothing_is_settled_before_its_commit(monkeypatch: pytest.MonkeyPatch) -
     settle = Session._settle
 
     def settle_at_once(session: Any, *arguments: Any) -> None:
-        transaction, session._transaction = session._transaction, None
+        transactions = session._transactions
+        current, transactions.current = transactions.current, None
         settle(session, *arguments)
-        session._transaction = transaction
+        transactions.current = current
 
     monkeypatch.setattr(Session, "_settle", settle_at_once)
     assert transactions().invariant == "only_what_was_acknowledged_is_gone"

@@ -11,6 +11,7 @@ import pytest
 
 from storage.disk import File
 from storage.errors import Corrupt, DiskFailed
+from storage.fsync_times import COMMITS_LOOKED_AT, STALL_AVOIDED_S
 from storage.names import log_file
 from storage.os_disk import OsDisk
 from storage.record import HEADER_BYTES
@@ -18,7 +19,7 @@ from storage.wal import MARK_EVERY_BYTES, LogCore, LogEnd
 from storage.wal_facts import load_or_create
 from storage.wal_new_file import SLICE_BYTES
 from storage.wal_replay import Replay
-from storage.wal_writer import COMMITS_LOOKED_AT, STALL_AVOIDED_S, LogWriter
+from storage.wal_writer import LogWriter
 from tests.sim.disk import Call, Fault, SimDisk, fault_on
 from tests.unit.storage.log_world import KIND, LOG_ID, Log, log_files, open_log, recover
 

@@ -114,7 +114,10 @@ def piece_of(message: tuple[str, str, bytes, bool]) -> Slice:
 
 
 class FakeSession:
+    """Its own topology and publisher, too."""
+
     def __init__(self, broker: FakeBroker, connection: Any, sink: Any) -> None:
+        self.topology = self.publisher = self
         self.broker = broker
         self.connection = connection
         self.sink = sink

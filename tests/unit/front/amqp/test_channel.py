@@ -6,15 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pamqp import commands, frame
+from pamqp import body, commands, frame, header
 
 from broker.errors import NotFound, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Slice
-from front.amqp.connection import ConnectionState
+from front.amqp.states import ConnectionState
 from native.content import encode
 from tests.unit.front.amqp.client import NOW, Client, names, publish, shown
 from tests.unit.front.amqp.fakes import FakeQueue
+from wire.amqp.tables import encode_properties
 
 
 def piece(count: int, position: int = 0, **more: Any) -> Slice:
@@ -42,6 +43,25 @@ def test_headers_of_the_queue_are_delivered() -> None:
     client.core.channels[1].deliver(CONSUMER, 1, piece(1, headers={"x-stream-offset": 2**40}), content)
     said = client.take()
     assert said[1][1].properties.headers == {"x-stream-offset": 2**40}
+
+
+def test_each_message_of_a_stream_is_delivered_with_its_offset() -> None:
+    client = Client().connect()
+    mine = encode_properties({"headers": {"mine": "x"}, "delivery_mode": 2})
+    content = encode(b"\x00\x00", b"skipped") + encode(b"\x00\x00", b"A") + encode(mine, b"B") * 2
+    start = len(encode(b"\x00\x00", b"skipped"))
+    client.core.channels[1].deliver(
+        CONSUMER, 7, piece(3, start, offset=2**40, headers={"x-delivery-count": 1}), content
+    )
+    said = client.take()
+    added = {"x-delivery-count": 1}
+    assert [one.properties.headers for _, one in said if isinstance(one, header.ContentHeader)] == [
+        {**added, "x-stream-offset": 2**40},
+        {"mine": "x", **added, "x-stream-offset": 2**40 + 1},
+        {"mine": "x", **added, "x-stream-offset": 2**40 + 2},
+    ]
+    assert [one.value for _, one in said if isinstance(one, body.ContentBody)] == [b"A", b"B", b"B"]
+    assert [one.delivery_tag for _, one in said if isinstance(one, commands.Basic.Deliver)] == [7, 8, 9]
 
 
 def test_every_message_of_a_run_is_returned() -> None:
@@ -92,7 +112,7 @@ def test_a_number_opened_again_behind_a_held_close_ok_is_a_new_channel() -> None
     client.core.receive_data(b"".join(frame.marshal(value, 1) for value in behind), NOW)
     client.core.receive_data(publish("q", b"1") + frame.marshal(commands.Queue.Declare(queue="q"), 1), NOW)
     assert names(client.take()) == ["Channel.Close", "Channel.OpenOk", "Basic.QosOk", "Queue.DeclareOk"]
-    assert client.core.held_bytes == 0
+    assert client.core.pressure.waiting_bytes == 0
     assert [call[0] for call in client.broker.calls][-3:] == ["set_prefetch", "publish_raw", "declare_queue"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ConnectionForced, NotAllowed
-from front.amqp.connection import TRANSITIONS, ConnectionState
+from front.amqp.states import TRANSITIONS, ConnectionState
 from front.amqp.terms import Limits
 from tests.unit.front.amqp.client import (
     NOW,
@@ -194,13 +194,13 @@ class TestChannels:
         client = Client().connect()
         client.broker.answers_later = True
         client.say(1, commands.Queue.Declare(queue="q"))
-        while client.core.reads:
+        while client.core.pressure.reads:
             client.give(publish("q", bytes(60_000)))
         assert 1_000_000 < client.core.kept_bytes < 1_200_000
         client.broker.answer_all()
         client.broker.answers_later = False
         assert names(client.take()) == ["Queue.DeclareOk"]
-        assert client.core.reads
+        assert client.core.pressure.reads
         assert client.core.kept_bytes == 0
 
 
@@ -209,14 +209,14 @@ class TestWriting:
         client = Client(limits=Limits(write_buffer_high_bytes=10_000)).connect()
         client.say(1, commands.Queue.Declare(queue="q"))
         client.say(1, commands.Basic.Consume(queue="q", consumer_tag="t", no_ack=True))
-        client.core.set_transport_writable(False)
+        client.core.pressure.set_transport_writable(False)
         assert client.give(publish("q", bytes(1000)) * 100) == []
         woken = client.outside.woken
-        client.core.set_transport_writable(True)
+        client.core.pressure.set_transport_writable(True)
         assert client.outside.woken > woken, "the driver must be told that there is work again"
         client.core.proceed(NOW)
         client.broker.pump(NOW)
-        assert 10_000 <= client.core.out_bytes < 12_000
+        assert 10_000 <= client.core.pressure.unsent_bytes < 12_000
         assert client.broker.calls[-1] == ("resume",)
 
     def test_every_channel_goes_on_when_it_is_written(self) -> None:
@@ -225,9 +225,9 @@ class TestWriting:
         for channel in (1, 2):
             client.say(channel, commands.Queue.Declare(queue=f"q{channel}"))
             client.say(channel, commands.Basic.Consume(queue=f"q{channel}", consumer_tag=f"t{channel}", no_ack=True))
-        client.core.set_transport_writable(False)
+        client.core.pressure.set_transport_writable(False)
         client.give(publish("q1", b"a") + publish("q2", b"b"))
-        client.core.set_transport_writable(True)
+        client.core.pressure.set_transport_writable(True)
         client.core.proceed(NOW)
         client.broker.pump(NOW)
         assert client.broker.calls.count(("resume",)) == 2

@@ -9,8 +9,8 @@ import pytest
 from pamqp import commands
 
 from broker.errors import ResourceExhausted
-from front.amqp.connection import ConnectionState
 from front.amqp.handshake import LOGIN_TIMEOUT_S
+from front.amqp.states import ConnectionState
 from front.amqp.terms import Credentials, Peer
 from tests.unit.front.amqp.client import (
     CAPABILITIES,

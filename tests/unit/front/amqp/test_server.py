@@ -182,7 +182,7 @@ def test_a_client_that_asks_and_never_reads_is_not_read_from_either(start: Calla
     deadline = time.monotonic() + 10
     while running.run(lambda: held._reading and queue.ready) and time.monotonic() < deadline:
         pass
-    sizes = running.run(lambda: (held._transport.get_write_buffer_size(), held._core.out_bytes))
+    sizes = running.run(lambda: (held._transport.get_write_buffer_size(), held._core.pressure.unsent_bytes))
     assert sum(sizes) < 40_000_000, "twice what may wait, and a message"
     assert queue.ready, "some are not even fetched"
     received = 0
@@ -454,7 +454,7 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
     server: Any = SimpleNamespace(
         input=memoryview(bytearray(INPUT_BYTES)),
         input_share=InputShare(lambda call: call()),
-        held=False,
+        publishers_held=False,
         monotonic=time.monotonic,
         wall_ms=lambda: 0,
         turns=SimpleNamespace(begin=lambda: None, end=lambda: done.append("turn")),
@@ -465,7 +465,7 @@ def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
         one._logged_in = True
         one._transport = transport  # type: ignore[assignment]
         one._core = SimpleNamespace(  # type: ignore[assignment]
-            reads=True, client=None, receive_data=lambda data, now: done.append("data")
+            pressure=SimpleNamespace(reads=True), client=None, receive_data=lambda data, now: done.append("data")
         )
         one.buffer_updated(100)
         assert done == ["data", "turn"], "there is no more"

@@ -114,7 +114,7 @@ class FakeBroker:
         for queue in list(self.fake_queues.values()):
             self._pump(queue)
         for session in list(self.open_sessions):
-            session.flush_confirms()
+            session.publisher.flush_confirms()
 
     def _pump(self, queue: FakeQueue) -> None:
         for consumer in list(queue.consumers):
@@ -141,7 +141,10 @@ class FakeBroker:
 
 
 class FakeSession:
+    """Its own topology and publisher, too."""
+
     def __init__(self, broker: FakeBroker, connection: Connection, sink: Any) -> None:
+        self.topology = self.publisher = self
         self.broker, self.connection, self.sink = broker, connection, sink
         self.number, self.user, self.vhost = 0, connection.user, connection.vhost
         self.subscriptions: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from broker.queue_type import Slice
 from front.grpc import consume_service
 from leveret import errors
 from leveret.channels import Stubs
+from leveret.message import Delivery
 from leveret.v1 import consume_pb2, message_pb2
 from native.content import encode
 from tests.unit.front.grpc.fakes import Running, bounded, running, until
@@ -93,6 +94,41 @@ def test_tags_go_on_where_a_slice_is_cut_into_several_batches(monkeypatch: pytes
         assert batches > 1
 
     with_stream(work)
+
+
+def test_offsets_of_a_stream_go_on_where_a_slice_is_cut_into_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consume_service, "BATCH_BYTES_MAX", 100)
+
+    async def work(server: Running, node: leveret.Node, raw: Raw) -> None:
+        await raw.subscribed()
+        session = server.broker.open_sessions[-1]
+        content = encode(encode_properties({}), b"x" * 40) * 5
+        queue: Any = server.broker.fake_queues["/", "q"]
+        session.sink.deliver(
+            session.subscriptions["t"], 7, Slice(queue, None, 0, 5, 0, "x", "k", offset=2**40), content
+        )
+        batches: list[consume_pb2.DeliveryBatch] = []
+        while sum(len(batch.messages) for batch in batches) < 5:
+            batches.append((await raw.answer()).deliveries)
+        assert len(batches) > 1
+        consumer: Any = None
+        seen = [
+            Delivery(consumer, 1, tag, batch, message).queue_headers
+            for batch in batches
+            for tag, message in enumerate(batch.messages, batch.first_tag)
+        ]
+        assert seen == [{"x-stream-offset": 2**40 + place} for place in range(5)]
+
+    with_stream(work)
+
+
+def test_other_kinds_of_queue_deliver_no_offset() -> None:
+    async def work(server: Running, node: leveret.Node, raw: Raw) -> None:
+        await raw.subscribed()
+        batch = (await raw.answer()).deliveries
+        assert batch.messages and not batch.HasField("first_offset")
+
+    with_stream(work, b"1")
 
 
 def test_a_rejected_message_goes_and_a_requeued_one_comes_again() -> None:

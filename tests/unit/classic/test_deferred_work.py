@@ -16,7 +16,7 @@ from broker.deliveries import Held
 from broker.pending import Pending
 from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Slice
-from classic import put_off
+from classic import deferred_work
 from native.content import messages
 from tests.unit.classic.classic_world import Sink, World, record_of
 
@@ -272,7 +272,7 @@ def test_many_small_deliveries_take_several_turns() -> None:
 
 
 def test_publishers_are_to_pause_when_a_queue_grows_faster_than_it_is_trimmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(put_off, "GROWTH_MAX", 20)
+    monkeypatch.setattr(deferred_work, "GROWTH_MAX", 20)
     world = SlicedWorld()
     world.fill()
     world.queue.policy_changed(EffectiveArguments(max_length=1, dead_letter_exchange="dlx"), world.now)

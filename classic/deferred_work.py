@@ -1,15 +1,15 @@
-"""What a queue does in slices (broker/background_work.py), because it may be too much for one turn, and who waits for it.
+"""Work of one queue that is deferred because it may be too much for one turn (broker/background_work.py), and who waits for it.
 
-    settlements   what clients gave back in a turn that was full already: of 40 000 messages settled by one method, most.
-                  In order; what is given back later comes behind them
-    trimming      what is too old or too much leaves at the head
-    requests      that must not see half of it: a get while messages come back would take the wrong one
+    settlements   those that came in a turn that was full already: of 40 000 messages settled by one method, most. In order;
+                  later settlements queue behind them
+    trimming      dropping at the head what has expired or exceeds a limit
+    requests      that must not see it half done: a get while messages are being requeued would take the wrong one
 
-What needs a content that is out of reach, because no file descriptor is left, is put off until the next tick, and until then
-nothing of the queue is read: all the others would only ask in vain, too.
+Work that needs a content which is out of reach, because no file descriptor is left, is retried on the next tick. Until then
+nothing of the queue is read, as every other read would fail too.
 
-Nothing is delivered while messages come back: the first of them might still be missing. While the head is too old and has not
-left yet nothing is delivered either. Whatever a request answers holds when it is answered: it is asked when all is done.
+Nothing is delivered while messages are being requeued, since the first of them might still be missing, nor while an expired
+head waits to be dropped. A request is made when all work is done, so its answer holds at that moment.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from classic.queue import ClassicQueue
 
 SETTLEMENTS_PER_STEP = 16
-# Messages by which a queue may grow while it is trimmed. To dead-letter one takes longer than to publish it, so without a limit
-# a publisher who never pauses would outrun the slices, and fill memory and disk behind a limit on the length.
+# Messages by which a queue may grow while it is trimmed. Dead-lettering one takes longer than publishing it, so without this a
+# publisher that never pauses would outrun the steps, and fill memory and disk in spite of a limit on the length.
 GROWTH_MAX = 10_000
 Request = Callable[[int], None]
 
 
-class PutOff:
-    """See the module. Of one queue."""
+class DeferredWork:
+    """See the module."""
 
     def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
-        self.returning = 0  # messages that were given back to be ready again, and are not yet
+        self.returning = 0  # messages that are to be requeued, and are not ready yet
         self.trimming = False
-        self._began_now = False  # trimming, in the step that is under way: who asked for it goes on by itself
+        self._began_now = False  # trimming began in this very step: its caller continues by itself
         self._stopped = False
         self.settlements: deque[tuple[Slice | HeldSlice, Outcome]] = deque()
         self._queue = queue
@@ -46,13 +46,13 @@ class PutOff:
         self._requests: deque[Request] = deque()
         self._settling = False
         self._pumping = False
-        self._now = 0  # of the newest thing that was put off
+        self._now = 0  # of the newest deferred work
         self.out_of_reach = False  # something could not be read: nothing is tried before the next tick
-        self._told_of_it = False  # since something could be read last
+        self._reported = False  # that it is out of reach, since something could be read last
 
     @property
     def is_under_way(self) -> bool:
-        """Whether what is ready will be something else soon, without anybody's doing."""
+        """Whether what is ready will change soon by deferred work."""
         return not self._queue.deleted and (self.trimming or self.returning > 0)
 
     @property
@@ -66,14 +66,14 @@ class PutOff:
         self._settle_soon(now)
 
     def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
-        """Of very many even the slices are made in steps."""
+        """The slices, too, are made in steps: there may be very many."""
         self.settlements.extend([(one, outcome) for one in held])
         if comes_back(outcome):
             self.returning += sum([one.count for one in held])
         self._settle_soon(now)
 
     def settle_first(self, piece: Slice, outcome: Outcome, now: int) -> None:
-        """The same before all others: it is what is left of one that was done in part."""
+        """Before all others: this is the rest of a settlement that was done in part."""
         self.settlements.appendleft((piece, outcome))
         if comes_back(outcome):
             self.returning += piece.count
@@ -95,7 +95,7 @@ class PutOff:
                 yield
         finally:
             self._settling = False
-        self.go_on(self._now)
+        self.resume(self._now)
 
     def _settle_next(self) -> None:
         piece, outcome = self.settlements.popleft()
@@ -104,18 +104,18 @@ class PutOff:
         self._queue.settle_now(slice_of(piece), outcome, self._now)
 
     def finish(self) -> None:
-        """The node stops: what was given back is noted, however long it takes. Nothing is dead-lettered any more, for the
-        targets may be closed already: what was rejected and not passed on yet comes back, and what is too old or too much
-        stays, so the next start finds it."""
+        """The node stops: do all settlements now, however long that takes. Nothing is dead-lettered any more, as targets may be
+        closed already: messages that were rejected and not passed on yet are requeued, and expired or excess ones stay, so
+        the next start finds them."""
         self._stopped = True
         settlements, self.settlements = self.settlements, deque()
         for piece, outcome in settlements:
             if outcome is Outcome.REJECTED and self._queue.dead_letters:
                 outcome = Outcome.REQUEUED
-            self._queue.settle_now(slice_of(piece), outcome, self._now)  # or it stays out, when it is out of reach
+            self._queue.settle_now(slice_of(piece), outcome, self._now)  # out of reach: it stays out
 
     def trim(self, now: int) -> None:
-        """Let go at the head of what has to, as far as this turn goes, and of the rest later."""
+        """Drop what has to leave at the head: as much as this turn has time for now, the rest later."""
         self._now = now
         if not self.trimming and not self.out_of_reach:
             self.trimming = self._began_now = True
@@ -137,7 +137,7 @@ class PutOff:
         finally:
             self.trimming = False
         if not self._began_now or self._requests:
-            self.go_on(self._now)
+            self.resume(self._now)
 
     def pump(self) -> None:
         """Deliver more in another turn."""
@@ -146,43 +146,43 @@ class PutOff:
             self._host.work.do(self._pump_again())
 
     def _pump_again(self) -> Iterator[None]:
-        yield  # in this turn there is no room
+        yield  # this turn is full
         self._pumping = False
         self._host.wake(self._queue)
 
-    # what is out of reach
+    # contents out of reach
 
     def wait_for_reach(self) -> None:
-        """Until the next tick."""
+        """Read nothing until the next tick."""
         self.out_of_reach = True
         self._queue.backing.active[self._queue] = None
-        if not self._told_of_it:
-            self._told_of_it = True
+        if not self._reported:
+            self._reported = True
             self._queue.backing.tell_out_of_reach()
 
-    def try_again(self, now: int) -> None:
-        """Whatever waits for what was out of reach."""
-        self._told_of_it = self.out_of_reach
+    def retry(self, now: int) -> None:
+        """Called on each tick: try again what was out of reach."""
+        self._reported = self.out_of_reach
         if not self.out_of_reach:
             return
         self.out_of_reach = False
         if self.settlements:
             self._settle_soon(now)
         self._queue.look_again(now)
-        self.go_on(now)
+        self.resume(now)
 
     # requests
 
     def wait(self, request: Request) -> None:
-        """It is called when nothing is put off any more, or the queue is deleted."""
+        """Call it when no work is deferred any more, or the queue is deleted."""
         self._requests.append(request)
 
-    def go_on(self, now: int) -> None:
-        """Something is done."""
+    def resume(self, now: int) -> None:
+        """Some work was done: if none is left, serve consumers, then requests."""
         queue = self._queue
         if self.is_under_way or self.waits_for_reach:
             return
-        queue.pump(now)  # those who wait come behind the consumers
+        queue.pump(now)
         requests, self._requests = self._requests, deque()
         for request in requests:
             request(now)
@@ -191,7 +191,7 @@ class PutOff:
 
 
 def comes_back(outcome: Outcome) -> bool:
-    """Whether messages that are settled so are ready again."""
+    """Whether this outcome makes messages ready again."""
     return outcome is not Outcome.ACKNOWLEDGED and outcome is not Outcome.REJECTED
 
 

@@ -1,9 +1,9 @@
 """What all classic queues of a node share on disk: the log they write to, the two message stores, open files.
 
 live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
-settled   messages of each queue that are done with, and that the log has not been told yet
+settled   settled messages of each queue that are not written to the log yet
 failed    why the files beside the log are not written any more. What a failed write or fsync left in them is unknown, so none
-          is vouched for or deleted from then on. The log goes on and keeps everything; what only memory held stays there
+          is vouched for or deleted from then on. The log works on and keeps everything; what only memory held stays there
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from classic.open_files import OpenFiles
 from classic.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.salvage import Damage
 from classic.store import FILE_BYTES_MAX, MessageStore
-from classic.stored_run import InStore
+from classic.stored_run import InStore, StoredRun
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
 from storage import names
-from storage.aside import put_aside
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
 from storage.log_users import LogShare
+from storage.quarantine import quarantine
 from storage.record import Kind
 from storage.wal import Location
 from storage.wal_writer import LogWriter
@@ -52,7 +52,7 @@ class ClassicLimits:
     compaction_interval_ms: int = 15_000
 
 
-class Shelf:
+class NodeStorage:
     """See the module."""
 
     log: LogWriter  # these two: from `attach` on
@@ -66,6 +66,8 @@ class Shelf:
         self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
         self.spilled = MessageStore(self.files, names.STORE_TRANSIENT, limits.store_file_bytes_max)
         self.indexed: dict[int, None] = {}  # ids of queues that have index segments
+        # Runs whose queue is counted as one that needs the content, before its index says so; by queue and content.
+        self.unindexed: dict[int, dict[InStore, StoredRun]] = {}
         self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
         self.live: dict[int, int] = {}
         self.settled: dict[ClassicQueue, SequenceSet] = {}
@@ -78,7 +80,7 @@ class Shelf:
         self.next_index = 1  # of the log's records
         self.findings: list[str] = []
         self.finding_count = 0
-        self._put_aside: set[str] = set()
+        self._quarantined: set[str] = set()
         self.on_finding: Callable[[str], None] | None = None
         self.failed: str | None = None
 
@@ -90,7 +92,7 @@ class Shelf:
 
     def changed_since_stop(self, name: str) -> None:
         """An index that was taken as the last clean stop left it is damaged. The log may still have messages that the index
-        does not know any more: so no log file goes, and the next start reads everything."""
+        does not know any more: so no log file is released, and the next start reads everything."""
         self.fail(Corrupt(name, 0, 0, "it is not as the last stop left it; the next start takes what the log has too"))
 
     def found(self, what: str) -> None:
@@ -107,12 +109,13 @@ class Shelf:
         return self.keep_copy(name, f"{name} is damaged {parts}; what lay there is lost")
 
     def keep_copy(self, name: str, what: str) -> bool:
-        """Tell what is wrong, and put the file aside, once in a life of the node. False when there is no room."""
-        if name in self._put_aside:
+        """Report what is wrong, and put a copy of the file into quarantine, unless this process has. False when there is no
+        room."""
+        if name in self._quarantined:
             self.found(what)
             return True
         try:
-            self.found(f"{what}. A copy is kept as {put_aside(self.disk, name)}")
+            self.found(f"{what}. A copy is kept as {quarantine(self.disk, name)}")
         except FileNotFoundError:
             self.found(f"{what}. There is no such file")
         except Exhausted:
@@ -121,7 +124,7 @@ class Shelf:
         except DiskFailed as error:
             self.found(f"{what}. It cannot be copied: {error}")
             return False
-        self._put_aside.add(name)
+        self._quarantined.add(name)
         return True
 
     # the log

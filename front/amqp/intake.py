@@ -1,0 +1,102 @@
+"""From the bytes of a socket to items: frames, runs of publishes, ranges of acknowledgements.
+
+What arrives is split where it lies, without a copy. Only the rest that cannot be split yet is copied and kept: an incomplete
+frame, or everything behind the point at which the input of the connection stopped (backpressure.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from front.amqp.replies import FRAME_ERROR, ProtocolError
+from front.amqp.states import DROPS_INPUT, SPLITS_NO_FRAMES, ConnectionState
+from native.content import Buffer
+from native.frame_split import split
+
+if TYPE_CHECKING:
+    from front.amqp.connection import Connection
+
+UNAUTHENTICATED_BYTES_MAX = 65_536
+# An incomplete publish up to this size is kept until it is whole; bigger ones are put together frame by frame, which costs
+# twice as much for bodies of 64 KiB (a read of the socket brings up to 256 KiB).
+ASSEMBLE_BYTES_MAX = 262_144
+# The rest of an incomplete frame usually ends within this many bytes of the next read.
+JOINED_BYTES_MAX = 65_536
+
+
+class Intake:
+    """See the module. One for each connection, which it gives the items: `Connection.take_items`."""
+
+    __slots__ = ("_connection", "_unsplit")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._unsplit: bytearray | None = None  # what cannot be split yet
+
+    @property
+    def kept_bytes(self) -> int:
+        return 0 if self._unsplit is None else len(self._unsplit)
+
+    def receive(self, data: Buffer) -> None:
+        """Split what arrived, behind what was kept. `data` may be overwritten afterwards."""
+        unsplit, self._unsplit = self._unsplit, None
+        if unsplit is None:
+            self._keep_rest(data, self._split(data, 0))
+        else:
+            self._receive_behind(unsplit, data)
+
+    def _receive_behind(self, unsplit: bytearray, data: Buffer) -> None:
+        """Of a big read only as much is copied as completes the incomplete frame; the rest is split where it lies."""
+        kept = len(unsplit)
+        unsplit += data[:JOINED_BYTES_MAX] if len(data) > JOINED_BYTES_MAX else data
+        consumed = self._split(unsplit, 0)
+        if len(data) <= JOINED_BYTES_MAX:
+            self._keep_rest(unsplit, consumed)
+        elif consumed >= kept:
+            self._keep_rest(data, self._split(data, consumed - kept))
+        else:
+            unsplit += data[JOINED_BYTES_MAX:]
+            self._keep_rest(unsplit, self._split(unsplit, consumed))
+
+    def split_kept(self) -> None:
+        """The input of the connection goes on: split what arrived while it was stopped."""
+        unsplit, self._unsplit = self._unsplit, None
+        if unsplit is not None:
+            self._keep_rest(unsplit, self._split(unsplit, 0))
+
+    def forget(self) -> None:
+        self._unsplit = None
+
+    def limit_unauthenticated(self, kept_bytes: int) -> None:
+        """What one kind of buffer keeps of a client whose login is being checked."""
+        if kept_bytes > UNAUTHENTICATED_BYTES_MAX:
+            self._connection.lose_framing(
+                ProtocolError(FRAME_ERROR, f"more than {UNAUTHENTICATED_BYTES_MAX} bytes before the login was answered")
+            )
+
+    def _keep_rest(self, data: Buffer, consumed: int) -> None:
+        if consumed >= len(data):
+            return
+        if isinstance(data, bytearray):
+            del data[:consumed]
+            self._unsplit = data
+        else:
+            self._unsplit = bytearray(memoryview(data)[consumed:])
+        if self._connection.awaits_login:
+            self.limit_unauthenticated(len(self._unsplit))
+
+    def _split(self, data: Buffer, position: int) -> int:
+        """Hand over all that is whole from `position` on; returns the position of the first byte that is not."""
+        connection, pressure = self._connection, self._connection.pressure
+        if connection.state is ConnectionState.EXPECTING_HEADER:
+            position = connection.take_protocol_header(data)
+        while pressure.postponed is None and not connection.framing_lost and connection.state not in SPLITS_NO_FRAMES:
+            frame_max, message_bytes_max = connection.frame_max, connection.limits.message_bytes_max
+            assemble_max = ASSEMBLE_BYTES_MAX if connection.state is ConnectionState.RUNNING else 0
+            items, position, error = split(data, position, frame_max, message_bytes_max, assemble_max)
+            connection.take_items(items)
+            if error is None:
+                break
+            if pressure.postponed is None and frame_max == connection.frame_max:  # else: stopped, or tuned since
+                connection.lose_framing(ProtocolError(*error))
+        return len(data) if connection.framing_lost or connection.state in DROPS_INPUT else position
