@@ -81,10 +81,13 @@ class Core:
     def standing(self) -> Standing:
         return self._s.standing()
 
-    def sends_snapshot(self) -> bool:
-        """Whether a follower is receiving the newest one now."""
+    def snapshot_received_bytes(self) -> int | None:
+        """How much of a snapshot the follower has that has most of it, of those that receive one or catch up from it. None:
+        there are none."""
         lead = self._s.leadership
-        return lead is not None and any(one.snapshot is not None for one in lead.progress.values())
+        if lead is None:
+            return None
+        return max((size for one in lead.progress.values() if (size := one.received_bytes) is not None), default=None)
 
     def tell_commits(self, nodes: Iterable[NodeId]) -> None:
         """Somebody waits there for what is committed: it is told at once, and not with the next entries. Only who leads can."""

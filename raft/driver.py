@@ -47,7 +47,7 @@ from raft.ready import Facts, ReadPoint, Ready, Role, Standing
 from storage.disk import Buffer
 from storage.errors import StorageError
 
-# How much longer the log may grow than the rules say while a follower receives a snapshot.
+# How much longer the log may grow at least than the rules say while a follower receives a snapshot.
 SNAPSHOT_HELD_BACK_TIMES = 8
 
 GroupId = int
@@ -481,9 +481,15 @@ class Driver:
         entries, size, rules = self.applied - self._snapshot_index, self._bytes_since_snapshot, self._rules
         if entries < rules.entries_max and size < rules.bytes_max:
             return False
-        # A newer snapshot would send whoever receives the last one back to its begin; under load it might never end.
-        times = SNAPSHOT_HELD_BACK_TIMES if self.core.sends_snapshot() else 1
-        return entries >= rules.entries_max * times or size >= rules.bytes_max * times
+        received = self.core.snapshot_received_bytes()
+        return received is None or self._sends_back(entries, size, received)
+
+    def _sends_back(self, entries: int, size: int, received: int) -> bool:
+        """A newer snapshot sends whoever receives the last one back to its begin, and whoever catches up from it, for its log
+        begins there. Nobody is sent back who got more of it than the log grew by, however large it is: under load it would
+        never end. Who stands still holds the log no longer than that."""
+        times, rules = SNAPSHOT_HELD_BACK_TIMES, self._rules
+        return size >= received and (entries >= rules.entries_max * times or size >= rules.bytes_max * times)
 
     def take_snapshot(self) -> None:
         """Keep the machine's state as it is now, so that the log before it can go. One at a time."""

@@ -41,6 +41,8 @@ def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float)
         one.sent(entries[-1].index, size)
     if one.sending is Sending.SNAPSHOT:
         _send_chunks(s, one, now)
+    elif one.next > s.log.last and one.sending is Sending.STREAM:
+        one.installed_bytes = None
     if _wants_empty(s, lead, one, news_due):
         _append(s, lead, one, (), now)
 

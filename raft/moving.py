@@ -266,6 +266,7 @@ class SaveSnapshot:
         self._state = state
         self._live = live
         self._done = done
+        self._begun: str | None = None  # the file that it goes to
         self._stored: StoredSnapshot | None = None
 
     def plan(self) -> int | None:
@@ -274,6 +275,7 @@ class SaveSnapshot:
     def work(self) -> None:
         number = self._node.next_number()
         group = self._store.identity.group
+        self._begun = names.group_snapshot(group, number)
         self._stored = snapshots.write(self._node.disk, group, number, self._meta, self._live, self._state)
 
     def end(self) -> None:
@@ -281,6 +283,8 @@ class SaveSnapshot:
         self._done(self._node.snapshot_saved(self._store, self._stored, self._live))
 
     def full(self) -> bool:
+        if self._begun is not None:  # and perhaps could not be deleted; the next attempt has another number
+            self._node.dead_files.append(names.temporary(self._begun))
         self._done(False)
         return False
 

@@ -72,8 +72,8 @@ class Progress:
     """match < next; what lies between is on its way."""
 
     __slots__ = (
-        "commit", "commit_sent", "in_flight", "in_flight_bytes", "match", "member", "next", "node", "probed", "resend_at",
-        "round", "round_sent", "sending", "snapshot", "trusted",
+        "commit", "commit_sent", "in_flight", "in_flight_bytes", "installed_bytes", "match", "member", "next", "node", "probed",
+        "resend_at", "round", "round_sent", "sending", "snapshot", "trusted",
     )  # fmt: skip
 
     match: int  # highest index known to be durable there and equal to the leader's
@@ -99,6 +99,14 @@ class Progress:
         self.in_flight: deque[tuple[int, int]] = deque()  # (last index, bytes) of each message with entries
         self.in_flight_bytes = 0
         self.snapshot: SnapshotSend | None = None
+        self.installed_bytes: int | None = (
+            None  # of the snapshot that it stands on, until it has been sent all behind it
+        )
+
+    @property
+    def received_bytes(self) -> int | None:
+        """Of the snapshot that it receives, or from which it catches up. None: there is none."""
+        return self.snapshot.acknowledged if self.snapshot is not None else self.installed_bytes
 
     def probe(self) -> None:
         """Find out anew where the logs agree; forget what is on its way."""
@@ -129,6 +137,7 @@ class Progress:
     def suspect(self) -> None:
         self.trusted = False
         self.resend_at = None
+        self.installed_bytes = None
         self.probe()
 
     def trust(self) -> None:
@@ -184,6 +193,8 @@ class Progress:
 
     def installed(self, index: int) -> None:
         """It stands on a snapshot, or was beyond it."""
+        assert self.snapshot is not None, f"member {self.member} has installed a snapshot that it was not sent"
+        self.installed_bytes = self.snapshot.sent
         self.match = max(self.match, index)
         self.sending = Sending.STREAM  # so that probing begins behind match
         self.probe()

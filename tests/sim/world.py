@@ -7,7 +7,7 @@ majority and the rest is left dead: what is healed must agree, answer, and come 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from raft.errors import Damaged
 from raft.membership import members_of
 from raft.messages import Membership, node_of
 from raft.ready import Role
+from raft.status import FollowerStatus
 from storage.errors import Corrupt, StorageError
 from tests.sim import atlas
 from tests.sim.clock import SimLoop
@@ -30,6 +31,7 @@ from tests.sim.trace import Trace
 from tests.sim.watch import Watch, model_of
 
 CONVERGE_WITHIN_S = 30.0  # after the last question of a client
+SNAPSHOTS_PROLONG_TIMES = 10  # it at most: one that begins anew for ever is a fault, not progress
 STEP_S = 0.5
 STORM_EVENTS = 20_000  # busy worlds have a tenth of that in a second, besides what is delivered
 SERVED_EVENTS = 10  # what a delivery takes, from the commit that gives it out to the one that settles it; or a publish
@@ -388,13 +390,16 @@ class World:
         return self.watch.memberships_in_logs(group)
 
     def _converge(self) -> None:
-        until, sent = self.loop.time() + CONVERGE_WITHIN_S, 0
+        until = self.loop.time() + CONVERGE_WITHIN_S
+        latest = self.loop.time() + CONVERGE_WITHIN_S * SNAPSHOTS_PROLONG_TIMES
+        sent: dict[tuple[int, int], int] = {}
         while True:
             why = self._unsettled()
             if not why:
                 break
-            if self._snapshot_bytes_sent() > sent:  # a large one, in small pieces
-                until, sent = self.loop.time() + CONVERGE_WITHIN_S, self._snapshot_bytes_sent()
+            before, sent = sent, self._snapshot_bytes_sent()
+            if any(count > before.get(receiver, 0) for receiver, count in sent.items()):  # large ones, in small pieces
+                until = min(self.loop.time() + CONVERGE_WITHIN_S, latest)
             if self.loop.time() >= until:
                 raise Violation("healed_cluster_converges", why)
             self.loop.run_for(STEP_S)
@@ -413,9 +418,19 @@ class World:
             if all(store.idle and not store.dead_files for store in stores) and not self._unsettled():
                 return
 
-    def _snapshot_bytes_sent(self) -> int:
-        found = filter(None, map(self.leader, self.living()))
-        return sum(one.snapshot_sent_bytes or 0 for _, driver in found for one in driver.core.status().followers)
+    def _snapshot_bytes_sent(self) -> dict[tuple[int, int], int]:
+        """To each member of each group that receives one. Not the sum: that falls when one of several has ended."""
+        return {
+            (group, one.member): one.snapshot_sent_bytes
+            for group in self.living()
+            for one in self._followers(group)
+            if one.snapshot_sent_bytes is not None
+        }
+
+    def _followers(self, group: int) -> Sequence[FollowerStatus]:
+        """As its leader sees them."""
+        found = self.leader(group)
+        return found[1].core.status().followers if found is not None else ()
 
     def _unsettled(self) -> str:
         """Why the cluster is not at rest yet."""

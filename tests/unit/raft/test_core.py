@@ -375,6 +375,24 @@ def test_a_leader_refuses_a_successor_it_cannot_reach() -> None:
         core.transfer(THEY, 0.0)
 
 
+def test_a_follower_catches_up_from_its_snapshot_until_it_was_sent_everything() -> None:
+    """Found by the simulated brokers (seed 18000031): the log behind the snapshot was gone when the follower stood on it."""
+    core, store = leader()
+    progress = core._s.leadership.progress[YOU]  # type: ignore[union-attr]
+    progress.send_snapshot(store.snapshot())
+    assert progress.snapshot is not None
+    progress.snapshot.was_read(70, last=True)
+    assert core.snapshot_received_bytes() == 0
+    core.propose([b"behind the snapshot"], 0.0)
+    core.step(SnapshotReply(ME, YOU, 1, store.snapshot().index, 70, installed=True), 0.0)
+    assert core.snapshot_received_bytes() == 70
+    persist(core, store)
+    assert core.snapshot_received_bytes() == 70, "where its log ends is asked first"
+    core.step(AppendReply(ME, YOU, 1, True, 1, 1), 0.0)
+    persist(core, store)
+    assert core.snapshot_received_bytes() is None
+
+
 def test_status_tells_of_every_follower() -> None:
     core, _ = leader()
     core.suspect(3, 0.0)

@@ -33,7 +33,7 @@ class ScriptedCore:
         self.last = 0
         self.refusal: RaftError | None = None
         self.numbers = 0
-        self.sending_snapshot = False
+        self.snapshot_received: int | None = None
 
     def _index(self, count: int) -> int:
         if self.refusal is not None:
@@ -61,8 +61,8 @@ class ScriptedCore:
     def persisted(self, number: int, now: float) -> None:
         self.calls.append(f"persisted {number}")
 
-    def sends_snapshot(self) -> bool:
-        return self.sending_snapshot
+    def snapshot_received_bytes(self) -> int | None:
+        return self.snapshot_received
 
     def applied(self, index: int) -> None:
         self.calls.append(f"applied {index}")
@@ -317,12 +317,24 @@ def test_a_snapshot_that_a_follower_receives_holds_the_next_one_back_for_a_while
     world = World(SnapshotRules(entries_max=3))
     world.turn(committed=[entry(1), entry(2), entry(3)])
     world.store.done[0](True)
-    world.core.sending_snapshot = True
+    world.core.snapshot_received = 0
     last = 3 + 3 * SNAPSHOT_HELD_BACK_TIMES
     world.turn(committed=[entry(index) for index in range(4, last)])
     assert [meta.index for meta, _, _ in world.store.saved] == [3]
     world.turn(committed=[entry(last)])
     assert [meta.index for meta, _, _ in world.store.saved] == [3, last]
+
+
+def test_a_follower_that_gets_a_snapshot_faster_than_the_log_grows_is_not_sent_back() -> None:
+    world = World(SnapshotRules(entries_max=3))
+    world.turn(committed=[entry(1), entry(2), entry(3)])
+    world.store.done[0](True)
+    last = 3 + 3 * SNAPSHOT_HELD_BACK_TIMES
+    world.core.snapshot_received = 101
+    world.turn(committed=[entry(4, bytes(100)), *(entry(index, b"") for index in range(5, last + 1))])
+    assert [meta.index for meta, _, _ in world.store.saved] == [3]
+    world.turn(committed=[entry(last + 1, bytes(1))])
+    assert [meta.index for meta, _, _ in world.store.saved] == [3, last + 1]
 
 
 def test_an_installed_snapshot_is_what_the_machine_stands_on() -> None:

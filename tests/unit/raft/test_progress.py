@@ -105,6 +105,22 @@ def test_a_follower_with_a_snapshot_goes_on_behind_it() -> None:
     assert (one.sending, one.match, one.next, one.snapshot) == (Sending.PROBE, 50, 51, None)
 
 
+def test_what_a_follower_installed_counts_until_its_node_is_suspected() -> None:
+    """So that the log behind it is kept: seed 18000031 of the simulated brokers sent one snapshot after another."""
+    one = Progress(4, 90, trusted=True)
+    assert one.received_bytes is None
+    one.send_snapshot(META)
+    assert one.snapshot is not None
+    one.snapshot.was_read(70, last=True)
+    one.snapshot.wanted(30)
+    assert one.received_bytes == 30
+    one.snapshot.sent = 70
+    one.installed(50)
+    assert one.received_bytes == 70
+    one.suspect()
+    assert one.received_bytes is None
+
+
 @given(
     size=st.integers(1, 40),
     chunk=st.integers(1, 9),

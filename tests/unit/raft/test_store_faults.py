@@ -133,6 +133,23 @@ def test_a_fault_at_every_call_of_a_start_changes_nothing(fault: Fault) -> None:
     raise AssertionError("the start never came to its end")
 
 
+def test_a_snapshot_without_room_whose_begin_cannot_be_deleted_either_goes_later() -> None:
+    """Found by the simulated brokers (seed 18000826): it lay around until the next start."""
+    world = World().open()
+    world.create(7)
+    world.append(7, 1, 1, [b"entry"])
+    world.settle()
+    faults = {"write": Fault.ENOSPC, "delete": Fault.EIO}
+    world.disk.faults = lambda call: faults.get(call.operation) if call.name in world.disk.files() else None
+    assert not world.snapshot(7, 1, [1], b"a state")
+    world.settle()
+    world.disk.faults = no_faults
+    assert [name for name in world.disk.files() if name.endswith(".snap.tmp")]
+    world.store.tick(20_000)
+    world.settle()
+    assert not [name for name in world.disk.files() if name.endswith(".snap.tmp")]
+
+
 def test_the_world_of_these_tests_is_busy() -> None:
     """Segments, two kinds of snapshots, rewriting and releasing all happen in it."""
     names: set[str] = set()
