@@ -60,6 +60,7 @@ CHAPTERS = {
         "raft/live_entries.py",
     ],
     "Quorum queues": ["quorum/commands.py", "quorum/rules.py", "quorum/snapshot.py", "quorum/ready_rows.py"],
+    "Streams": ["stream/chunk.py", "stream/bloom.py", "stream/entries.py"],
     "What members of a group say": ["raft/codec.py"],
     "What nodes say to each other": [
         "node/peers/frames.py",

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.tidy.sources import CLIENT, ROOT, SERVER, imported, sources
 
 # From the top; a folder imports from those after it only. Written again, so that a contract cannot be lost by an edit.
-# Siblings are classic and quorum, broker and raft.
-ORDER = ("node", "front", "classic", "quorum", "replicated", "broker", "raft", "storage", "wire", "native")
+# Siblings are classic, quorum and stream, broker and raft.
+ORDER = ("node", "front", "classic", "quorum", "stream", "replicated", "broker", "raft", "storage", "wire", "native")
 CONTRACTS = {
     "imports point downward",
     "fronts see the broker only",
@@ -28,6 +28,7 @@ CORES = {
     "front.amqp.channel",
     "storage.wal",
     "storage.group_commit",
+    "stream",
     "wire",
 }
 

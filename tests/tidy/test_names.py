@@ -19,6 +19,7 @@ SIBLINGS = {
     "__init__", "__main__", "server", "errors", "connection", "consumer", "consumers", "publish", "driver", "queue", "session",
 }  # fmt: skip
 PORTS = {
+    "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
@@ -43,7 +44,7 @@ EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager"
 ONLY_IN = {
     "quorum": ("broker", "node", "quorum"),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
-    "committed": ("node", "client", "raft"),  # by a majority, once there is one; what one node has fsynced is durable
+    "committed": ("node", "client", "raft", "stream"),  # by a majority; what one node has fsynced is durable
     "master": (),
     "slave": (),
     "mirror": (),
