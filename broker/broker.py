@@ -11,18 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from broker import catalog_commands as commands
-from broker import names, permissions
+from broker import names
 from broker.alarms import Alarms
-from broker.asked import Asked
-from broker.audit import Audit
 from broker.background_work import Steps, Work, begin
-from broker.burials import Burial, Burials
-from broker.catalog import Catalog
-from broker.client_address import ClientAddress
+from broker.catalog import catalog_commands as commands
+from broker.catalog import permissions
+from broker.catalog.catalog import Catalog
+from broker.catalog.metadata import Metadata
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
 from broker.counters import Counters
-from broker.dead_letter import REASON_WORDS, DeadMessage
 from broker.errors import (
     AccessRefused,
     BrokerError,
@@ -32,19 +30,22 @@ from broker.errors import (
     PreconditionFailed,
     ResourceExhausted,
 )
-from broker.fan_out import QUEUES_PER_STEP
+from broker.exchanges.recent_history import Histories, each_of
 from broker.limits import Limits
+from broker.login.audit import Audit
+from broker.login.client_address import ClientAddress
 from broker.message import Run
-from broker.metadata import Metadata
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import Arrival, DeathReason, Queue, QueueType
-from broker.recent_history import Histories, each_of
 from broker.records import BindingRecord, QueueRecord, UserRecord
-from broker.reply_to import Replies
-from broker.route import route
-from broker.session import Session, SessionSink
+from broker.routing.asked import Asked
+from broker.routing.burials import Burial, Burials
+from broker.routing.dead_letter import REASON_WORDS, DeadMessage
+from broker.routing.fan_out import QUEUES_PER_STEP
+from broker.routing.reply_to import Replies
+from broker.routing.route import route
+from broker.session.session import Session, SessionSink
 from broker.timers import Timers
 from broker.turns import Turns
 
@@ -63,7 +64,7 @@ class Authenticator(Protocol):
 
     def verify(self, user: UserRecord | None, password: bytes, name: str, source: str) -> Pending[bool]:
         """Takes as long for a user that does not exist, so that nobody learns which do. `name` is what was claimed, and
-        `source` who asks, for fairness (broker/login_queue.py). Fails with ResourceExhausted when too much waits."""
+        `source` who asks, for fairness (broker/login/login_queue.py). Fails with ResourceExhausted when too much waits."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""How much one node's clients may open. What may be declared is limited by broker/catalog.py, sizes by the fronts."""
+"""How much one node's clients may open. What may be declared is limited by broker/catalog/catalog.py, sizes by the fronts."""
 
 from __future__ import annotations
 

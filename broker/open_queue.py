@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
-from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueType
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from broker import catalog_commands as commands
 from broker import names
+from broker.catalog import catalog_commands as commands
 from broker.errors import NotFound, PreconditionFailed
 from broker.pending import Pending
 from broker.queue_type import Queue

@@ -29,8 +29,8 @@ from broker.message import Run
 from broker.pending import Pending
 
 if TYPE_CHECKING:
+    from broker.catalog.policy import EffectiveArguments
     from broker.consumer import Consumer
-    from broker.policy import EffectiveArguments
     from broker.records import QueueRecord
 
 

@@ -1,7 +1,7 @@
 """What is declared, as plain data: the rows of the catalog.
 
 A record is immutable; a change replaces it. Everything here can be encoded, so that a store or a replicated log can
-keep it (broker/catalog_commands.py). Names are the client's strings; files never are.
+keep it (broker/catalog/catalog_commands.py). Names are the client's strings; files never are.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TopicPermissionRecord:
 class ExchangeRecord:
     vhost: str
     name: str
-    kind: str  # of broker/exchange.py, KINDS
+    kind: str  # of broker/exchanges/exchange.py, KINDS
     durable: bool = True
     auto_delete: bool = False
     internal: bool = False
@@ -103,7 +103,7 @@ class QueueRecord:
     id: int  # never used again on this cluster; files and log records name the queue by it
     home: str = ""  # the node a classic queue lives on
     owner: str | None = None  # the connection an exclusive queue belongs to
-    members: tuple[int, ...] = ()  # of its group, as raft/messages.py numbers them; quorum queues only
+    members: tuple[int, ...] = ()  # of its group, as raft/core/messages.py numbers them; quorum queues only
     formed: int = 0  # where in the group's log it got these members; 0: they are its founders, as it was declared
 
     @property

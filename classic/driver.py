@@ -11,23 +11,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
-from classic import clean_stop
-from classic.backing import QueueBacking
-from classic.housekeeping import Housekeeping
-from classic.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
-from classic.manifest import Manifest
-from classic.node_storage import ClassicLimits, NodeStorage
 from classic.queue import ClassicQueue
-from classic.queue_summary import summary_of
-from classic.recover import Recovery
+from classic.recovery import clean_stop
+from classic.recovery.queue_summary import summary_of
+from classic.recovery.recover import Recovery
 from classic.round_robin import next_in_turn
+from classic.store.backing import QueueBacking
+from classic.store.housekeeping import Housekeeping
+from classic.store.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
+from classic.store.manifest import Manifest
+from classic.store.node_storage import ClassicLimits, NodeStorage
 from classic.stored_run import StoredRun
 from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.policy import EffectiveArguments
+from broker.catalog.policy import EffectiveArguments
 from broker.queue_type import QueueHost
 
 

@@ -1,8 +1,8 @@
 """How the doctor (storage/doctor.py) reads the files of classic queues.
 
-Whether bytes that are no record are damage or the trace of a crash is said by the manifest (classic/manifest.py): what lies
-before the size noted there had been synced, and what lies behind it the log still has. A file that was copied out of its data
-directory has no manifest beside it, and is taken for synced as a whole.
+Whether bytes that are no record are damage or the trace of a crash is said by the manifest (classic/store/manifest.py): what
+lies before the size noted there had been synced, and what lies behind it the log still has. A file that was copied out of its
+data directory has no manifest beside it, and is taken for synced as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from classic import clean_stop, manifest
+from classic.recovery import clean_stop
+from classic.store import manifest
 from storage import doctor, fact_file, snapshot_file
 from storage.disk import Disk
 from storage.names import (

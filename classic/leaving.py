@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from broker.catalog.policy import EffectiveArguments
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import POSITION_UNKNOWN, DeathReason, QueueHost, Slice
 from classic.limits import excess
 from classic.stored_run import StoredRun, is_too_old

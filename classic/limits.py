@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.policy import EffectiveArguments
+from broker.catalog.policy import EffectiveArguments
 
 DROP_HEAD = "drop-head"
 REJECT_PUBLISH_DLX = "reject-publish-dlx"

@@ -15,18 +15,18 @@ from itertools import dropwhile, islice
 from typing import Any, TypeVar
 
 from broker.browsed import Browsed, bounded
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from classic.backing import QueueBacking
 from classic.consumers import Consumers
 from classic.deferred_work import DeferredWork
 from classic.expiry import Alarm, expiry_of
 from classic.leaving import PIECE_MAX, Leaving, parted
 from classic.limits import DROP_HEAD, dead_letters_refused, excess, over, refuses
+from classic.store.backing import QueueBacking
 from classic.stored_run import LEVEL_SHIFT, StoredRun, is_too_old
 from classic.variable_queue import ContentLost, ContentOutOfReach, VariableQueue
 from native.content import singles, skip

@@ -4,8 +4,8 @@
     logged in     counted against `connections` alone
     left          counted no more
 
-Who gives way to whom is decided by broker/admission.py; this closes what gives way, whether or not it has its transport yet,
-and when descriptors run out. AMQP, HTTP, gRPC and the listener for other nodes have one each.
+Who gives way to whom is decided by broker/login/admission.py; this closes what gives way, whether or not it has its transport
+yet, and when descriptors run out. AMQP, HTTP, gRPC and the listener for other nodes have one each.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from broker.admission import Admission, Decision
-from broker.log_throttle import LogThrottle
+from broker.login.admission import Admission, Decision
+from broker.login.log_throttle import LogThrottle
 from front.listener import Address, Listener
 
 REFUSALS_LOGGED_S = 10.0  # once in so long for each source

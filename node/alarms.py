@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.log_throttle import LogThrottle
+from broker.login.log_throttle import LogThrottle
 from node.config import Config, DiskSection, MemorySection
 from storage.errors import StorageError
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations

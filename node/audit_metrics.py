@@ -1,4 +1,5 @@
-"""Metrics of logins and of administrative changes: the counts of broker/audit.py, under RabbitMQ's names where it has them."""
+"""Metrics of logins and of administrative changes: the counts of broker/login/audit.py, under RabbitMQ's names where it has
+them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from broker.audit import Audit
+from broker.login.audit import Audit
 
 PROTOCOLS = {"AMQP 0-9-1": "amqp091", "gRPC": "grpc", "HTTP": "http"}  # as fronts name them -> the label's value
 

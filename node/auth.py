@@ -6,10 +6,10 @@ Kept is an argon2id hash, or one imported from RabbitMQ:
     $rabbit-sha256$<base64 of salt (4 bytes) and SHA-256 of salt and password>
 
 Verifying is made expensive on purpose, so it runs beside the event loop, at low priority, one at a time, in the order that
-broker/login_queue.py gives. A wrong password, an imported hash and a user that does not exist all take the time of one argon2
-verification. A password that was right is remembered for a while after it was used last, under a keyed hash that means nothing
-outside this process: many connections of one application then cost one verification, and a flood of wrong passwords does not
-keep it out. The hash kept for the user is part of that key, so a changed password holds at once.
+broker/login/login_queue.py gives. A wrong password, an imported hash and a user that does not exist all take the time of one
+argon2 verification. A password that was right is remembered for a while after it was used last, under a keyed hash that means
+nothing outside this process: many connections of one application then cost one verification, and a flood of wrong passwords
+does not keep it out. The hash kept for the user is part of that key, so a changed password holds at once.
 
 What cannot be checked now is refused as busy, after a pause: a client that is told so at once comes back at once.
 """
@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 
 import argon2
 
-from broker.definitions import PasswordHashes
+from broker.catalog.definitions import PasswordHashes
 from broker.errors import PreconditionFailed, ResourceExhausted
-from broker.login_queue import Full, LoginLimits, LoginQueue
+from broker.login.login_queue import Full, LoginLimits, LoginQueue
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.background import Background

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.catalog import CatalogLimits
+from broker.catalog.catalog import CatalogLimits
 from broker.limits import Limits as ClientLimits
-from classic.node_storage import ClassicLimits
+from classic.store.node_storage import ClassicLimits
 from front.amqp.server import ServerLimits
 from front.amqp.terms import Limits
 from front.grpc.server import GrpcLimits

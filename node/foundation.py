@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from broker.broker import Broker
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.clock import NodeTime, Process, Random
 from node.recovery import LogReader, Recovered, recover
+from raft.core.errors import CannotApply, Damaged
+from raft.core.messages import NodeId
 from raft.driver import Driver
-from raft.errors import CannotApply, Damaged
 from raft.failure_detector import DetectorSettings
-from raft.group_stores import NodeStores
 from raft.groups import Groups, Timer
-from raft.messages import NodeId
-from raft.node_log import RaftStore, StoreLimits
-from raft.replicas import NewReplica
+from raft.store.group_stores import NodeStores
+from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.replicas import NewReplica
 from raft.transport import Net
 from storage.disk import Disk
 from storage.log_users import LogShare, LogUsers

@@ -1,9 +1,9 @@
 """Who this node is, kept in the file of facts: its disk, its process, and its place in a cluster.
 
     instance      16 random bytes in hexadecimal, drawn when the data directory is new: no two directories have the same
-    life          the first number that the catalog has granted to members on this disk (broker/disk_lives.py); 0: the node is
-                  blank, or an earlier build wrote this
-    reserved      up to here numbers may be in use: whatever a process may give is reserved before (raft/replicas.py)
+    life          the first number that the catalog has granted to members on this disk (broker/catalog/disk_lives.py); 0: the
+                  node is blank, or an earlier build wrote this
+    reserved      up to here numbers may be in use: whatever a process may give is reserved before (raft/store/replicas.py)
     disk_id       the replica number of members that this disk founds; another one whenever the disk lost something
     incarnation   of this process; above that of every earlier one, also when the clock was set back
     cluster_id    empty: the node is blank, it belongs to no cluster yet
@@ -27,10 +27,10 @@ from typing import Any
 
 import msgspec
 
-from broker.disk_lives import FIRST_LIFE, end_of_life
-from raft.errors import NumbersUsedUp
-from raft.messages import NodeId
-from raft.replicas import ReplicaNumbers, reserved_from
+from broker.catalog.disk_lives import FIRST_LIFE, end_of_life
+from raft.core.errors import NumbersUsedUp
+from raft.core.messages import NodeId
+from raft.store.replicas import ReplicaNumbers, reserved_from
 from storage import fact_file, names
 from storage.disk import Disk
 from storage.errors import Corrupt, DiskFailed
@@ -232,7 +232,7 @@ class NodeIdentity:
         self._save(replace(self._facts, disk_id=disk_id))
 
     def new_replica(self, above: int) -> int:
-        """Of a member that begins now: see raft/replicas.py. Raises NumbersUsedUp and StorageError."""
+        """Of a member that begins now: see raft/store/replicas.py. Raises NumbersUsedUp and StorageError."""
         assert self._numbers is not None, f"node '{self.name}' begins a member and belongs to no cluster: {self._facts}"
         return self._numbers(above)
 

@@ -25,15 +25,15 @@ from typing import Any
 
 from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker
-from broker.catalog import Catalog, CatalogLimits, default_commands
-from broker.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
-from broker.fan_out import QUEUES_PER_STEP
+from broker.catalog.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
+from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.turns import Turns
 from classic.driver import ClassicQueues
-from classic.node_storage import ClassicLimits
+from classic.store.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
@@ -54,13 +54,13 @@ from node.replicas.reconciliation import Reconciler
 from node.replicas.reports import QuorumReports
 from node.version import VERSION
 from quorum.bodies import KEPT_BYTES_MAX
-from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
-from raft.errors import Damaged
+from quorum.fifo.commands import SessionKey
+from raft.core.errors import Damaged
+from raft.core.messages import MemberId, NodeId, shown
 from raft.group_owners import GroupOwners
 from raft.groups import Groups, Timer
-from raft.messages import MemberId, NodeId, shown
-from raft.node_log import RaftStore
+from raft.store.node_log import RaftStore
 from raft.transport import Net
 from replicated.ports import CatalogPorts, MemberDriver
 from replicated.queue import QueueReports

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from broker.log_throttle import LogThrottle
+from broker.login.log_throttle import LogThrottle
 
 OURS = "leveret"
 AUDIT = f"{OURS}.audit"

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from broker.log_throttle import LogThrottle
+from broker.login.log_throttle import LogThrottle
 
 ROOT = str(Path(__file__).resolve().parent.parent) + "/"
 BEAT_S = 0.02

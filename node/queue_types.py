@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueType
 from broker.records import QueueRecord
 from broker.shared_limit import WakingHost
@@ -20,8 +20,8 @@ from node.anywhere.home_queues import HomeQueues
 from node.anywhere.remote_queues import RemoteQueue, RemoteQueues
 from node.anywhere.wire import FROM_HOME
 from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 
 class DeliveringHost(WakingHost, Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker.records import QueueRecord
-from raft.group_stores import NodeStores
+from raft.store.group_stores import NodeStores
 from storage import names
 from storage.disk import Disk
 from storage.errors import Corrupt

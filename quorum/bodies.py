@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from broker.added_headers import with_headers
 from native.content import skip
-from quorum import commands
-from quorum.commands import Enqueue, Piece
+from quorum.fifo import commands
+from quorum.fifo.commands import Enqueue, Piece
 
 KEPT_BYTES_MAX = 32 << 20  # of entries of all queues that were applied or read lately
 

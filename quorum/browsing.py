@@ -14,7 +14,7 @@ from broker.queue_type import QueueHost
 from native.content import singles
 from quorum import letters
 from quorum.member import QueueMember
-from raft.errors import Damaged
+from raft.core.errors import Damaged
 from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from broker.queue_type import Arrival, QueueHost
 from native.content import skip
 from quorum.bodies import counted
-from quorum.commands import DeadSettled, Op
-from quorum.effects import Dead
+from quorum.fifo.commands import DeadSettled, Op
+from quorum.fifo.effects import Dead
 from quorum.member import QueueMember
-from raft.errors import Damaged
+from raft.core.errors import Damaged
 from replicated.ports import QueuePorts
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from broker.queue_type import QueueHost
 from native.content import singles, skip
 from quorum.bodies import Body, counted
-from quorum.effects import DeadLetter
+from quorum.fifo.effects import DeadLetter
 
 if TYPE_CHECKING:
     from quorum.queue import QuorumQueue

@@ -11,29 +11,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from native.content import skip
 from quorum import letters, proposals
 from quorum.bodies import KEPT_BYTES_MAX, Bodies, EntryCache
 from quorum.browsing import browse_member
-from quorum.commands import ENTRY_HEAD, Result, SessionKey, TakenMessage
 from quorum.dead_letters_once import DeadLettersOnce
+from quorum.fifo.commands import ENTRY_HEAD, Result, SessionKey, TakenMessage
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.versions import VERSION_NEWEST
 from quorum.leading import Leading
 from quorum.letters import QUORUM_TOPIC, Delivery, LetterKind
-from quorum.machine import QueueMachine
 from quorum.member import QueueMember
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
-from quorum.versions import VERSION_NEWEST
+from raft.core.messages import NodeId
+from raft.core.settings import Settings
 from raft.driver import SnapshotRules
-from raft.messages import NodeId
-from raft.replicas import NewReplica
-from raft.settings import Settings
+from raft.store.replicas import NewReplica
 from replicated.administration import Administration
 from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
@@ -46,7 +46,7 @@ from replicated.verdicts import Verdicts
 
 CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
-EAGER = 4.0  # of the member on the node where the queue was declared; see raft/settings.py
+EAGER = 4.0  # of the member on the node where the queue was declared; see raft/core/settings.py
 KIND = "quorum"
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quorum import commands, letters
-from quorum.commands import Result, TakenMessage
+from quorum import letters
+from quorum.fifo import commands
+from quorum.fifo.commands import Result, TakenMessage
 from quorum.letters import Fetched, QueueNews
 from quorum.member import QueueMember
-from raft.errors import Damaged, RaftError
-from raft.messages import NodeId
+from raft.core.errors import Damaged, RaftError
+from raft.core.messages import NodeId
 from replicated.leader_route import OnAnswer
 from replicated.ports import QueuePorts
 from replicated.queue_time import QueueTime

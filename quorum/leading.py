@@ -17,17 +17,29 @@ from typing import TYPE_CHECKING
 
 from broker.queue_type import QueueHost
 from native.content import skip
-from quorum import commands, letters
+from quorum import letters
 from quorum.bodies import Body
-from quorum.commands import ConsumerKey, NodeDown, NodeUp, Op, Policy, Result, SessionGone, SessionKey, Tick, Upgrade
 from quorum.dead_letters import DeadLetterWorker
 from quorum.dead_letters_once import DeadLettersOnce
-from quorum.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
+from quorum.fifo import commands
+from quorum.fifo.commands import (
+    ConsumerKey,
+    NodeDown,
+    NodeUp,
+    Op,
+    Policy,
+    Result,
+    SessionGone,
+    SessionKey,
+    Tick,
+    Upgrade,
+)
+from quorum.fifo.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
 from quorum.letters import Delivery, QueueNews
 from quorum.member import QueueMember
 from quorum.subscription import FIRST_ID
-from raft.errors import Damaged, RaftError
-from raft.messages import NodeId
+from raft.core.errors import Damaged, RaftError
+from raft.core.messages import NodeId
 from replicated.leader_duties import LeaderDuties
 from replicated.letters import GroupLetter, head
 from replicated.ports import CatalogPorts, QueuePorts

@@ -12,9 +12,9 @@ replicated/letters.py. Little endian:
       11  BROWSE     skip u32 | limit u32. An ask of a member's node; answered by: status u8 | leader node u32 | messages as in
                      broker/browsed.py
 
-A PROPOSE has ops of quorum/commands.py. The answer to it, if that is DONE, goes on with: NEWS as above, from its applied on |
-bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/commands.py. The bodies are those of the
-results that got a message, in their order.
+A PROPOSE has ops of quorum/fifo/commands.py. The answer to it, if that is DONE, goes on with: NEWS as above, from its applied
+on | bodies u32 | for each body: size u32 | a DELIVER from its number on | results of quorum/fifo/commands.py. The bodies are
+those of the results that got a message, in their order.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 from broker.browsed import Browsed, decode, encode
 from native.content import take
-from quorum import commands
 from quorum.bodies import Body
-from quorum.commands import ConsumerKey, Result, TakenMessage
+from quorum.fifo import commands
+from quorum.fifo.commands import ConsumerKey, Result, TakenMessage
 from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, head
 from storage.disk import Buffer
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from quorum.bodies import Bodies
-from quorum.commands import ConsumerKey, Result
-from quorum.effects import Deliver, Effect
-from quorum.machine import QueueMachine
-from raft.live_entries import LiveEntries
-from raft.messages import Entry
+from quorum.fifo.commands import ConsumerKey, Result
+from quorum.fifo.effects import Deliver, Effect
+from quorum.fifo.machine import QueueMachine
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry
 from replicated.member import Marks
 from storage.disk import Buffer
 

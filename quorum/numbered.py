@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from broker.message import LOOK_HEADERS, Run
 from native.content import one
-from quorum.commands import Producer
+from quorum.fifo.commands import Producer
 from wire.amqp.tables import TableError, decode_properties
 
 PRODUCER = "x-producer"
@@ -36,7 +36,7 @@ def producer_of(props: bytes) -> Producer | None:
         headers = decode_properties(props).get("headers") or {}
     except TableError:
         return None
-    if DEATHS in headers:  # put there by brokers only: clients' own are taken away (broker/publish.py)
+    if DEATHS in headers:  # put there by brokers only: clients' own are taken away (broker/session/publish.py)
         return None
     name, number = headers.get(PRODUCER), headers.get(NUMBER)
     if not isinstance(name, str) or not isinstance(number, int) or isinstance(number, bool):

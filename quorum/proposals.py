@@ -4,15 +4,15 @@ Refused are ops that are cut off, that are the leader's own to say (such as a ne
 another node, or whose numbers and messages are not what they say. What becomes of them then is in replicated/peer_letters.py.
 
 An op of a kind that is unknown here is let through, as long as it is whole: a later version says it to find out whether this
-queue's machine knows it, and all machines that do not know it do nothing (quorum/versions.py). So is an outcome of SETTLE: a
-machine that does not know it takes the messages back as never seen, and one that does has to do the same below the version
+queue's machine knows it, and all machines that do not know it do nothing (quorum/fifo/versions.py). So is an outcome of SETTLE:
+a machine that does not know it takes the messages back as never seen, and one that does has to do the same below the version
 that brought it. Refused, it would be said again for ever, and the messages stay with their consumer.
 """
 
 from __future__ import annotations
 
 from native.content import take
-from quorum.commands import (
+from quorum.fifo.commands import (
     ENQUEUE_HEAD,
     ID_END,
     NUMBERED,
@@ -30,7 +30,7 @@ from quorum.commands import (
     Window,
     decode,
 )
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from replicated.peer_letters import RefusedProposal
 
 SESSION_KINDS = frozenset(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.pending import Pending
 from broker.queue_type import QueueHost
-from quorum.commands import Purge, Purged, PurgeOnce, ResultCode
+from quorum.fifo.commands import Purge, Purged, PurgeOnce, ResultCode
 from replicated.reply_timeout import ReplyTimeout
 
 if TYPE_CHECKING:

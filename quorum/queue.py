@@ -22,35 +22,35 @@ from functools import partial
 from typing import Any
 
 from broker.browsed import Browsed
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
 from broker.message import Run
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
 from native.content import take
 from quorum.bodies import Body
 from quorum.browsing import browse
-from quorum.commands import Cancel, Consume, ConsumerKey, Get, ResultCode, SessionKey, Tick, UponCancel
-from quorum.consumers import MachineConsumer
 from quorum.dead_letters_once import DeadLettersOnce
-from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.entries import QueueEntries
+from quorum.fifo.commands import Cancel, Consume, ConsumerKey, Get, ResultCode, SessionKey, Tick, UponCancel
+from quorum.fifo.consumers import MachineConsumer
+from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
+from quorum.fifo.rules import rules_for
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
 from quorum.queue_figures import fill_in, for_operators
-from quorum.rules import rules_for
 from quorum.session import Asker, Owner, Portion, QueueSession
 from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
 from quorum.windows import Windows
-from raft.errors import Damaged
-from raft.messages import NodeId, node_of
+from raft.core.errors import Damaged
+from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
 from replicated.letters import head
@@ -60,7 +60,9 @@ from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout
 
 WAITING_BYTES_MAX = 32 << 20
-RUN_BYTES_MAX = 31 << 20  # an entry must fit raft/settings.py, entry_bytes_max, with what stands beside the run in it
+RUN_BYTES_MAX = (
+    31 << 20
+)  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
 DELIVERY_BYTES_MAX = 1 << 20  # given to a client in one go
 FAILURES_MAX = 5  # in a row, until who asks for figures is given those that are known here
 UNKNOWN_INDEX = 1 << 63  # beyond all

@@ -26,8 +26,8 @@ from typing import Any
 from broker.confirms import Receipt
 from broker.message import Run
 from broker.queue_type import Outcome
-from quorum import commands
-from quorum.commands import ConsumerKey, Gap, SessionKey
+from quorum.fifo import commands
+from quorum.fifo.commands import ConsumerKey, Gap, SessionKey
 
 PORTION_BYTES_MAX = 512 << 10  # of one entry; a single operation may be larger
 IN_FLIGHT_MAX = 4

@@ -13,8 +13,8 @@ from broker.consumer import Consumer
 from broker.queue_type import Queue, Slice
 from broker.shared_limit import HeldBack, WakingHost
 from quorum.bodies import Body, count_headers
-from quorum.commands import Piece
-from quorum.consumers import UNLIMITED_WINDOW
+from quorum.fifo.commands import Piece
+from quorum.fifo.consumers import UNLIMITED_WINDOW
 
 FIRST_ID = 1  # of a consumer's deliveries
 

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.queue_type import QueueHost
-from quorum.commands import Result, ResultCode, Window
+from quorum.fifo.commands import Result, ResultCode, Window
+from quorum.fifo.versions import WINDOWS_CHANGE
 from quorum.subscription import Subscription
-from quorum.versions import WINDOWS_CHANGE
 from replicated.ports import QueueLoop
 
 if TYPE_CHECKING:

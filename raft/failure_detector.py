@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from raft.transport import Sign
 
 

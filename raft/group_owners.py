@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from raft.core.errors import CannotApply, Damaged, RaftError
 from raft.driver import Driver, GroupId
-from raft.errors import CannotApply, Damaged, RaftError
 
 
 class GroupOwner(Protocol):

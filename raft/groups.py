@@ -1,7 +1,7 @@
 """All groups of a node, on one event loop: what they share is asked for once.
 
 A *round* serves every group that has something to do: one batch of messages per peer node, one commit of the node's log (and
-of each other one that groups are kept in: raft/group_stores.py), one timer for the earliest of all deadlines, one failure
+of each other one that groups are kept in: raft/store/group_stores.py), one timer for the earliest of all deadlines, one failure
 detector per peer. A group that has nothing to do is not looked at,
 so thousands of idle ones cost memory only.
 
@@ -24,13 +24,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from raft.core import Core, Settings
-from raft.driver import Driver, Durability, GroupId, GroupStore, OnRead, OnResults, SnapshotRules
-from raft.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError, Superseded
-from raft.failure_detector import DetectorSettings, FailureDetector
-from raft.machine import Machine
-from raft.membership import Change
-from raft.messages import (
+from raft.core.core import Core, Settings
+from raft.core.errors import BadBytes, CannotApply, Damaged, Forgotten, RaftError, Superseded
+from raft.core.membership import Change
+from raft.core.messages import (
     Append,
     LeaderCheck,
     LeaderLookup,
@@ -47,7 +44,11 @@ from raft.messages import (
     node_of,
     shown,
 )
-from raft.ready import Ready, Role
+from raft.core.ready import Ready, Role
+from raft.driver import Driver, GroupId, OnRead, OnResults, SnapshotRules
+from raft.failure_detector import DetectorSettings, FailureDetector
+from raft.machine import Machine
+from raft.store.member_store import Durability, GroupStore
 from raft.transport import Net, Sign, decode, encode_batches, encode_sign
 from storage.errors import StorageError
 

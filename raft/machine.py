@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from raft.live_entries import LiveEntries
-from raft.messages import Entry
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry
 from storage.disk import Buffer
 
 ReadEntry = Callable[[int], bytes]  # an entry's data by its index; for machines that leave bodies in the log

@@ -5,7 +5,7 @@ A letter is everything that one round of a node's loop has for another node, or 
     offset  size  field
          0     1  kind      1: batches   2: ping   3: pong
     batches
-         1        batches of raft/codec.py, one behind the other
+         1        batches of raft/core/codec.py, one behind the other
     ping and pong
          1     8  sender's incarnation
          9     8  number    of the ping; a pong says it back
@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Protocol
 
-from raft import codec
-from raft.errors import BadBytes
-from raft.messages import Message, NodeId
+from raft.core import codec
+from raft.core.errors import BadBytes
+from raft.core.messages import Message, NodeId
 from storage.disk import Buffer
 
 BATCHES = 1

@@ -19,10 +19,10 @@ from typing import Any, Generic, TypeVar
 
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
-from raft.errors import BadChange, ChangePending, NotLeader, RaftError
-from raft.majority import majority_of
-from raft.membership import AddLearner, Change, RemoveMember, members_of
-from raft.messages import MemberId, NodeId, node_of, shown
+from raft.core.errors import BadChange, ChangePending, NotLeader, RaftError
+from raft.core.majority import majority_of
+from raft.core.membership import AddLearner, Change, RemoveMember, members_of
+from raft.core.messages import MemberId, NodeId, node_of, shown
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter
 from replicated.ports import MemberDriver, Payload, QueuePorts

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Generic, TypeVar
 
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from replicated.ports import QueueLoop, QueueTimer
 from replicated.queue import ReplicatedQueue
 

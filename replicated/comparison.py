@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from raft.membership import members_of
-from raft.messages import Membership, NodeId, node_of
+from raft.core.membership import members_of
+from raft.core.messages import Membership, NodeId, node_of
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter, Verdict
 from replicated.member import ComparedMachine, Odd

@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.pending import Pending
-from raft.membership import members_of
-from raft.messages import Membership, NodeId, node_of
-from raft.ready import Role
+from raft.core.membership import members_of
+from raft.core.messages import Membership, NodeId, node_of
+from raft.core.ready import Role
 from replicated.ports import QueuePorts
 from replicated.queue import ReplicatedQueue
 

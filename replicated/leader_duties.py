@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raft.membership import members_of
-from raft.messages import NodeId
+from raft.core.membership import members_of
+from raft.core.messages import NodeId
 from replicated.comparison import Comparison
 from replicated.ports import CatalogPorts, QueuePorts
 from replicated.queue import ReplicatedQueue

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from raft.errors import RaftError, TooLarge
-from raft.messages import NodeId
+from raft.core.errors import RaftError, TooLarge
+from raft.core.messages import NodeId
 from replicated import letters
 from replicated.letters import AnswerStatus, BadLetter
 from replicated.ports import MemberDriver, QueuePorts

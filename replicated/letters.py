@@ -35,7 +35,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 
 
 class GroupLetter(IntEnum):

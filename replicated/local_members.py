@@ -15,12 +15,13 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from broker.records import QueueRecord
-from raft.driver import MemberStore, SnapshotRules
-from raft.errors import CannotApply, Damaged
-from raft.group_records import GroupIdentity
-from raft.messages import MemberId, Membership, member_id, node_of
-from raft.replicas import NewReplica, successor
-from raft.settings import Settings
+from raft.core.errors import CannotApply, Damaged
+from raft.core.messages import MemberId, Membership, member_id, node_of
+from raft.core.settings import Settings
+from raft.driver import SnapshotRules
+from raft.store.group_records import GroupIdentity
+from raft.store.member_store import MemberStore
+from raft.store.replicas import NewReplica, successor
 from replicated.member import MemberLife, ReplicatedMember
 from replicated.ports import CatalogPorts, MemberDriver, MemberStores, QueuePorts
 from replicated.queue import QueueReports, ReplicatedQueue

@@ -26,8 +26,8 @@ from collections import deque
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from raft.core.messages import NodeId
 from raft.machine import Machine
-from raft.messages import NodeId
 
 MARK_BITS = 6
 MARK_ENTRIES = 1 << MARK_BITS

@@ -16,8 +16,8 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from raft.errors import Damaged, NotLeader, RaftError
-from raft.messages import NodeId, node_of
+from raft.core.errors import Damaged, NotLeader, RaftError
+from raft.core.messages import NodeId, node_of
 from replicated.administration import Administration
 from replicated.letters import (
     HEAD,

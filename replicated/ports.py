@@ -1,5 +1,5 @@
-"""The ports of replicated queues to the node around them, as narrow as they use them. raft/groups.py, raft/node_log.py and
-node/peers/calls.py fulfil these as they are; tests provide small worlds of their own."""
+"""The ports of replicated queues to the node around them, as narrow as they use them. raft/groups.py, raft/store/node_log.py
+and node/peers/calls.py fulfil these as they are; tests provide small worlds of their own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.records import QueueRecord
-from raft.driver import GroupStore, MemberStore, OnResults, SnapshotRules
-from raft.errors import Damaged
+from raft.core.errors import Damaged
+from raft.core.membership import Change
+from raft.core.messages import MemberId, NodeId
+from raft.core.ready import Standing
+from raft.core.settings import Settings
+from raft.core.status import Status
+from raft.driver import OnResults, SnapshotRules
 from raft.group_owners import GroupOwner
-from raft.group_records import GroupIdentity
 from raft.machine import Machine
-from raft.membership import Change
-from raft.messages import MemberId, NodeId
-from raft.ready import Standing
-from raft.settings import Settings
-from raft.status import Status
+from raft.store.group_records import GroupIdentity
+from raft.store.member_store import GroupStore, MemberStore
 from storage.disk import Buffer
 
 
@@ -89,7 +90,7 @@ class Owners(Protocol):
 
 
 class MemberStores(Protocol):
-    """Where the groups of one kind of queue are kept: raft/group_stores.py."""
+    """Where the groups of one kind of queue are kept: raft/store/group_stores.py."""
 
     @property
     def stores(self) -> Mapping[int, MemberStore]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from broker.records import QueueRecord
-from raft.errors import Damaged
-from raft.messages import NodeId
+from raft.core.errors import Damaged
+from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.member import MemberLife, Odd, ReplicatedMember
 from replicated.ports import MemberDriver

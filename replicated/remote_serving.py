@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from replicated import letters
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus, BadLetter

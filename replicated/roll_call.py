@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from broker.pending import Pending
-from raft.majority import VoteOutcome, outcome
-from raft.messages import MemberId
+from raft.core.majority import VoteOutcome, outcome
+from raft.core.messages import MemberId
 from replicated.ports import QueueLoop, QueueTimer
 
 WITHIN_S = 2.0  # twice as long as it takes to suspect a node: then it is known why one has not answered

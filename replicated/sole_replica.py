@@ -9,10 +9,10 @@ log.
 
 from __future__ import annotations
 
-from raft.driver import MemberStore
-from raft.membership import encode
-from raft.messages import Entry, EntryKind, Membership, node_of
-from raft.ready import Facts
+from raft.core.membership import encode
+from raft.core.messages import Entry, EntryKind, Membership, node_of
+from raft.core.ready import Facts
+from raft.store.member_store import MemberStore
 
 
 def votes_alone(store: MemberStore) -> bool:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from raft.driver import MemberStore
-from raft.errors import Damaged
-from raft.messages import NodeId, node_of
+from raft.core.errors import Damaged
+from raft.core.messages import NodeId, node_of
+from raft.store.member_store import MemberStore
 from replicated import letters
 from replicated.letters import AnswerStatus, Verdict
 from replicated.member import Odd

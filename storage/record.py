@@ -60,16 +60,18 @@ class Kind(IntEnum):
     CLASSIC_SETTLE = 17
     CLASSIC_PURGE = 18
     CLASSIC_QUEUE_DELETED = 19
-    CLASSIC_INDEX = 20  # these four: files of classic queues, see classic/index_entries.py and classic/store.py
+    CLASSIC_INDEX = (
+        20  # these four: files of classic queues, see classic/store/index_entries.py and classic/store/store.py
+    )
     CLASSIC_INDEX_SETTLED = 21
     CLASSIC_BODY = 22
     CLASSIC_STORED = 23
-    RAFT_ENTRIES = 32  # replicated logs; all of these: raft/group_records.py
+    RAFT_ENTRIES = 32  # replicated logs; all of these: raft/store/group_records.py
     RAFT_FACTS = 33
     RAFT_GROUP = 34
     RAFT_GROUP_REMOVED = 35
     RAFT_RENUMBERED = 36
-    RAFT_SNAPSHOT = 37  # also the head of a snapshot file; these three: the rest of it, see raft/snapshots.py
+    RAFT_SNAPSHOT = 37  # also the head of a snapshot file; these three: the rest of it, see raft/store/snapshots.py
     RAFT_LIVE = 38
     RAFT_STATE = 39
     RAFT_SNAPSHOT_END = 40

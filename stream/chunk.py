@@ -35,7 +35,7 @@ from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from storage.disk import Buffer
 
 MAGIC = 0x50

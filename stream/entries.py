@@ -29,8 +29,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
-from raft.byte_reader import ByteReader
-from raft.errors import BadBytes
+from raft.core.byte_reader import ByteReader
+from raft.core.errors import BadBytes
 from storage.disk import Buffer
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, read_header
 

@@ -5,7 +5,7 @@ A test's own supervisor stands for the catalog: it grants each empty disk a life
 
 from __future__ import annotations
 
-from raft.replicas import ReplicaNumbers, reserved_from
+from raft.store.replicas import ReplicaNumbers, reserved_from
 from storage import fact_file, names
 from storage.disk import Disk
 

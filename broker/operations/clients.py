@@ -12,7 +12,7 @@ from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Op
 if TYPE_CHECKING:
     from broker.broker import Broker, Connection
     from broker.consumer import Consumer
-    from broker.session import Session
+    from broker.session.session import Session
 
 
 @dataclass(slots=True, frozen=True)

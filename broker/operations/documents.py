@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker import catalog_commands as commands
-from broker.definitions import exported, exported_vhost
-from broker.definitions_reader import DefinitionsReader, is_declared
+from broker.catalog import catalog_commands as commands
+from broker.catalog.definitions import exported, exported_vhost
+from broker.catalog.definitions_reader import DefinitionsReader, is_declared
+from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import PreconditionFailed
 from broker.json_values import to_json
 from broker.operations.node_facts import NodePort
 from broker.operations.operator import ADMINISTRATOR, Operator
 from broker.pending import Pending
-from broker.proposed_queue import proposed_queue
 
 if TYPE_CHECKING:
     from broker.broker import Broker

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker import permissions
-from broker.catalog import Catalog
+from broker.catalog import permissions
+from broker.catalog.catalog import Catalog
 from broker.errors import AccessRefused, InvalidRequest, NotFound
 from broker.records import UserRecord
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker import catalog_commands as commands
+from broker.catalog import catalog_commands as commands
 from broker.operations.operator import ADMINISTRATOR, POLICYMAKER, Operator, check_named, no_access
 from broker.pending import Pending
 from broker.records import PolicyRecord

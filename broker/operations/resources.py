@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker import catalog_commands as commands
-from broker import names, permissions
-from broker.catalog import check_exclusive_access
+from broker import names
+from broker.catalog import catalog_commands as commands
+from broker.catalog import permissions
+from broker.catalog.catalog import check_exclusive_access
+from broker.catalog.permissions import ResourceKind
 from broker.errors import NotFound
 from broker.operations.operator import MANAGEMENT, Operator
 from broker.pending import Pending
-from broker.permissions import ResourceKind
 from broker.queue_deletion import delete_queue
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from broker import catalog_commands as commands
-from broker.audit import as_actor_of_now
+from broker.catalog import catalog_commands as commands
 from broker.errors import PreconditionFailed
+from broker.login.audit import as_actor_of_now
 from broker.operations.node_facts import NodePort
 from broker.operations.operator import ADMINISTRATOR, Operator, check_named
 from broker.pending import Pending

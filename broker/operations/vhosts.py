@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker import catalog_commands as commands
-from broker.audit import as_actor_of_now
+from broker.catalog import catalog_commands as commands
+from broker.login.audit import as_actor_of_now
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, Operator, check_named
 from broker.pending import Pending
 from broker.records import PermissionRecord, VhostRecord

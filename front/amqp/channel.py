@@ -38,7 +38,7 @@ from wire.amqp import frame, large_delivery, spec
 from wire.amqp.argument_types import MalformedArguments, MalformedText
 
 if TYPE_CHECKING:
-    from broker.session import GotMessage, Session
+    from broker.session.session import GotMessage, Session
     from front.amqp.connection import Connection
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.client_address import source_of
 from broker.errors import ConnectionForced
+from broker.login.client_address import source_of
 from front.amqp.connection import Connection
 from front.amqp.input_share import InputShare
 from front.amqp.replies import ProtocolError, Reply, reply_to

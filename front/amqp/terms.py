@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from broker.client_address import ClientAddress
+from broker.login.client_address import ClientAddress
 
 PRODUCT = "Leveret"
 

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 import grpc
 import grpc.aio
 
-from broker.audit import Actor, acting_for
-from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, BrokerError, ConnectionForced, InvalidRequest, ResourceExhausted
+from broker.login.audit import Actor, acting_for
+from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import UserRecord
 from front.answers import answered

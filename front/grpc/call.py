@@ -30,7 +30,7 @@ from front.grpc.caller import caller
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.session import Session, SessionSink
+    from broker.session.session import Session, SessionSink
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]

@@ -21,7 +21,7 @@ from leveret.v1 import consume_pb2, consume_pb2_grpc
 
 if TYPE_CHECKING:
     from broker.browsed import Browsed
-    from broker.session import GotMessage
+    from broker.session.session import GotMessage
 
 # Bytes of deliveries that wait for the transport.
 OUTBOX_BYTES_HIGH = 4_194_304

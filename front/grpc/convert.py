@@ -15,7 +15,7 @@ import grpc
 import msgspec
 
 from broker import errors
-from broker.arguments import TEN_YEARS_MS
+from broker.catalog.arguments import TEN_YEARS_MS
 from broker.json_values import readable, to_json
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, PROPERTIES_BYTES_MAX
 from broker.names import DIRECT_REPLY_TO

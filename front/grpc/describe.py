@@ -23,7 +23,7 @@ from leveret.v1 import admin_pb2, topology_pb2
 
 if TYPE_CHECKING:
     from broker.broker import Connection
-    from broker.session import Session
+    from broker.session.session import Session
 
 NO_FIGURES = QueueStatistics(state="")  # of a queue that is being opened
 

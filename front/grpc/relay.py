@@ -25,7 +25,7 @@ from itertools import count
 from logging import Logger
 from typing import cast
 
-from broker.client_address import source_of
+from broker.login.client_address import source_of
 from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 

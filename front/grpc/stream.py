@@ -21,7 +21,7 @@ from leveret.v1 import message_pb2 as pb
 
 if TYPE_CHECKING:
     from broker.broker import Connection
-    from broker.session import Session
+    from broker.session.session import Session
 
 
 class Stream(SilentSink):

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from broker.audit import Actor, acting_for
-from broker.client_address import ClientAddress
-from broker.definitions_reader import DEFAULT_HASHING
+from broker.catalog.definitions_reader import DEFAULT_HASHING
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceExhausted, ResourceLocked
+from broker.login.audit import Actor, acting_for
+from broker.login.client_address import ClientAddress
 from broker.operations.operations import Operations
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator, TagMissing
 from broker.operations.users import UserChange, UserView

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from broker.client_address import ClientAddress
 from broker.errors import bounded
 from broker.json_values import readable
+from broker.login.client_address import ClientAddress
 from broker.records import UserRecord
 
 

@@ -17,7 +17,7 @@ from typing import cast
 
 import h11
 
-from broker.client_address import ClientAddress, source_of
+from broker.login.client_address import ClientAddress, source_of
 from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 from front.loopback import is_loopback

@@ -24,17 +24,17 @@ from typing import Any, Protocol, cast
 from broker.confirms import Answer as Confirmed
 from broker.confirms import Receipt, merged
 from broker.consumer import Consumer
-from broker.deliveries import Unacknowledged
 from broker.errors import BrokerError, ResourceExhausted
 from broker.message import Run
 from broker.queue_deletion import counted
 from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, Slice
+from broker.session.deliveries import Unacknowledged
 from native.content import skip
 from node.anywhere import wire as words
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 CREDIT_BYTES_MAX = 16 << 20  # of a subscriber: more is not believed
 WAITING_BYTES_MAX = 64 << 20  # said by one node about queues that this one has not heard of

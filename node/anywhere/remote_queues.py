@@ -19,21 +19,21 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
 from broker.browsed import Browsed
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, NotFound, ResourceExhausted
 from broker.message import Run
 from broker.names import not_found
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.shared_limit import HeldBack, WakingHost
 from node.anywhere import wire as words
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, PAYLOAD_BYTES_MAX, Payload, PeerCalls
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 T = TypeVar("T")
 

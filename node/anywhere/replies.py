@@ -17,9 +17,9 @@ from broker.message import Run
 from broker.pending import Pending
 from native.content import take
 from node.peers.calls import REPLIES, Answer, PeerCalls
-from raft.byte_reader import ByteReader, encode_text
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.byte_reader import ByteReader, encode_text
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 _REPLY, _IS_THERE = 1, 2
 _HEAD = Struct("<BI")
@@ -27,7 +27,7 @@ _ALL_BYTES = 1 << 62
 
 
 class Here(Protocol):
-    """This node's requesters: broker/reply_to.py."""
+    """This node's requesters: broker/routing/reply_to.py."""
 
     def is_there(self, vhost: str, name: str) -> Pending[bool]: ...
 

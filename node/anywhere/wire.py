@@ -56,7 +56,7 @@ from broker.browsed import Browsed
 from broker.message import Run
 from broker.queue_type import Outcome, QueueStatistics
 from native.content import skip, take
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from storage.disk import Buffer
 
 

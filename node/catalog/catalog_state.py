@@ -8,7 +8,7 @@
     record
          0     1  the letter of its kind
          1     4  size
-         5        the record, as broker/catalog_commands.py writes it
+         5        the record, as broker/catalog/catalog_commands.py writes it
 
 What a record refers to comes before it.
 """
@@ -19,8 +19,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from broker.catalog import Catalog
-from broker.catalog_commands import Record, UnknownVersion, decode_record, encode_record
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import Record, UnknownVersion, decode_record, encode_record
 from broker.records import CatalogHead
 from node.catalog.catalog_store import LETTERS, CatalogDamaged, Position, decode_head, encode_head
 

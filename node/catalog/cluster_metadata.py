@@ -1,4 +1,4 @@
-"""The catalog of the cluster as this node has it, and the door to changing it: fulfils broker/metadata.py.
+"""The catalog of the cluster as this node has it, and the door to changing it: fulfils broker/catalog/metadata.py.
 
 A command goes to the metadata group's leader (node/catalog/courier.py), is committed there by a majority of the disk nodes,
 and applied on every node (node/catalog/metadata_machine.py). A disk node keeps what that changed (node/catalog/keeper.py),
@@ -23,14 +23,14 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from broker.audit import Audit
 from broker.background_work import Steps, Unsliced, Work, begin
-from broker.catalog import Catalog
-from broker.catalog_commands import Command, Record, UnknownVersion, encode_command
-from broker.command_types import IllTyped, check_types
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import Command, Record, UnknownVersion, encode_command
+from broker.catalog.command_types import IllTyped, check_types
+from broker.catalog.metadata import OnApplied
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
-from broker.log_throttle import LogThrottle
-from broker.metadata import OnApplied
+from broker.login.audit import Audit
+from broker.login.log_throttle import LogThrottle
 from broker.pending import Pending
 from node.background import Background
 from node.catalog import catalog_store
@@ -53,9 +53,9 @@ from node.catalog.metadata_machine import (
 from node.catalog.pieces import Copies, decode_request
 from node.logs import AUDIT
 from node.peers.calls import METADATA, Answer, PeerCalls
-from raft.errors import BadBytes, RaftError
-from raft.messages import NodeId
-from raft.ready import Role
+from raft.core.errors import BadBytes, RaftError
+from raft.core.messages import NodeId
+from raft.core.ready import Role
 from storage.lmdb_store import Store
 
 COMMAND_BYTES_MAX = 8 << 20  # of one command; a definition is never as large

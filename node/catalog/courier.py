@@ -19,9 +19,9 @@ from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from node.catalog.metadata_machine import Origin, encode_entry
 from node.peers.calls import METADATA, OnAnswer, Payload
+from raft.core.errors import BadBytes, RaftError
+from raft.core.messages import NodeId
 from raft.driver import OnResults
-from raft.errors import BadBytes, RaftError
-from raft.messages import NodeId
 
 TIMEOUT_S = 30.0
 BATCH_BYTES_MAX = 1 << 20  # of commands that are sent together; a single one may be larger

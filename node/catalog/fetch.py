@@ -19,8 +19,8 @@ from node.peers.calls import METADATA, PeerCalls
 from node.peers.neighbours import Neighbours
 from node.peers.side import PeerSide
 from node.peers.ways import PeerWays
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 AGAIN_S = 0.1
 ANSWER_S = 30.0  # for a large catalog over a slow network

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 
 WAIT_S = 1.0  # as long as it takes to suspect a node that says nothing
 

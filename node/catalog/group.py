@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from raft.core.errors import NotLeader
+from raft.core.messages import NodeId, node_of
+from raft.core.status import Status
 from raft.driver import Driver, OnRead, OnResults
-from raft.errors import NotLeader
 from raft.groups import NoSuchGroup
-from raft.messages import NodeId, node_of
-from raft.status import Status
 
 METADATA_GROUP = 1
 

@@ -1,7 +1,8 @@
 """Who should belong to the metadata group: every node with one member, disk nodes as voters, RAM nodes as learners.
 
 The catalog says which nodes there are, the group's log who its members are. Whoever leads compares the two and makes one change
-after the other, until they say the same. A node that comes with another disk replaces its member itself (raft/membership.py).
+after the other, until they say the same. A node that comes with another disk replaces its member itself
+(raft/core/membership.py).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterable
 
 from broker.records import NodeRecord
 from node.identity import DISK
-from raft.membership import AddLearner, Change, Promote, RemoveMember, members_of
-from raft.messages import Membership, NodeId, member_id, node_of, replica_of
+from raft.core.membership import AddLearner, Change, Promote, RemoveMember, members_of
+from raft.core.messages import Membership, NodeId, member_id, node_of, replica_of
 
 
 def wanted_change(membership: Membership, nodes: Iterable[NodeRecord], leader: NodeId) -> Change | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from broker.catalog_commands import Record, encode_record
+from broker.catalog.catalog_commands import Record, encode_record
 from node.background import Background
 from node.catalog.catalog_store import HEAD_KEY, key_of, replacement
 from node.catalog.metadata_machine import CommandOutcome

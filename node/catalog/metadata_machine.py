@@ -8,7 +8,7 @@ An entry holds one command, little endian:
          5     8  incarnation  of its process
         13     8  number       of the command; grows with each that this process sends
         21     8  previous     the number of the one that it sent before this; 0: it is the first
-        29        the command, as broker/catalog_commands.py writes it
+        29        the command, as broker/catalog/catalog_commands.py writes it
 
 A node that does not know what became of a command sends it again. So the machine remembers, for each node, the last command
 that it has carried out: what has a number up to there was done before (REPEATED), and what does not follow it is not done yet
@@ -24,13 +24,13 @@ from enum import Enum
 from struct import Struct
 from typing import Any, NamedTuple
 
-from broker.catalog import Catalog
-from broker.catalog_commands import Command, Record, UnknownVersion, decode_command
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import Command, Record, UnknownVersion, decode_command
 from broker.errors import BrokerError, InternalError
 from broker.records import CatalogHead
 from node.catalog.catalog_state import CatalogState, decode_state, replace_catalog
 from node.catalog.catalog_store import Position
-from raft.messages import Entry
+from raft.core.messages import Entry
 from storage.disk import Buffer
 
 ENTRY_VERSION = 1

@@ -16,24 +16,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
 from node.catalog.catalog_state import CatalogState
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
 from node.identity import DISK, Place
-from raft import snapshots
+from raft.core.errors import CannotApply, Damaged, Superseded
+from raft.core.live_entries import NONE_LIVE
+from raft.core.messages import MemberId, Membership, SnapshotMeta, member_id, shown
+from raft.core.ready import Facts
+from raft.core.settings import Settings
 from raft.driver import Driver
-from raft.errors import CannotApply, Damaged, Superseded
 from raft.group_owners import GroupOwners
-from raft.group_records import GroupIdentity
 from raft.groups import Groups
-from raft.live_entries import NONE_LIVE
-from raft.memory_log_store import MemoryLogStore
-from raft.messages import MemberId, Membership, SnapshotMeta, member_id, shown
-from raft.node_log import RaftStore
-from raft.ready import Facts
-from raft.replicas import NewReplica, successor
-from raft.settings import Settings
+from raft.store import snapshots
+from raft.store.group_records import GroupIdentity
+from raft.store.memory_log_store import MemoryLogStore
+from raft.store.node_log import RaftStore
+from raft.store.replicas import NewReplica, successor
 
 EAGER = 50.0  # who votes alone need not wait for anybody; see Settings.eagerness
 # Somebody waits for each command, also on a node that does not lead: 100 declares there, one after the other, take 2.1 s with

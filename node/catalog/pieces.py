@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from struct import Struct
 
 from node.catalog.courier import FETCH, NOT_TAKEN, TAKEN
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 from storage.disk import Buffer
 
 PIECE_BYTES = 16 << 20  # large enough to be rare, and small beside what else waits for a link

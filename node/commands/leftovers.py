@@ -3,9 +3,9 @@
 A crash may cut the deletion of a queue short, and then its files stay: a start tells of them and leaves them alone, for the
 catalog that does not name the queue may be what was lost. So an operator decides, who is told what would go before it goes.
 
-The list of durable files (classic/manifest.py) is saved without them before they are deleted: after a crash in between, doing
-it again deletes the rest. What the last clean stop wrote down goes first, so the next start reads everything and finds out what
-of the shared store nobody refers to any more.
+The list of durable files (classic/store/manifest.py) is saved without them before they are deleted: after a crash in between,
+doing it again deletes the rest. What the last clean stop wrote down goes first, so the next start reads everything and finds
+out what of the shared store nobody refers to any more.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.catalog import Catalog
-from classic import clean_stop, manifest
+from broker.catalog.catalog import Catalog
+from classic.recovery import clean_stop
+from classic.store import manifest
 from node.catalog import catalog_store
 from storage import names
 from storage.disk import Disk

@@ -21,13 +21,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.catalog import Catalog
-from broker.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import DeleteQueue, RemoveNode, SetQueueMembers, encode_record
 from broker.records import NodeRecord, QueueRecord
 from node.catalog import catalog_store
 from node.catalog.catalog_store import HEAD_KEY, encode_head, key_of, replacement
 from node.identity import DISK, NodeIdentity
-from raft.messages import NodeId, node_of
+from raft.core.messages import NodeId, node_of
 from storage import names
 from storage.lmdb_store import LmdbStore
 from storage.os_disk import OsDisk

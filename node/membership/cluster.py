@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -27,8 +27,8 @@ from node.membership.upkeep import TICK_S, Upkeep
 from node.peers import peer_pb2
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
-from raft.majority import is_needed, majority_of
-from raft.messages import NodeId, node_of, replica_of
+from raft.core.majority import is_needed, majority_of
+from raft.core.messages import NodeId, node_of, replica_of
 
 LEFT_S_MAX = 10.0  # until the others agree that this node has left
 

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
 from node.addresses import endpoint, host_and_port
 from node.identity import DISK, Bound, NodeIdentity, Place
 from node.membership.discovery import SETTLED_S, Address, Ask, Discovery, Found, GreetingReply, Join, Question

@@ -6,9 +6,9 @@ import logging
 from functools import partial
 from typing import Any, Protocol
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog
-from broker.catalog_nodes import last_incarnation
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_nodes import last_incarnation
 from broker.errors import BrokerError, ResourceExhausted
 from broker.pending import Pending
 from broker.records import NodeRecord

@@ -13,8 +13,8 @@ import msgspec
 from broker.alarms import Alarms
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
 from node.peers.calls import CLUSTER, Answer, PeerCalls
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 
 NEWS_BYTES_MAX = 64 << 10
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
 from broker.errors import NotFound
 from broker.records import NodeRecord
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 
 
 def node_named(catalog: Catalog, name: str) -> NodeRecord:

@@ -19,11 +19,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from broker import catalog_commands as commands
 from broker.broker import ignore
-from broker.catalog import Catalog
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog
+from broker.catalog.metadata import OnApplied
 from broker.errors import BrokerError, NotFound
-from broker.metadata import OnApplied
 from broker.pending import Pending
 from broker.records import NodeRecord
 from node.catalog.group import METADATA_GROUP
@@ -32,11 +32,11 @@ from node.identity import DISK, KnownNode, NodeIdentity
 from node.membership.greetings import ANSWER_S, greeting_of, known_node, removed_text
 from node.peers import peer_pb2
 from node.peers.neighbours import LinkedGroups, Links, Neighbours
+from raft.core.errors import RaftError
+from raft.core.membership import Change, members_of
+from raft.core.messages import MemberId, NodeId, node_of
 from raft.driver import Driver
-from raft.errors import RaftError
 from raft.groups import NoSuchGroup
-from raft.membership import Change, members_of
-from raft.messages import MemberId, NodeId, node_of
 
 TICK_S = 0.25
 GO_AROUND_S = 2.0

@@ -43,8 +43,8 @@ from typing import Any, Protocol
 
 from broker.background_work import Steps, Unsliced, Work, begin
 from node.peers.link import CALLS, HandlerFailed
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 from storage.disk import Buffer
 
 METADATA = 1

@@ -19,7 +19,7 @@ payloads are hellos, of at most HELLO_BYTES_MAX, in plain frames: what they say 
 
     hello
          0     4  magic     LVRT
-         4     1  version   3; 1 had no checked frames, 2 none of the messages 9 to 13 of raft/codec.py
+         4     1  version   3; 1 had no checked frames, 2 none of the messages 9 to 13 of raft/core/codec.py
          5     1  kind
          6        fields, one behind the other, at most FIELDS_MAX
     field
@@ -52,7 +52,7 @@ from typing import NamedTuple
 
 from native.crc32c import crc32c
 from node.peers.handshake import Metadata
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from storage.disk import Buffer
 
 CHALLENGE, EXCHANGE, GREET, JOIN, ANSWER, REFUSAL = range(1, 7)

@@ -15,7 +15,7 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from raft.messages import NODE_ID_MAX, NodeId
+from raft.core.messages import NODE_ID_MAX, NodeId
 
 NODE = "leveret-node"
 CLUSTER = "leveret-cluster"

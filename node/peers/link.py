@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from node.peers.frames import WrongChecksum
 from node.peers.socket import PeerSocket
-from raft.errors import BadBytes
-from raft.messages import NodeId
+from raft.core.errors import BadBytes
+from raft.core.messages import NodeId
 from raft.transport import Ears
 
 if TYPE_CHECKING:

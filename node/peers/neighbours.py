@@ -12,7 +12,7 @@ from logging import Logger
 from typing import Protocol
 
 from node.identity import KnownNode
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from raft.transport import Ears
 
 

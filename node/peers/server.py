@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError
 
-from broker.client_address import source_of
-from broker.log_throttle import LogThrottle
+from broker.login.client_address import source_of
+from broker.login.log_throttle import LogThrottle
 from front.gate import Gate, GateLimits
 from front.listener import Address
 from node.addresses import host_and_port
@@ -36,7 +36,7 @@ from node.peers.frames import CHALLENGE as CHALLENGE_HELLO
 from node.peers.handshake import CHALLENGE, NODE, Gatekeeper, Metadata, NotProven
 from node.peers.link import Outdated, PeerLinks
 from node.peers.socket import PeerSocket
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 
 HELLO_TIMEOUT_S = 5.0  # from the accept, or the end of the TLS handshake, to the proof
 TLS_HANDSHAKE_TIMEOUT_S = 5.0

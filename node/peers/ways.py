@@ -10,7 +10,7 @@ from node.peers import peer_pb2
 from node.peers.dialer import Dialer
 from node.peers.side import PeerSide
 from node.peers.stranger import NoAnswer
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from raft.transport import Ears
 
 

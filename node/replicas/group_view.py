@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from front.grpc.members_service import GroupView, MemberView
-from raft.majority import majority_of
-from raft.messages import MemberId, NodeId, node_of, shown
+from raft.core.majority import majority_of
+from raft.core.messages import MemberId, NodeId, node_of, shown
 
 HEIR_LAG_ENTRIES = 64  # what a member may lack to be handed a leadership
 LEADER = "leader"

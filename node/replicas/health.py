@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from quorum.queue import QuorumQueue
-from raft.majority import is_needed
-from raft.messages import NodeId, node_of
+from raft.core.majority import is_needed
+from raft.core.messages import NodeId, node_of
 
 Reaches = Callable[[NodeId], bool]
 

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from broker.audit import Audit
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
+from broker.catalog.patterns import check_pattern, matches
 from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
+from broker.login.audit import Audit
 from broker.names import labelled, not_found
-from broker.patterns import check_pattern, matches
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord
 from front.answers import answered
@@ -29,7 +29,7 @@ from node.replicas.rebalancing import Led, moves
 from node.replicas.reconciliation import target_size
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
-from raft.messages import NodeId, node_of
+from raft.core.messages import NodeId, node_of
 from replicated.administration import Administration
 from replicated.local_members import QUEUE_GROUPS
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker.errors import ResourceExhausted
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 
 SIZE_DEFAULT = 3
 CLIENT_LOCAL = "client-local"

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from broker.catalog import Catalog
-from broker.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import Command, DeclareQueue, DeleteQueue, DeleteVhost, SetQueueMembers
+from broker.catalog.metadata import Metadata, OnApplied
+from broker.catalog.policy import applying, effective_arguments
+from broker.catalog.proposed_queue import proposed_queue
 from broker.errors import BrokerError
-from broker.metadata import Metadata, OnApplied
 from broker.pending import Pending
-from broker.policy import applying, effective_arguments
-from broker.proposed_queue import proposed_queue
 from broker.records import NodeRecord, QueueRecord
 from node.replicas.placement import Candidate, place
-from raft.messages import MemberId, NodeId, member_id, node_of
+from raft.core.messages import MemberId, NodeId, member_id, node_of
 
 GROUP_SIZE = "x-quorum-initial-group-size"
 

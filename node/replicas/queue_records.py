@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.broker import ignore
-from broker.catalog_commands import Command, SetQueueMembers
+from broker.catalog.catalog_commands import Command, SetQueueMembers
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata
-from raft.messages import MemberId, NodeId
+from raft.core.messages import MemberId, NodeId
 
 
 class QueueRecords:

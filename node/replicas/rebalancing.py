@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 
 K = TypeVar("K")
 

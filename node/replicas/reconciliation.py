@@ -19,15 +19,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from broker.catalog import Catalog
+from broker.catalog.catalog import Catalog
+from broker.catalog.policy import EffectiveArguments
 from broker.errors import BrokerError
-from broker.policy import EffectiveArguments
 from broker.records import QueueRecord
 from node.replicas.placement import Candidate, next_member, size_for
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
-from raft.membership import members_of
-from raft.messages import MemberId, Membership, NodeId, node_of
+from raft.core.membership import members_of
+from raft.core.messages import MemberId, Membership, NodeId, node_of
 
 INITIAL_SIZE = "x-quorum-initial-group-size"
 TARGET_SIZE = "x-quorum-target-group-size"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from logging import Logger
 
-from broker.log_throttle import LogThrottle
+from broker.login.log_throttle import LogThrottle
 from replicated.member import Odd
 from replicated.queue import ReplicatedQueue
 

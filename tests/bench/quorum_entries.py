@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     Cancel,
     Consume,
     ConsumerKey,
@@ -30,10 +30,10 @@ from quorum.commands import (
     encode_settle,
     entry_head,
 )
-from quorum.machine import QueueMachine
-from quorum.rules import DeadLetters, Rules
-from quorum.versions import VERSION_NEWEST
-from raft.messages import Entry, EntryKind
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import DeadLetters, Rules
+from quorum.fifo.versions import VERSION_NEWEST
+from raft.core.messages import Entry, EntryKind
 from tests.bench.quorum_machine import CONSUMER, SESSION, START, enqueue, packed
 
 MESSAGES = 40_000

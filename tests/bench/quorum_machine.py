@@ -13,10 +13,19 @@ import time
 from collections.abc import Iterator
 
 from broker.queue_type import Outcome
-from quorum.commands import Consume, ConsumerKey, Policy, SessionKey, encode, encode_enqueue, encode_settle, entry_head
-from quorum.machine import QueueMachine
-from quorum.rules import Rules
-from raft.messages import Entry, EntryKind
+from quorum.fifo.commands import (
+    Consume,
+    ConsumerKey,
+    Policy,
+    SessionKey,
+    encode,
+    encode_enqueue,
+    encode_settle,
+    entry_head,
+)
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import Rules
+from raft.core.messages import Entry, EntryKind
 
 SESSION = SessionKey(1, 1)
 CONSUMER = ConsumerKey(1, 1, 1)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Queue, QueueHost, QueueStatistics, QueueType
 from broker.records import QueueRecord
 from broker.turns import Turns

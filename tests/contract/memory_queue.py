@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker.browsed import Browsed, bounded
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import AccessRefused
 from broker.message import Run
 from broker.names import labelled
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one

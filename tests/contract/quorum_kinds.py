@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Queue, QueueHost
 from broker.records import QueueRecord
 from quorum.driver import QuorumQueues
 from quorum.queue import QuorumQueue
-from raft.messages import NodeId, member_id
+from raft.core.messages import NodeId, member_id
 from tests.unit.quorum.nodes import DISK_ID, Cluster
 
 SETTLED_WITHIN_S = 5.0

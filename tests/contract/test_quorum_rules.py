@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.arguments import check_queue
-from broker.catalog_commands import DeclareQueue
+from broker.catalog.arguments import check_queue
+from broker.catalog.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
 from broker.queue_type import DeathReason, Outcome
-from quorum.consumers import UNLIMITED_WINDOW
+from quorum.fifo.consumers import UNLIMITED_WINDOW
 from tests.contract import test_against_model, test_queue_type
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.quorum_rules import QUORUM_RULES

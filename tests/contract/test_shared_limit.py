@@ -41,7 +41,7 @@ class Channel:
         return self.consumers[-1][1]
 
     def set_limit(self, limit: int) -> None:
-        """As broker/session.py does it."""
+        """As broker/session/session.py does it."""
         self.shared.limit = limit
         for queue in self.shared.take_waiting():
             self.world.wake(queue)

@@ -7,11 +7,11 @@ from typing import Any
 
 from broker.background_work import Unsliced, Work
 from broker.browsed import Browsed
+from broker.catalog.policy import EffectiveArguments, effective_arguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run
-from broker.policy import EffectiveArguments, effective_arguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import PolicyRecord, QueueRecord
 from broker.timers import Timers

@@ -11,8 +11,8 @@ import pika
 import pytest
 
 import leveret
-from broker.catalog import Catalog
-from broker.catalog_commands import DeleteQueue, encode_record
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import DeleteQueue, encode_record
 from node.catalog import catalog_store
 from node.catalog.catalog_store import HEAD_KEY, encode_head, key_of, replacement
 from storage import names

@@ -17,7 +17,7 @@ import kombu
 import pika
 import pytest
 
-from quorum.versions import VERSION_NEWEST
+from quorum.fifo.versions import VERSION_NEWEST
 from tests.e2e.test_cluster import process_of
 from tests.e2e.test_far_queues import channel_to, refused
 from tests.e2e.test_quorum_queues import QUORUM, all_are_voters, published

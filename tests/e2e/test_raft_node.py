@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raft.messages import node_of
+from raft.core.messages import node_of
 from tests.raft_node.client import Client
 from tests.raft_node.cluster import Cluster, Process, eventually, running_cluster
 from tests.raft_node.wire import Said

@@ -13,11 +13,8 @@ from typing import NamedTuple
 RECORDED = "see the difference"  # a scenario whose answers are others: what was promised and not kept says more
 SECONDS_MAX = 170  # for one killer: what takes longer hangs
 
-NODE = ("raft/driver.py", "raft/groups.py", "raft/failure_detector.py", "raft/transport.py", "raft/codec.py")
-STORE = (
-    "storage/", "raft/group_", "raft/jobs.py", "raft/live_entries.py", "raft/log_replay.py", "raft/moving.py",
-    "raft/node_log.py", "raft/packs.py", "raft/segments.py", "raft/snapshots.py", "raft/wal_log_store.py",
-)  # fmt: skip
+NODE = ("raft/driver.py", "raft/groups.py", "raft/failure_detector.py", "raft/transport.py", "raft/core/codec.py")
+STORE = ("storage/", "raft/store/", "raft/group_owners.py", "raft/core/live_entries.py", "raft/core/packs.py")
 
 FRONTS = "front/"
 QUORUM_QUEUES = ("quorum/", "replicated/")

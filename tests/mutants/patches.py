@@ -2,8 +2,8 @@
 
     Old terms are counted (LogCabin 44).          what the bug is, in lines above the diff
     ...
-    --- a/raft/leader.py
-    +++ b/raft/leader.py
+    --- a/raft/core/leader.py
+    +++ b/raft/core/leader.py
     @@ -88,1 +88,1 @@                             line numbers are for readers: the lines themselves say where
     -    if index <= s.commit or index < lead.first_index:
     +    if index <= s.commit:

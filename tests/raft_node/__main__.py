@@ -16,7 +16,7 @@ import grpc.aio
 import uvloop
 
 from node.run import Ending, keep_freed_memory, throttle_garbage_collection
-from raft.node_log import StoreLimits
+from raft.store.node_log import StoreLimits
 from tests.raft_node.assemble import Options, RaftNode
 from tests.raft_node.service import Service
 
@@ -39,7 +39,9 @@ def options() -> tuple[Options, str]:
     parser.add_argument("--snapshot-entries", type=int, default=50_000)
     parser.add_argument("--log-file-bytes", type=int, default=64 << 20)
     parser.add_argument("--fsync-ms", type=int, default=0, help="how much longer each fsync is to take")
-    parser.add_argument("--store", default="", help="limits of raft/node_log.py: NAME=NUMBER, with commas between them")
+    parser.add_argument(
+        "--store", default="", help="limits of raft/store/node_log.py: NAME=NUMBER, with commas between them"
+    )
     given = parser.parse_args()
     return Options(
         number=given.number,

@@ -16,14 +16,14 @@ from node.peers.dialer import Dialer
 from node.peers.handshake import Gatekeeper, PeerIdentity, Secret
 from node.peers.link import LinkLimits, PeerLinks
 from node.peers.server import PeerServer
+from raft.core.errors import Damaged
+from raft.core.messages import Membership, NodeId, member_id, shown
+from raft.core.settings import Settings
 from raft.driver import Driver, SnapshotRules
-from raft.errors import Damaged
-from raft.group_records import GroupIdentity
 from raft.groups import Groups
-from raft.messages import Membership, NodeId, member_id, shown
-from raft.node_log import RaftStore, StoreLimits
-from raft.replicas import FOUNDER
-from raft.settings import Settings
+from raft.store.group_records import GroupIdentity
+from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.replicas import FOUNDER
 from storage import names
 from storage.log_users import LogUsers
 from storage.os_disk import OsDisk

@@ -6,9 +6,9 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from raft.errors import Busy, Damaged, NotLeader, RaftError
+from raft.core.errors import Busy, Damaged, NotLeader, RaftError
+from raft.core.messages import node_of
 from raft.groups import Groups, NoSuchGroup
-from raft.messages import node_of
 from tests.raft_node.register import Register
 from tests.raft_node.wire import Said
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from node.replicas.group_view import HEIR_LAG_ENTRIES
+from raft.core.errors import RaftError
+from raft.core.messages import NodeId, node_of
 from raft.driver import Driver, GroupId
-from raft.errors import RaftError
 from raft.groups import Groups
-from raft.messages import NodeId, node_of
 
 
 def preferred_node(group: GroupId, nodes: Sequence[NodeId]) -> NodeId:

@@ -28,9 +28,9 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from raft.live_entries import LiveEntries
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry
 from raft.machine import ReadEntry
-from raft.messages import Entry
 from storage.disk import Buffer
 
 PUT = 1

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from raft.errors import RaftError
-from raft.membership import RemoveMember
-from raft.messages import node_of
+from raft.core.errors import RaftError
+from raft.core.membership import RemoveMember
+from raft.core.messages import node_of
 from tests.raft_node import wire
 from tests.raft_node.assemble import RaftNode
 from tests.raft_node.gatherer import Gatherer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.messages import Entry, EntryKind
+from raft.core.messages import Entry, EntryKind
 from tests.raft_node import register
 from tests.raft_node.register import Found, Outcome, Register, compare_and_set, delete, put, upgrade
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.message import Run
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, HeldSlice, Outcome, Queue, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 

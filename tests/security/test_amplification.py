@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.catalog import CatalogLimits
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import CatalogLimits
+from broker.catalog.patterns import matches
+from broker.catalog.permissions import check_topic
 from broker.errors import PreconditionFailed
-from broker.patterns import matches
-from broker.permissions import check_topic
 from broker.records import PermissionRecord, PolicyRecord, TopicPermissionRecord
 from tests.security import wire
 from tests.security.wire import METHOD, Said

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from broker import catalog_commands as commands
 from broker.broker import Broker
-from broker.catalog import Catalog, CatalogLimits
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, CatalogLimits
 from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
 from broker.turns import Turns

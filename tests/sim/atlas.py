@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from raft.majority import majority_of
-from raft.messages import MemberId, node_of
+from raft.core.majority import majority_of
+from raft.core.messages import MemberId, node_of
 from tests.sim.invariants import Book
 from tests.sim.twin import Twin
 

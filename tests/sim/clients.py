@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from raft.errors import Damaged, NotLeader, RaftError, Unknown
+from raft.core.errors import Damaged, NotLeader, RaftError, Unknown
+from raft.core.messages import node_of
 from raft.groups import NoSuchGroup
-from raft.messages import node_of
 from tests.raft_node.register import DELETE, Outcome, Register, compare_and_set, encode, put
 from tests.sim.linearizability import NOTHING, Call, Kind
 from tests.sim.plan import Ask

@@ -8,11 +8,11 @@ from typing import Any
 from broker.broker import ignore
 from broker.records import QueueRecord
 from node.foundation import Foundation
+from raft.core.errors import CannotApply, Damaged, NumbersUsedUp
+from raft.core.messages import Entry, Membership, member_id
 from raft.driver import Driver, SnapshotRules
-from raft.errors import CannotApply, Damaged, NumbersUsedUp
-from raft.group_records import GroupIdentity
-from raft.messages import Entry, Membership, member_id
-from raft.wal_log_store import WalLogStore
+from raft.store.group_records import GroupIdentity
+from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.errors import DiskFailed
 from storage.wal_file_reader import Chunk

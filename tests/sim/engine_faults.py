@@ -7,9 +7,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from raft.errors import RaftError
-from raft.membership import AddLearner, Change, Promote, RemoveMember, members_of
-from raft.messages import Membership, node_of
+from raft.core.errors import RaftError
+from raft.core.membership import AddLearner, Change, Promote, RemoveMember, members_of
+from raft.core.messages import Membership, node_of
 from tests.sim.faults import HAPPENINGS, Faults, Happen
 from tests.sim.plan import Fault
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
-from raft.majority import majority_of
-from raft.membership import decode
-from raft.messages import (
+from raft.core.majority import majority_of
+from raft.core.membership import decode
+from raft.core.messages import (
     Append,
     AppendReply,
     Entry,

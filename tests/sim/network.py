@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from raft.messages import Message
+from raft.core.messages import Message
 from tests.sim.clock import SimLoop
 
 Pair = tuple[int, int]  # sender, receiver

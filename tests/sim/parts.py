@@ -8,14 +8,14 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from node.foundation import Parts
+from raft.core.errors import Damaged
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry, Message, SnapshotMeta
+from raft.core.ready import Facts
 from raft.driver import Driver
-from raft.errors import Damaged
 from raft.groups import Groups
-from raft.live_entries import LiveEntries
-from raft.messages import Entry, Message, SnapshotMeta
-from raft.node_log import RaftStore
-from raft.ready import Facts
-from raft.wal_log_store import Done, Installed, WalLogStore
+from raft.store.node_log import RaftStore
+from raft.store.wal_log_store import Done, Installed, WalLogStore
 from storage.disk import Buffer
 from storage.wal import Commit
 from storage.wal_writer import LogWriter

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from random import Random
 from typing import Any
 
-from raft.node_log import StoreLimits
-from raft.settings import Settings
+from raft.core.settings import Settings
+from raft.store.node_log import StoreLimits
 
 SECONDS = 60.0
 HEALED_BEFORE_END_S = 14.0

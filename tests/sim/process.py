@@ -18,11 +18,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from node.foundation import Foundation, LogSettings, Ports
-from raft.errors import Damaged
+from raft.core.errors import Damaged
+from raft.core.messages import Message, node_of
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups
-from raft.messages import Message, node_of
-from raft.node_log import RaftStore
+from raft.store.node_log import RaftStore
 from tests.sim import marks
 from tests.sim.clock import Timer
 from tests.sim.disk import Call, Fault, SimDisk

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Protocol
 
+from raft.core.messages import Entry
 from raft.machine import ReadEntry
-from raft.messages import Entry
 from storage.disk import Buffer
 from tests.raft_node.register import Register
 

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from raft.messages import Entry, MemberId
-from raft.packs import packed
-from raft.ready import Facts
+from raft.core.messages import Entry, MemberId
+from raft.core.packs import packed
+from raft.core.ready import Facts
 
 Row = tuple[int, int, bytes]  # term, kind, data
 NO_FACTS = Facts(0, 0)

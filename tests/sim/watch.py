@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from raft.driver import Driver
-from raft.errors import Damaged, Forgotten
-from raft.group_log import GroupLog
-from raft.log_replay import files_of
-from raft.membership import decode as decode_membership
-from raft.membership import members_of
-from raft.messages import (
+from raft.core.errors import Damaged, Forgotten
+from raft.core.membership import decode as decode_membership
+from raft.core.membership import members_of
+from raft.core.messages import (
     Append,
     AppendReply,
     Entry,
@@ -33,9 +30,12 @@ from raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from raft.ready import Facts, Role
-from raft.state import State
-from raft.wal_log_store import WalLogStore
+from raft.core.ready import Facts, Role
+from raft.core.state import State
+from raft.driver import Driver
+from raft.store.group_log import GroupLog
+from raft.store.log_replay import files_of
+from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.disk import Buffer
 from tests.sim import invariants

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from raft.core.errors import Damaged
+from raft.core.membership import members_of
+from raft.core.messages import Membership, node_of
+from raft.core.ready import Role
+from raft.core.status import FollowerStatus
 from raft.driver import Driver
-from raft.errors import Damaged
-from raft.membership import members_of
-from raft.messages import Membership, node_of
-from raft.ready import Role
-from raft.status import FollowerStatus
 from storage.errors import Corrupt, StorageError
 from tests.sim import atlas
 from tests.sim.clock import SimLoop

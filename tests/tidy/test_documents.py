@@ -104,3 +104,15 @@ def test_no_line_of_the_changelog_is_there_twice() -> None:
     section = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
     lines = [line for line in section.splitlines() if line.startswith("- ")]
     assert sorted({line for line in lines if lines.count(line) > 1}) == []
+
+
+def test_the_reading_order_names_every_room() -> None:
+    text = (ROOT / "docs/README.md").read_text()
+    rooms = {
+        f"{init.parent.relative_to(ROOT)}/"
+        for folder in SERVER
+        for init in (ROOT / folder).glob("*/__init__.py")
+        if folder not in ("node", "wire")  # rooms of the node have a picture of their own; wire has a protocol in each
+    }
+    named = set(re.findall(r"^    ((?:\w+/){2})  ", text, re.MULTILINE))
+    assert named == rooms

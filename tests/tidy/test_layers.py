@@ -15,6 +15,10 @@ from tests.tidy.sources import CLIENT, ROOT, SERVER, imported, sources
 ORDER = ("node", "front", "classic", "quorum", "stream", "replicated", "broker", "raft", "storage", "wire", "native")
 CONTRACTS = {
     "imports point downward",
+    "rooms of the broker import downward",
+    "rooms of classic queues import downward",
+    "rooms of consensus import downward",
+    "rooms of the node import downward",
     "fronts see the broker only",
     "cores do no I/O",
     "the client imports no server folder",
@@ -22,7 +26,8 @@ CONTRACTS = {
 CORES = {
     "broker",
     "classic.variable_queue",
-    "quorum.commands",
+    "quorum.fifo",
+    "raft.core",
     "replicated",
     "front.amqp.connection",
     "front.amqp.channel",

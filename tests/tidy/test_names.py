@@ -33,10 +33,10 @@ PORTS = {
 SAME_NAME = {
     "Background": ("node/background.py", "storage/beside_loop.py"),  # the port of each: with results, and without
     "Connection": ("broker/broker.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
-    "Damage": ("classic/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
+    "Damage": ("classic/store/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
     "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
     "Loop": ("raft/groups.py", "storage/log_thread.py"),  # the port of each to the event loop
-    "Segment": ("classic/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
+    "Segment": ("classic/store/queue_index.py", "storage/segment.py"),  # of a queue's index; of a replicated log
 }
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager", "impl", "stuff", "base", "core2"}
 
@@ -54,7 +54,7 @@ ONLY_IN = {
 # File -> words of the other half: confirms go to publishers, acknowledgements come from consumers.
 NOT_IN = {
     "broker/confirms.py": {"ack", "acks", "acked", "nack", "acknowledge", "acknowledged", "settle", "settled"},
-    "broker/deliveries.py": {"confirm", "confirms", "confirmed"},
+    "broker/session/deliveries.py": {"confirm", "confirms", "confirmed"},
     "storage/group_commit.py": {"confirm", "confirmed", "ack", "acknowledged"},
 }
 

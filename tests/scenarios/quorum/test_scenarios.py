@@ -2,7 +2,7 @@
 
 Messages and consumers have names. A consumer `alice` is on node 1 unless it says `on=2`. Time begins at 0 ms.
 
-rules KEY=VALUE...             fields of quorum/rules.py, `none` for no limit; the others keep their defaults
+rules KEY=VALUE...             fields of quorum/fifo/rules.py, `none` for no limit; the others keep their defaults
 publish MESSAGE... [priority=N] [ttl=MS] [size=BYTES] [node=N] [answered=N] [by=NAME:NUMBER]
                                one run; `publish again` says the last one again
 consume NAME [prefetch=N] [priority=N] [timeout=MS] [on=NODE] [no_ack] [exclusive]
@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     PRIORITY_DEFAULT,
     Cancel,
     Consume,
@@ -57,8 +57,8 @@ from quorum.commands import (
     Window,
     encode_enqueue,
 )
-from quorum.effects import ActiveChanged, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
-from quorum.rules import DeadLetters, Retry, Rules
+from quorum.fifo.effects import ActiveChanged, DeadHeld, DeadLetter, Deliver, Effect, TimedOut, Unused
+from quorum.fifo.rules import DeadLetters, Retry, Rules
 from tests.scenarios.runner import check
 from tests.unit.quorum.queue_world import START, QueueWorld
 

@@ -29,9 +29,9 @@ from random import Random
 
 import pytest
 
-from raft.errors import RaftError
-from raft.membership import AddLearner, Change, Promote, RemoveMember, decode
-from raft.messages import (
+from raft.core.errors import RaftError
+from raft.core.membership import AddLearner, Change, Promote, RemoveMember, decode
+from raft.core.messages import (
     Append,
     AppendReply,
     Entry,
@@ -54,8 +54,8 @@ from raft.messages import (
     member_id,
     node_of,
 )
-from raft.ready import Ready
-from raft.settings import Settings
+from raft.core.ready import Ready
+from raft.core.settings import Settings
 from tests.scenarios.runner import check
 from tests.unit.raft.world import World
 

@@ -15,9 +15,9 @@ from broker.errors import BrokerError
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
-from broker.session import GotMessage, Session
+from broker.session.session import GotMessage, Session
 from native.content import messages
-from quorum.commands import ConsumerKey
+from quorum.fifo.commands import ConsumerKey
 from quorum.queue import QuorumQueue
 from tests.sim.brokers.lives import label_of
 

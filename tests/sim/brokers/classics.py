@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from broker.catalog.policy import EffectiveArguments
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, QueueHost, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
-from classic.node_storage import ClassicLimits
 from classic.queue import ClassicQueue
+from classic.store.node_storage import ClassicLimits
 from classic.stored_run import LEVEL_SHIFT, StoredRun
 from classic.variable_queue import VariableQueue
 from native.content import messages

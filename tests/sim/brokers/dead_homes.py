@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.policy import EffectiveArguments
-from classic.node_storage import ClassicLimits
+from broker.catalog.policy import EffectiveArguments
 from classic.queue import ClassicQueue
+from classic.store.node_storage import ClassicLimits
 from tests.sim.disk import SimDisk
 from tests.unit.classic.classic_world import World
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from node.identity import DISK
-from raft.messages import Membership, node_of
+from raft.core.messages import Membership, node_of
 from storage import names
 from tests.sim.disk import Call
 from tests.sim.disk import Fault as DiskFault

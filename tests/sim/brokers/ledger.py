@@ -14,11 +14,11 @@ from typing import Any
 
 from broker.queue_type import DeathReason, Outcome
 from native.content import messages
-from quorum.commands import ConsumerKey, DeadSettled, Enqueue, Get, Op, Result, ResultCode, TakenMessage
-from quorum.machine import QueueMachine
-from quorum.movement import UNBOUNDED
+from quorum.fifo.commands import ConsumerKey, DeadSettled, Enqueue, Get, Op, Result, ResultCode, TakenMessage
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.movement import UNBOUNDED
+from raft.core.messages import Entry
 from raft.machine import ReadEntry
-from raft.messages import Entry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About

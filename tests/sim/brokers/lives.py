@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from broker import catalog_commands as commands
+from broker.catalog import catalog_commands as commands
 from broker.records import QueueRecord
 from node.catalog.metadata_machine import CommandOutcome
 from tests.histories.records import Message

@@ -6,19 +6,19 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.catalog import Catalog
-from broker.catalog_commands import encode_record
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import encode_record
 from broker.records import BindingRecord
 from node.catalog.catalog_state import decode_state
 from node.catalog.catalog_store import Position, encode_head, key_of
 from node.catalog.metadata_machine import CatalogMachine, CatalogWatcher, CommandOutcome, EntryFate
 from node.foundation import Parts
-from quorum.commands import Result
-from quorum.effects import Effect
+from quorum.fifo.commands import Result
+from quorum.fifo.effects import Effect
 from quorum.member import QueueMember
-from raft.live_entries import LiveEntries
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry
 from raft.machine import Machine, ReadEntry
-from raft.messages import Entry
 from storage.disk import Buffer
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About

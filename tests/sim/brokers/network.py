@@ -17,8 +17,8 @@ from random import Random
 from typing import Protocol
 
 from node.peers.frames import FrameReader, framed
-from raft.errors import BadBytes
-from raft.messages import Message
+from raft.core.errors import BadBytes
+from raft.core.messages import Message
 from tests.sim.brokers.invariants import About, frames_say_what_was_sent
 from tests.sim.clock import SimLoop
 from tests.sim.network import End, Network, Pair

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from broker import catalog_commands as commands
 from broker.broker import ignore
-from broker.catalog_commands import Command
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog_commands import Command
 from broker.errors import BrokerError
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
 from tests.sim.brokers import invariants

@@ -8,24 +8,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.broker import Broker
-from broker.dead_letter import DeadMessage
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.queue_type import Arrival, DeathReason, Queue
-from classic.node_storage import ClassicLimits
+from broker.routing.dead_letter import DeadMessage
+from classic.store.node_storage import ClassicLimits
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.metadata_machine import CommandOutcome
 from node.foundation import Parts
 from node.kernel import KernelSettings
-from raft.driver import Driver, GroupStore, SnapshotRules
-from raft.errors import Damaged, Superseded
-from raft.group_records import GroupIdentity
+from raft.core.errors import Damaged, Superseded
+from raft.core.membership import members_of
+from raft.core.messages import MemberId
+from raft.core.settings import Settings
+from raft.driver import Driver, SnapshotRules
 from raft.machine import Machine
-from raft.membership import members_of
-from raft.memory_log_store import MemoryLogStore
-from raft.messages import MemberId
-from raft.settings import Settings
-from raft.wal_log_store import WalLogStore
+from raft.store.group_records import GroupIdentity
+from raft.store.member_store import GroupStore
+from raft.store.memory_log_store import MemoryLogStore
+from raft.store.wal_log_store import WalLogStore
 from tests.sim.brokers.classics import WatchedClassicQueues
 from tests.sim.brokers.machines import watched_machine
 from tests.sim.brokers.plan import BrokerShape

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.errors import BrokerError
 from broker.message import LOOK_HEADERS, Run
-from broker.session import Session
+from broker.session.session import Session
 from native.content import encode
 from tests.histories.records import Attempted, Confirmed, Refused
 from tests.sim.brokers.channel import Channel, Given

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from node.identity import DISK, RAM, NodeIdentity
 from node.membership.greetings import join_request, take_up
 from node.peers import peer_pb2
-from raft.messages import Message
+from raft.core.messages import Message
 from storage import fact_file, names
 from tests.sim.brokers.process import BrokerProcess
 from tests.sim.disk import SimDisk

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import BrokerError
-from broker.session import GotMessage, Session
+from broker.session.session import GotMessage, Session
 from tests.histories.records import Acknowledged, Delivered, Left, Rejected, Requeued
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import Channel, Given

@@ -12,23 +12,23 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker import catalog_commands as commands
 from broker.broker import ignore
+from broker.catalog import catalog_commands as commands
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
-from broker.route import route_many
+from broker.routing.route import route_many
 from node.catalog.courier import NOT_TAKEN
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_machine import CommandOutcome
 from node.catalog.pieces import IncomingCopy, decode_request
 from node.identity import DISK, RAM
 from node.peers import peer_pb2
+from quorum.fifo.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
+from quorum.fifo.versions import VERSION_NEWEST
 from quorum.queue import QuorumQueue
-from quorum.rules import CONSUMER_TIMEOUT_MS, DELIVERY_LIMIT
-from quorum.versions import VERSION_NEWEST
-from raft.messages import node_of
+from raft.core.messages import node_of
 from replicated.local_members import QUEUE_GROUPS
 from storage.disk import Buffer
 from storage.errors import Corrupt, StorageError

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from broker.broker import Broker, Connection
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import Command, PutPermission, PutUser
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import Command, PutPermission, PutUser
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.limits import Limits
@@ -22,8 +22,8 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice
 from broker.records import PermissionRecord, UserRecord
-from broker.session import GotMessage, Session
-from broker.topology import Declared
+from broker.session.session import GotMessage, Session
+from broker.session.topology import Declared
 from broker.turns import Turns
 from native.content import encode, messages
 from native.frame_split import look_at

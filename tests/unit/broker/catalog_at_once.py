@@ -1,14 +1,14 @@
-"""What is declared, changed at once and kept nowhere: the port broker/metadata.py for tests of what lies above it."""
+"""What is declared, changed at once and kept nowhere: the port broker/catalog/metadata.py for tests of what lies above it."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any
 
-from broker.catalog import Catalog
-from broker.catalog_commands import Command, encode_command
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import Command, encode_command
+from broker.catalog.metadata import OnApplied
 from broker.errors import BrokerError
-from broker.metadata import OnApplied
 from broker.pending import Pending
 
 

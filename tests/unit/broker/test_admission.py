@@ -1,4 +1,4 @@
-"""broker/admission.py: who gives way to whom, by a clock of the test's own, and beside a plain model."""
+"""broker/login/admission.py: who gives way to whom, by a clock of the test's own, and beside a plain model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from broker.admission import EXCHANGES_BURST, EXCHANGES_PER_S, GRACE_S, Admission, Decision
-from broker.client_address import source_of
+from broker.login.admission import EXCHANGES_BURST, EXCHANGES_PER_S, GRACE_S, Admission, Decision
+from broker.login.client_address import source_of
 
 
 class Clock:

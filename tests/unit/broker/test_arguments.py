@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from broker.arguments import ARGUMENTS_BYTES_MAX, ARGUMENTS_MAX, check_consumer, check_exchange, check_policy_definition
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import DeclareQueue
+from broker.catalog.arguments import (
+    ARGUMENTS_BYTES_MAX,
+    ARGUMENTS_MAX,
+    check_consumer,
+    check_exchange,
+    check_policy_definition,
+)
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import DeclareQueue
 from broker.errors import PreconditionFailed
 from wire.amqp.tables import Timestamp
 

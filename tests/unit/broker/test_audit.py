@@ -1,4 +1,4 @@
-"""broker/audit.py: who, from where, what; never a secret; and counted."""
+"""broker/login/audit.py: who, from where, what; never a secret; and counted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, get_args
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.audit import _DESCRIBE, Actor, Audit, acting_for
-from broker.catalog_nodes import NodeRecord
-from broker.client_address import ClientAddress
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog_nodes import NodeRecord
 from broker.errors import NotFound
+from broker.login.audit import _DESCRIBE, Actor, Audit, acting_for
+from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import (
     ParameterRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.broker import DELETE_AGAIN_MS, LOGIN_REFUSED
-from broker.catalog_commands import (
+from broker.catalog.catalog_commands import (
     AddNode,
     Bind,
     DeclareQueue,
@@ -21,9 +21,9 @@ from broker.catalog_commands import (
     SetUserLimits,
     SetVhostLimits,
 )
-from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound, ResourceExhausted
 from broker.limits import Limits
+from broker.login.client_address import ClientAddress
 from broker.records import (
     BindingRecord,
     NodeRecord,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import Catalog, CatalogLimits, check_exclusive_access, default_commands
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog, CatalogLimits, check_exclusive_access, default_commands
+from broker.catalog.catalog_commands import (
     Bind,
     ClearParameter,
     Command,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.catalog import Catalog, CatalogLimits, default_commands
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog.catalog_commands import (
     AddNode,
     Bind,
     Command,
@@ -20,7 +20,7 @@ from broker.catalog_commands import (
     SetClusterId,
     SetQueueMembers,
 )
-from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS, LIVES_MAX
+from broker.catalog.disk_lives import FIRST_LIFE, LIFE_NUMBERS, LIVES_MAX
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.records import BindingRecord, CatalogHead, ExchangeRecord, NodeRecord, QueueRecord
 

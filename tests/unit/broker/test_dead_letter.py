@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.dead_letter import PROPERTIES_BYTES_MAX
-from broker.history import History
 from broker.queue_type import Arrival, DeathReason
+from broker.routing.dead_letter import PROPERTIES_BYTES_MAX
+from broker.routing.history import History
 from native.content import encode, messages
 from tests.unit.broker.broker_world import NOW, Client, World
 from tests.unit.broker.late_queues import FailedQueues, LateQueues

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog, default_commands
-from broker.definitions import PasswordHashes, exported, exported_vhost
-from broker.definitions_reader import DefinitionsReader, is_declared
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.definitions import PasswordHashes, exported, exported_vhost
+from broker.catalog.definitions_reader import DefinitionsReader, is_declared
 from broker.errors import NotFound, PreconditionFailed
 from broker.records import (
     BindingRecord,

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from broker.topology import Declared
+from broker.session.topology import Declared
 from tests.contract.memory_queue import MemoryQueue, MemoryQueues
 from tests.unit.broker.broker_world import Client, World
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker import hash_exchanges
-from broker.asked import Asked
 from broker.errors import PreconditionFailed
-from broker.exchange import KINDS
+from broker.exchanges import hash_exchanges
+from broker.exchanges.exchange import KINDS
 from broker.records import BindingRecord
+from broker.routing.asked import Asked
 from tests.unit.broker.broker_world import Client, World, refused
 
 KEYS = [f"order.{number}" for number in range(3_000)]

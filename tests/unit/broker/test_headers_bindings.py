@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.headers_bindings import HeaderCondition, HeadersBindings
+from broker.exchanges.headers_bindings import HeaderCondition, HeadersBindings
 from broker.records import BindingRecord
 
 NAMES = st.sampled_from(["a", "b", "x-c"])

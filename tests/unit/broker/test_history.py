@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.history import KEYS_BYTES_MAX, History
+from broker.routing.history import KEYS_BYTES_MAX, History
 from wire.amqp.tables import decode_value
 
 NOW = 1_700_000_000_000

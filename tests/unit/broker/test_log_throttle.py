@@ -1,8 +1,8 @@
-"""broker/log_throttle.py: one line per key and interval, with the count of what was suppressed."""
+"""broker/login/log_throttle.py: one line per key and interval, with the count of what was suppressed."""
 
 from __future__ import annotations
 
-from broker.log_throttle import KEYS_MAX, LogThrottle
+from broker.login.log_throttle import KEYS_MAX, LogThrottle
 
 
 def test_a_key_is_logged_once_per_interval_with_what_was_suppressed() -> None:

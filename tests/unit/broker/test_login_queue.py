@@ -1,10 +1,10 @@
-"""broker/login_queue.py: whose password is checked next, under floods, by a clock of the test's own."""
+"""broker/login/login_queue.py: whose password is checked next, under floods, by a clock of the test's own."""
 
 from __future__ import annotations
 
 import pytest
 
-from broker.login_queue import SOURCES_MAX, Full, LoginLimits, LoginQueue
+from broker.login.login_queue import SOURCES_MAX, Full, LoginLimits, LoginQueue
 
 CHECK_S = 0.025
 

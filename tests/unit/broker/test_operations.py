@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.audit import Actor, Audit, acting_for
-from broker.catalog import Catalog, default_commands
-from broker.client_address import ClientAddress
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
 from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
+from broker.login.audit import Actor, Audit, acting_for
+from broker.login.client_address import ClientAddress
 from broker.operations.operations import Operations
 from broker.operations.operator import INCLUDED_TAGS, Operator, TagMissing
 from broker.operations.users import PASSWORD_BYTES_MAX, UserChange

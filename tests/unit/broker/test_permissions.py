@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import DeclareExchange, DeletePermission, PutPermission, PutTopicPermission, PutUser
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import (
+    DeclareExchange,
+    DeletePermission,
+    PutPermission,
+    PutTopicPermission,
+    PutUser,
+)
+from broker.catalog.patterns import matches, quoted
+from broker.catalog.permissions import Access, ResourceKind, check, check_topic, may_enter
 from broker.errors import AccessRefused, PreconditionFailed
-from broker.patterns import matches, quoted
-from broker.permissions import Access, ResourceKind, check, check_topic, may_enter
 from broker.records import ExchangeRecord, PermissionRecord, TopicPermissionRecord, UserRecord
 
 

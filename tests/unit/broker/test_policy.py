@@ -4,8 +4,14 @@ from typing import Any
 
 import pytest
 
+from broker.catalog.policy import (
+    EffectiveArguments,
+    applying,
+    check_policy,
+    effective_arguments,
+    merged_definition,
+)
 from broker.errors import PreconditionFailed
-from broker.policy import EffectiveArguments, applying, check_policy, effective_arguments, merged_definition
 from broker.records import PolicyRecord, QueueRecord
 
 

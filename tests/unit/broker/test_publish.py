@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import (
+from broker.catalog.catalog_commands import (
     DeletePermission,
     DeleteTopicPermission,
     PutPermission,
@@ -14,7 +14,7 @@ from broker.catalog_commands import (
 from broker.errors import AccessRefused, NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.records import PermissionRecord, TopicPermissionRecord, UserRecord
-from broker.targets import CACHED_HEADERS_BYTES_MAX, TARGETS_MAX
+from broker.routing.targets import CACHED_HEADERS_BYTES_MAX, TARGETS_MAX
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World, publish_method, refused
 from tests.unit.broker.late_queues import FailedQueues, LateQueues

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import PutPermission, PutVhost
+from broker.catalog.catalog_commands import PutPermission, PutVhost
 from broker.errors import NotFound, NotSupported, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
 from broker.records import PermissionRecord, VhostRecord
-from broker.reply_to import WAITING_MAX
+from broker.routing.reply_to import WAITING_MAX
 from tests.unit.broker.broker_world import Client, World, refused
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.catalog import Catalog
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import (
     Bind,
     DeclareExchange,
     DeclareQueue,
@@ -20,7 +20,7 @@ from broker.catalog_commands import (
 )
 from broker.errors import NotFound, PreconditionFailed
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord, VhostRecord
-from broker.route import route, route_many
+from broker.routing.route import route, route_many
 from tests.unit.broker.catalog_twin import Twin
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.confirms import ConfirmTracker, Receipt
 from broker.message import Run
 from broker.run_parts import one_by_one
-from broker.transactions import Completion
+from broker.session.transactions import Completion
 from native.content import encode, messages
 
 BODIES = [b"a", b"bbb", b""]

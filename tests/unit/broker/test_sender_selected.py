@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.asked import Asked
 from broker.errors import MalformedTable, PreconditionFailed
-from broker.sender_selected import decoded, further_keys, raw_headers, without_header
+from broker.routing.asked import Asked
+from broker.routing.sender_selected import decoded, further_keys, raw_headers, without_header
 from wire.amqp.tables import decode_properties, encode_properties, encode_table, join_properties, join_table
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker import session as session_module
-from broker.catalog_commands import PutPermission
+from broker.catalog.catalog_commands import PutPermission
 from broker.errors import AccessRefused, NotAllowed, NotFound, NotSupported, PreconditionFailed, ResourceLocked
 from broker.limits import Limits
 from broker.names import server_consumer_tag
 from broker.pending import Pending
 from broker.queue_type import Got, Outcome
 from broker.records import PermissionRecord
-from broker.session import GotMessage
+from broker.session import session as session_module
+from broker.session.session import GotMessage
 from native.content import messages
 from tests.unit.broker.broker_world import Client, World, refused
 

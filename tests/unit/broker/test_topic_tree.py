@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import PreconditionFailed
-from broker.topic_tree import TopicTree, check_pattern
+from broker.exchanges.topic_tree import TopicTree, check_pattern
 from tests.unit.broker.topic_grammar import matches
 
 PATTERN_WORDS = st.sampled_from(["a", "b", "", "*", "#"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import DeleteExchange, DeletePermission
+from broker.catalog.catalog_commands import DeleteExchange, DeletePermission
 from broker.errors import NotFound, PreconditionFailed
-from broker.transactions import CARRIED_OUT_PER_STEP, Completion
+from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion
 from tests.unit.broker.broker_world import Client, World, refused
 from tests.unit.broker.later_turns import LaterTurns
 

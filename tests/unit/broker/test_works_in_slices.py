@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker import catalog_commands as commands
 from broker.broker import SESSIONS_PER_STEP
+from broker.catalog import catalog_commands as commands
 from broker.queue_type import DeathReason
 from broker.records import PermissionRecord, PolicyRecord, VhostRecord
-from broker.session import CANCELLED_PER_STEP, GIVEN_BACK_ONE_BY_ONE_MAX, SETTLED_QUEUES_PER_STEP
+from broker.session.session import CANCELLED_PER_STEP, GIVEN_BACK_ONE_BY_ONE_MAX, SETTLED_QUEUES_PER_STEP
 from native.content import encode
 from tests.unit.broker.broker_world import Client, World
 from tests.unit.broker.later_turns import LaterTurns

@@ -1,4 +1,5 @@
-"""What topic patterns mean, without any thought of speed: the definition that broker/topic_tree.py must agree with."""
+"""What topic patterns mean, without any thought of speed: the definition that broker/exchanges/topic_tree.py must agree
+with."""
 
 from __future__ import annotations
 

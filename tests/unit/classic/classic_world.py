@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.background_work import Unsliced, Work
+from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from classic.driver import ClassicQueues
-from classic.node_storage import ClassicLimits
 from classic.queue import ClassicQueue
+from classic.store.node_storage import ClassicLimits
 from native.content import encode, messages
 from storage.beside_loop import AtOnce, Background
 from storage.wal import LogCore

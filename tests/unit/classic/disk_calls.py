@@ -17,7 +17,7 @@ from random import Random
 
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
-from classic.housekeeping import RETRY_MS
+from classic.store.housekeeping import RETRY_MS
 from native.content import messages
 from storage.beside_loop import AtOnce, Background
 from storage.names import TEMPORARY_SUFFIX

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from broker.queue_type import Outcome
-from classic import manifest
-from classic.index_entries import IN_LOG, decode_ranges, read_block
 from classic.queue import ClassicQueue
+from classic.store import manifest
+from classic.store.index_entries import IN_LOG, decode_ranges, read_block
 from native.content import count, messages
 from storage import names
 from storage.record import PAYLOAD_BYTES_MAX, Kind, scan

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from broker.queue_type import Outcome
-from classic import clean_stop
-from classic.clean_stop import VERSION, CleanStop, LevelSummary, QueueSummary
+from classic.recovery import clean_stop
+from classic.recovery.clean_stop import VERSION, CleanStop, LevelSummary, QueueSummary
 from storage import snapshot_file
 from storage.errors import Corrupt
 from storage.names import CLASSIC_CLEAN_STOP, CLASSIC_DIRECTORY

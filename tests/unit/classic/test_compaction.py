@@ -6,8 +6,8 @@ from dataclasses import replace
 from random import Random
 
 from broker.queue_type import Outcome
-from classic import manifest
-from classic.store import MessageStore
+from classic.store import manifest
+from classic.store.store import MessageStore
 from native.content import messages
 from storage import names
 from tests.sim.disk import Call, Fault, no_faults

@@ -9,7 +9,7 @@ import pytest
 
 from broker.queue_type import Outcome
 from classic.queue import ClassicQueue
-from classic.segment_repair import replace_file
+from classic.recovery.segment_repair import replace_file
 from storage import names
 from storage.names import BODY_SUFFIX, INDEX_SUFFIX, STORE_SUFFIX
 from storage.record import Kind, scan

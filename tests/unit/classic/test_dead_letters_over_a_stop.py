@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 from broker.background_work import BackgroundWork
+from broker.catalog.policy import EffectiveArguments
 from broker.errors import ResourceExhausted
 from broker.message import Run
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from native.content import messages

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.background_work import BackgroundWork
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
-from broker.deliveries import Held
 from broker.pending import Pending
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Got, Outcome, Slice
+from broker.session.deliveries import Held
 from classic import deferred_work
 from native.content import messages
 from tests.unit.classic.classic_world import Sink, World, record_of

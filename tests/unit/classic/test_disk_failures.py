@@ -18,10 +18,10 @@ from broker.background_work import BackgroundWork
 from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
-from classic import housekeeping, manifest
-from classic.node_storage import ClassicLimits
-from classic.noting import Noting
-from classic.queue_index import Alive, QueueIndex
+from classic.store import housekeeping, manifest
+from classic.store.node_storage import ClassicLimits
+from classic.store.noting import Noting
+from classic.store.queue_index import Alive, QueueIndex
 from native.content import messages
 from storage.errors import DiskFailed, DiskFull
 from tests.sim.disk import Call, Fault, Faults, no_faults

@@ -9,16 +9,16 @@ from itertools import pairwise
 import pytest
 
 from broker.background_work import BackgroundWork
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
-from broker.policy import EffectiveArguments
 from broker.queue_type import Outcome, Queue
 from broker.records import QueueRecord
-from classic import housekeeping, move_out
 from classic.driver import ClassicQueues
-from classic.node_storage import ClassicLimits
-from classic.noting import Noting
 from classic.queue import ClassicQueue
+from classic.store import housekeeping, move_out
+from classic.store.node_storage import ClassicLimits
+from classic.store.noting import Noting
 from classic.stored_run import InStore
 from native.content import messages
 from storage import names
@@ -467,8 +467,8 @@ def test_what_was_read_along_before_it_was_written_is_read_again() -> None:
 
 def test_many_queues_get_files_of_their_own_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each makes a directory and two files: of 800 queues in one piece of the log, the loop stood for 170 ms."""
-    monkeypatch.setattr("classic.move_out.BEGUN_PER_STEP", 3)
-    monkeypatch.setattr("classic.housekeeping.BEGUN_PER_TICK", 5)
+    monkeypatch.setattr("classic.store.move_out.BEGUN_PER_STEP", 3)
+    monkeypatch.setattr("classic.store.housekeeping.BEGUN_PER_TICK", 5)
     names_of_queues = [f"q{number}" for number in range(40)]
     records = [record_of(name, number) for number, name in enumerate(names_of_queues, 1)]
     world = World(

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from classic import clean_stop, manifest
+from classic.recovery import clean_stop
+from classic.store import manifest
 from storage import names
 from storage.errors import Corrupt
 from tests.unit.classic.small_files import Files, bodies, quarantine, small_files, start

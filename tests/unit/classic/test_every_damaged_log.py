@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from broker.queue_type import Outcome
-from classic.node_storage import ClassicLimits
+from classic.store.node_storage import ClassicLimits
 from native.content import messages
 from storage import names
 from tests.sim.disk import SimDisk

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
-from broker.policy import EffectiveArguments
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
 from classic.expiry import Alarm, expiry_of

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from classic import manifest
-from classic.manifest import Manifest
-from classic.open_files import OpenFiles
-from classic.queue_index import LoadedSegments, QueueIndex, Segment
-from classic.store import MessageStore, StoreFile
+from classic.store import manifest
+from classic.store.manifest import Manifest
+from classic.store.open_files import OpenFiles
+from classic.store.queue_index import LoadedSegments, QueueIndex, Segment
+from classic.store.store import MessageStore, StoreFile
 from storage import fact_file
 from storage.errors import Corrupt, DiskFull
 from storage.names import CLASSIC_FILES, STORE_PERSISTENT

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from broker.background_work import BackgroundWork
-from classic import move_out
-from classic.housekeeping import RETRY_MS
+from classic.store import move_out
+from classic.store.housekeeping import RETRY_MS
 from classic.stored_run import StoredRun
 from storage import names
 from storage.errors import DiskFailed

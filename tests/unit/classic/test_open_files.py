@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classic.open_files import WINDOW_BYTES, WINDOWS_MAX, OpenFiles
+from classic.store.open_files import WINDOW_BYTES, WINDOWS_MAX, OpenFiles
 from storage.errors import Corrupt
 from storage.record import HEADER_BYTES, Kind, encode
 from tests.sim.disk import SimDisk

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from broker.browsed import Browsed
+from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
-from broker.policy import EffectiveArguments
 from broker.queue_type import Got, Outcome, Slice
 from native.content import messages
 from storage.names import CLASSIC_CLEAN_STOP

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.policy import EffectiveArguments
+from broker.catalog.policy import EffectiveArguments
 from native.content import messages
 from tests.unit.classic.classic_world import World, record_of
 

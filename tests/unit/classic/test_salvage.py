@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classic.salvage import scan_on
+from classic.store.salvage import scan_on
 from storage.record import HEADER_BYTES, Kind, encode
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from classic.open_files import OpenFiles
-from classic.store import MessageStore, Stored
+from classic.store.open_files import OpenFiles
+from classic.store.store import MessageStore, Stored
 from classic.stored_run import InStore
 from storage import names
 from storage.record import HEADER_BYTES

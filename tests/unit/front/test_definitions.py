@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog, default_commands
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
 from broker.errors import BrokerError, NotFound, PreconditionFailed
 from broker.operations.documents import Documents, parsed
 from broker.operations.operator import ADMINISTRATOR, Operator

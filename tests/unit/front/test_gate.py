@@ -13,7 +13,7 @@ import pytest
 import trustme
 import uvloop
 
-from broker.admission import GRACE_S
+from broker.login.admission import GRACE_S
 from front.gate import REFUSALS_LOGGED_S, Gate, GateLimits, Guest
 from front.listener import Address
 

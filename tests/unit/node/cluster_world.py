@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from broker.catalog import Catalog
-from broker.catalog_commands import AddNode, Command, SetClusterId
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import AddNode, Command, SetClusterId
+from broker.catalog.metadata import OnApplied
 from broker.errors import BrokerError, ResourceExhausted
-from broker.metadata import OnApplied
 from broker.pending import Pending
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
@@ -18,11 +18,11 @@ from node.identity import DISK, NodeIdentity
 from node.membership.joining import Joining
 from node.membership.upkeep import Upkeep
 from node.peers import peer_pb2
-from raft.errors import RaftError
+from raft.core.errors import RaftError
+from raft.core.membership import Change
+from raft.core.messages import Membership, member_id
+from raft.core.ready import Role
 from raft.groups import NoSuchGroup
-from raft.membership import Change
-from raft.messages import Membership, member_id
-from raft.ready import Role
 from raft.transport import Ears
 from tests.sim.clock import SimClock, SimLoop
 from tests.sim.disk import SimDisk

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 
 from node.peers.calls import CallEars, PeerCalls
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from tests.sim.clock import SimLoop
 
 LOGGER = logging.getLogger("test.calls")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode, Command, NodeStarted
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import AddNode, Command, NodeStarted
 from broker.errors import BrokerError
 from broker.pending import Pending
 from broker.records import NodeRecord
@@ -18,9 +18,9 @@ from node.catalog.catalog_store import load
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import METADATA_GROUP, MetadataGroup
 from node.peers.calls import Answer, Handler, OnAnswer, Payload
+from raft.core.errors import CannotApply
+from raft.core.messages import NodeId
 from raft.driver import Driver
-from raft.errors import CannotApply
-from raft.messages import NodeId
 from storage.errors import DiskFull
 from storage.lmdb_store import Change, MemoryStore
 from tests.sim.disk import SimDisk

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
-from broker.login_queue import LoginLimits
+from broker.login.login_queue import LoginLimits
 from broker.pending import Pending
 from broker.records import UserRecord
 from node.auth import PASSWORD_BYTES_MAX, HashCost, Hashes, Verifier, VerifierLimits, imported_from_rabbitmq

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from node.catalog.followers import WAIT_S, Followers
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 
 
 class Scene:

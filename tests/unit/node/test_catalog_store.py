@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import (
     AddNode,
     Bind,
     Command,

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from broker.catalog_commands import PutNode, RemoveNode
+from broker.catalog.catalog_commands import PutNode, RemoveNode
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
 from node.membership.cluster import Cluster, problems_of
 from node.peers.side import PeerSettings, PeerSide
-from raft.messages import member_id
+from raft.core.messages import member_id
 from tests.unit.node.cluster_world import DISK_ID, ClusterWorld
 
 

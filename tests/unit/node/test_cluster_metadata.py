@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from broker.background_work import BackgroundWork
-from broker.catalog import Catalog
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import (
     AddNode,
     Bind,
     Command,
@@ -41,10 +41,10 @@ from node.catalog.group import MetadataGroup
 from node.catalog.metadata_machine import CatalogMachine, Origin, encode_entry
 from node.catalog.pieces import IncomingCopy
 from node.peers.calls import METADATA
+from raft.core.errors import BadBytes
+from raft.core.messages import Entry, EntryKind
+from raft.core.ready import Role
 from raft.driver import OnResults, SnapshotRules
-from raft.errors import BadBytes
-from raft.messages import Entry, EntryKind
-from raft.ready import Role
 from storage.errors import DiskFull
 from storage.lmdb_store import MemoryStore
 from tests.unit.node.metadata_world import CALL_S, MetadataNode, MetadataWorld, Told, described

@@ -9,8 +9,8 @@ import pytest
 from broker.errors import BrokerError
 from node.catalog.courier import TIMEOUT_S, Courier
 from node.peers.calls import OnAnswer, Payload
+from raft.core.messages import NodeId
 from raft.driver import OnResults
-from raft.messages import NodeId
 
 ME = 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.disk_lives import FIRST_LIFE
+from broker.catalog.disk_lives import FIRST_LIFE
 from node.config import ClusterSection, Config, ConfigError, ListenSection
 from node.config_peers import boot_settings, peer_settings
 from node.identity import DISK, RAM, Bound, KnownNode, NodeIdentity

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from broker.disk_lives import FIRST_LIFE, LIFE_NUMBERS
+from broker.catalog.disk_lives import FIRST_LIFE, LIFE_NUMBERS
 from node.identity import DISK, Bound, KnownNode, NodeIdentity
-from raft.replicas import RESERVED
+from raft.store.replicas import RESERVED
 from storage import fact_file, names
 from storage.errors import Corrupt, DiskFailed
 from tests.sim.disk import Fault, SimDisk, no_faults

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import encode_record
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import encode_record
 from node.catalog import catalog_store
 from node.catalog.catalog_store import Position
 from node.config import Config

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import (
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import (
     Bind,
     Command,
     DeclareExchange,
@@ -28,7 +28,7 @@ from node.catalog.metadata_machine import (
     Origin,
     encode_entry,
 )
-from raft.messages import Entry
+from raft.core.messages import Entry
 from tests.unit.node.metadata_world import described
 
 DONE, REPEATED, MISSED, LATE, _ = EntryFate

@@ -9,16 +9,23 @@ from typing import Any
 
 import pytest
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode, DeclareQueue, NodeStarted, PutNode, SetClusterId, encode_record
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import (
+    AddNode,
+    DeclareQueue,
+    NodeStarted,
+    PutNode,
+    SetClusterId,
+    encode_record,
+)
 from broker.records import NodeRecord, QueueRecord
 from node.catalog.catalog_store import HEAD_KEY, key_of
 from node.catalog.group import METADATA_GROUP
 from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_catalog_alone
 from node.identity import DISK, RAM, KnownNode, Place
-from raft.errors import Damaged
+from raft.core.errors import Damaged
+from raft.core.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.group_owners import GroupOwners
-from raft.messages import Entry, Membership, NodeId, VoteRequest, member_id
 from raft.transport import encode_batches
 from storage.lmdb_store import MemoryStore
 from storage.names import LOG_DIRECTORY, RAFT_DIRECTORY

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from broker.records import NodeRecord
 from node.catalog.group_members import wanted_change
-from raft.membership import AddLearner, Change, Promote, RemoveMember, changed, members_of
-from raft.messages import Membership, member_id, node_of
+from raft.core.membership import AddLearner, Change, Promote, RemoveMember, changed, members_of
+from raft.core.messages import Membership, member_id, node_of
 
 
 def record(number: int, kind: str = "disk", disk_id: int = 10) -> NodeRecord:

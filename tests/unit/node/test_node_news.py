@@ -11,7 +11,7 @@ import pytest
 from broker.alarms import Alarms
 from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
 from node.peers.calls import CLUSTER
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 
 NOW = 1_700_000_000_000
 

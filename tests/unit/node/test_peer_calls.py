@@ -31,7 +31,7 @@ from node.peers.calls import (
     entries,
 )
 from node.peers.link import LinkLimits, PeerLink
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from tests.unit.node.memory_calls import MemoryNetwork
 from tests.unit.node.test_peer_stream import TIMEOUT_S, pair
 

@@ -27,7 +27,7 @@ from node.peers.frames import (
     framed,
 )
 from node.peers.socket import PeerSocket
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 
 NAMES = st.text(min_size=1, max_size=10)
 LIMIT = 64 << 20

@@ -6,7 +6,7 @@ from typing import Any
 
 from front.grpc.members_service import GroupView
 from node.replicas.group_view import group_view, heirs_of
-from raft.messages import MemberId, member_id
+from raft.core.messages import MemberId, member_id
 
 N1, N2, N3, N4 = (member_id(node, 7) for node in (1, 2, 3, 4))
 

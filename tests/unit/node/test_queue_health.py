@@ -8,8 +8,8 @@ from typing import Any, cast
 from broker.records import QueueRecord
 from node.replicas.health import lost_without, problems
 from quorum.queue import QuorumQueue
-from raft.membership import Membership
-from raft.messages import member_id
+from raft.core.membership import Membership
+from raft.core.messages import member_id
 
 
 def queue_with(voters: tuple[int, ...], learners: tuple[int, ...]) -> QuorumQueue:

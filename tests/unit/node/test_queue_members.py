@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from broker.audit import Actor, Audit, acting_for
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode
-from broker.client_address import ClientAddress
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import AddNode
 from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.login.audit import Actor, Audit, acting_for
+from broker.login.client_address import ClientAddress
 from broker.pending import Pending
 from broker.records import NodeRecord
 from front.grpc.members_service import Chosen
 from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher
 

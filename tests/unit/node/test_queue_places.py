@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog, default_commands
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.metadata import OnApplied
 from broker.errors import ResourceExhausted
-from broker.metadata import OnApplied
 from broker.pending import Pending
 from broker.records import NodeRecord, PolicyRecord, VhostRecord
 from node.replicas.places import QueuePlaces
-from raft.messages import MemberId, member_id, node_of, replica_of
+from raft.core.messages import MemberId, member_id, node_of, replica_of
 
 
 class Applied:

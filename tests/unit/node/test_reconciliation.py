@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.catalog import Catalog, default_commands
-from broker.catalog_commands import AddNode, RemoveNode
-from broker.policy import effective_arguments
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.catalog_commands import AddNode, RemoveNode
+from broker.catalog.policy import effective_arguments
 from broker.records import NodeRecord, PolicyRecord, QueueRecord
 from node.replicas.placement import Candidate
 from node.replicas.reconciliation import Add, Reconciler, Remove, next_step, target_size
-from raft.membership import AddLearner, Promote, RemoveMember, changed, members_of
-from raft.messages import Membership, member_id, node_of
+from raft.core.membership import AddLearner, Promote, RemoveMember, changed, members_of
+from raft.core.messages import Membership, member_id, node_of
 from tests.unit.quorum.clients import Clients, Publisher
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from broker.catalog.policy import effective_arguments
 from broker.consumer import Consumer
 from broker.errors import AccessRefused, BrokerError, NotFound, ResourceExhausted
 from broker.message import Run
 from broker.pending import Pending
-from broker.policy import effective_arguments
 from broker.queue_type import Outcome, Queue
 from broker.records import QueueRecord
 from node.anywhere import home_queues, remote_queues

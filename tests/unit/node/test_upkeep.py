@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
+from broker.catalog.catalog_commands import AddNode, NodeLost, NodeStarted, PutNode, RemoveNode
 from broker.errors import NotFound, ResourceExhausted
 from broker.records import NodeRecord
 from node.identity import DISK, RAM, KnownNode
 from node.membership.greetings import told_node
 from node.membership.upkeep import AWAY_S_MAX, GO_AROUND_S, HANDED_OVER_S_MAX, LOST_S, TICK_S
 from node.peers import peer_pb2
-from raft.errors import NotLeader
-from raft.membership import AddLearner, RemoveMember
-from raft.messages import member_id
+from raft.core.errors import NotLeader
+from raft.core.membership import AddLearner, RemoveMember
+from raft.core.messages import member_id
 from tests.unit.node.cluster_world import DISK_ID, ClusterWorld, FakeDriver, follower
 
 ME, OTHER, THIRD = member_id(1, 7), member_id(2, 7), member_id(3, 7)

@@ -14,7 +14,7 @@ from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import QueueRecord
 from broker.timers import Timers
 from native.content import encode, messages
-from raft.messages import NodeId
+from raft.core.messages import NodeId
 from tests.unit.quorum.nodes import Cluster
 
 NO_PROPERTIES = b"\0\0"

@@ -1,4 +1,4 @@
-"""The twin of quorum/machine.py that is too simple to be wrong: a list of messages, each looked at one by one.
+"""The twin of quorum/fifo/machine.py that is too simple to be wrong: a list of messages, each looked at one by one.
 
 It does everything in the obvious way, however slow, and shares nothing with the machine but the commands. What it tells is
 what the machine tells, message by message: see `events`.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     Cancel,
     Consume,
     ConsumerKey,
@@ -37,8 +37,8 @@ from quorum.commands import (
     Window,
     decode_entry,
 )  # fmt: skip
-from quorum.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
-from quorum.rules import DeadLetters, Retry, Rules
+from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut, Unused
+from quorum.fifo.rules import DeadLetters, Retry, Rules
 
 Event = tuple[Any, ...]
 

@@ -13,20 +13,20 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from broker.policy import effective_arguments
+from broker.catalog.policy import effective_arguments
 from broker.queue_type import QueueHost
 from broker.records import QueueRecord
 from node.peers.calls import CallEars, PeerCalls
-from quorum.commands import SessionKey
 from quorum.driver import QuorumQueues
+from quorum.fifo.commands import SessionKey
 from quorum.queue import QuorumQueue
+from raft.core.errors import Damaged
+from raft.core.messages import MemberId, NodeId, member_id
+from raft.core.settings import Settings
 from raft.driver import SnapshotRules
-from raft.errors import Damaged
 from raft.group_owners import GroupOwners
 from raft.groups import Groups
-from raft.messages import MemberId, NodeId, member_id
-from raft.node_log import RaftStore, StoreLimits
-from raft.settings import Settings
+from raft.store.node_log import RaftStore, StoreLimits
 from replicated.member import Odd
 from replicated.ports import CatalogPorts
 from replicated.queue import QueueReports
@@ -226,7 +226,7 @@ class Cluster:
         return node.queue(record)
 
     def set_members(self, record: QueueRecord, members: tuple[MemberId, ...], formed: int, anew: bool = False) -> None:
-        """As broker/catalog.py does it."""
+        """As broker/catalog/catalog.py does it."""
         current = self.records[record.id]
         if formed < current.formed and not anew:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     PRIORITY_DEFAULT,
     Cancel,
     Consume,
@@ -22,10 +22,10 @@ from quorum.commands import (
     encode_enqueue,
     entry_head,
 )  # fmt: skip
-from quorum.effects import DeadLetter, Deliver, Effect
-from quorum.machine import QueueMachine
-from quorum.rules import Rules
-from raft.messages import Entry, EntryKind
+from quorum.fifo.effects import DeadLetter, Deliver, Effect
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import Rules
+from raft.core.messages import Entry, EntryKind
 
 SESSION = SessionKey(1, 1)
 START = 1_000_000  # ms; when a world begins

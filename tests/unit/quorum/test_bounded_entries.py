@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import quorum.movement as movement
+import quorum.fifo.movement as movement
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     Cancel,
     NodeDown,
     Policy,
@@ -25,9 +25,9 @@ from quorum.commands import (
     Upgrade,
     UponCancel,
 )
-from quorum.rules import DeadLetters, Retry, Rules
-from quorum.versions import BOUNDED, GETS_BOUNDED, VERSION_NEWEST
-from raft.messages import Entry, EntryKind
+from quorum.fifo.rules import DeadLetters, Retry, Rules
+from quorum.fifo.versions import BOUNDED, GETS_BOUNDED, VERSION_NEWEST
+from raft.core.messages import Entry, EntryKind
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, restored
 
 ROWS = 3

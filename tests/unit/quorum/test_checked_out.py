@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from quorum.checked_out import CheckedOut
-from quorum.stored import NEVER, StoredMessages
+from quorum.fifo.checked_out import CheckedOut
+from quorum.fifo.stored import NEVER, StoredMessages
 
 
 def run(entry: int, length: int) -> StoredMessages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     NUMBERED,
     Cancel,
     Consume,
@@ -42,7 +42,7 @@ from quorum.commands import (
     entry_head,
     level,
 )  # fmt: skip
-from quorum.rules import DeadLetters, Retry, Rules, decode_rules
+from quorum.fifo.rules import DeadLetters, Retry, Rules, decode_rules
 
 SESSION = SessionKey(3, 1 << 40)
 CONSUMER = ConsumerKey(3, 1 << 40, 7)

@@ -9,9 +9,9 @@ import pytest
 
 from broker.queue_type import Arrival, DeathReason, Outcome, Queue
 from native.content import messages
-from quorum.commands import FIRST_ID, DeadSettled, Op
 from quorum.dead_letters import IN_FLIGHT_MAX, NOWHERE_MAX, NOWHERE_RETRY_MS_MAX, RETRY_MS
-from raft.messages import NodeId
+from quorum.fifo.commands import FIRST_ID, DeadSettled, Op
+from raft.core.messages import NodeId
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
 AT_LEAST_ONCE = {

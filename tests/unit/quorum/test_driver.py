@@ -9,16 +9,16 @@ import pytest
 from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted, ResourceLocked
 from broker.queue_type import DeathReason, Outcome
 from broker.records import QueueRecord
-from quorum import movement
 from quorum import queue as queues
 from quorum.bodies import Body
-from quorum.commands import NodeDown, Piece, Policy, SessionGone
+from quorum.fifo import movement
+from quorum.fifo.commands import NodeDown, Piece, Policy, SessionGone
+from quorum.fifo.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
 from quorum.leading import EXPIRES_RETRY_MS
-from quorum.versions import PURGED_ONCE, REFUSED_AGAIN, VERSION_NEWEST
+from raft.core.errors import Damaged
+from raft.core.messages import member_id, node_of
 from raft.driver import SnapshotRules
-from raft.errors import Damaged
-from raft.messages import member_id, node_of
-from raft.node_log import StoreLimits
+from raft.store.node_log import StoreLimits
 from replicated.busy_queues import LOOK_S
 from replicated.reply_timeout import WAIT_MS
 from storage.errors import DiskFull

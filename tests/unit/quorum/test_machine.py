@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.queue_type import Outcome
-from quorum import movement
-from quorum.commands import (
+from quorum.fifo import movement
+from quorum.fifo.commands import (
     Consume,
     DeadSettled,
     Gap,
@@ -21,11 +21,11 @@ from quorum.commands import (
     encode,
     entry_head,
 )
-from quorum.effects import Deliver
-from quorum.machine import TIME_MS_MAX
-from quorum.rules import DeadLetters, Rules
-from quorum.versions import BOUNDED
-from raft.messages import Entry, EntryKind
+from quorum.fifo.effects import Deliver
+from quorum.fifo.machine import TIME_MS_MAX
+from quorum.fifo.rules import DeadLetters, Rules
+from quorum.fifo.versions import BOUNDED
+from raft.core.messages import Entry, EntryKind
 from tests.unit.quorum.queue_world import SESSION, QueueWorld, consumer, kinds, restored
 
 

@@ -9,7 +9,7 @@ import pytest
 from broker.confirms import Receipt
 from broker.message import LOOK_HEADERS, Run
 from native.content import encode
-from quorum.commands import Producer
+from quorum.fifo.commands import Producer
 from quorum.numbered import may_be_numbered, producer_of
 from tests.unit.quorum.clients import Clients
 from wire.amqp.tables import encode_properties

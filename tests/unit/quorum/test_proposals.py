@@ -8,9 +8,9 @@ import pytest
 
 from broker.queue_type import Outcome
 from native.content import encode, skip
-from quorum import commands
 from quorum.bodies import body_of
-from quorum.commands import (
+from quorum.fifo import commands
+from quorum.fifo.commands import (
     ID_END,
     OP_HEAD,
     SETTLE_HEAD,
@@ -36,14 +36,14 @@ from quorum.commands import (
     encode_enqueue,
     encode_settle,
 )
-from quorum.effects import Deliver
+from quorum.fifo.effects import Deliver
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import Rules
+from quorum.fifo.snapshot import decode_snapshot, encode_snapshot
+from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
 from quorum.letters import QUORUM_TOPIC
-from quorum.machine import QueueMachine
 from quorum.proposals import LEADER_KINDS, SESSION_KINDS, check
-from quorum.rules import Rules
-from quorum.snapshot import decode_snapshot, encode_snapshot
-from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
-from raft.messages import Entry
+from raft.core.messages import Entry
 from replicated.letters import AnswerStatus, GroupLetter, decode_answer, propose, refused
 from replicated.peer_letters import RefusedProposal
 from tests.unit.quorum.clients import Clients, Publisher, Taker

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from broker.records import QueueRecord
-from quorum import commands, driver
-from quorum.commands import Result, Upgrade
-from quorum.machine import QueueMachine
-from quorum.versions import VERSION_NEWEST
-from raft.messages import Entry, NodeId
+from quorum import driver
+from quorum.fifo import commands
+from quorum.fifo.commands import Result, Upgrade
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.versions import VERSION_NEWEST
+from raft.core.messages import Entry, NodeId
 from tests.raft_node.leaders import hand_back
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 

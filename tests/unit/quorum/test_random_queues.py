@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.queue_type import Outcome
-from quorum.commands import (
+from quorum.fifo.commands import (
     Cancel,
     Consume,
     ConsumerKey,
@@ -32,11 +32,11 @@ from quorum.commands import (
     encode_enqueue,
     entry_head,
 )  # fmt: skip
-from quorum.effects import ActiveChanged
-from quorum.machine import QueueMachine
-from quorum.rules import DeadLetters, Retry, Rules
-from quorum.versions import VERSION_NEWEST, VERSION_OLDEST
-from raft.messages import Entry, EntryKind
+from quorum.fifo.effects import ActiveChanged
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import DeadLetters, Retry, Rules
+from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST
+from raft.core.messages import Entry, EntryKind
 from tests.unit.quorum.dumb_queue import DumbQueue, events
 from tests.unit.quorum.queue_world import START, restored
 

@@ -6,8 +6,8 @@ import gc
 import tracemalloc
 from random import Random
 
-from quorum.ready_rows import BLOCK_ROWS, ROW_BYTES, ReadyRows
-from quorum.stored import NEVER, StoredMessages
+from quorum.fifo.ready_rows import BLOCK_ROWS, ROW_BYTES, ReadyRows
+from quorum.fifo.stored import NEVER, StoredMessages
 from tests.unit.quorum.queue_world import QueueWorld, restored
 
 BACKLOG = 200_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from quorum import returned as module
-from quorum.returned import Returned
-from quorum.stored import NEVER, StoredMessages
+from quorum.fifo import returned as module
+from quorum.fifo.returned import Returned
+from quorum.fifo.stored import NEVER, StoredMessages
 
 
 def run_of(length: int, first: int = 0) -> StoredMessages:

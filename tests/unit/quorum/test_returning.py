@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quorum.returning import Fate, Returning
-from quorum.stored import NEVER, StoredMessages
+from quorum.fifo.returning import Fate, Returning
+from quorum.fifo.stored import NEVER, StoredMessages
 
 DELIVERY_LIMIT = 3
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.policy import EffectiveArguments
-from quorum.rules import DeadLetters, Retry, Rules, rules_for
+from broker.catalog.policy import EffectiveArguments
+from quorum.fifo.rules import DeadLetters, Retry, Rules, rules_for
 
 DEAD_LETTERS = EffectiveArguments(dead_letter_exchange="dead")
 HELD = EffectiveArguments(dead_letter_exchange="dead", overflow="reject-publish")

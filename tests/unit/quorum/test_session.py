@@ -11,7 +11,7 @@ from broker.message import Run
 from broker.queue_type import Outcome
 from native.content import encode, messages
 from quorum import session as sessions
-from quorum.commands import (
+from quorum.fifo.commands import (
     PRIORITY_DEFAULT,
     Enqueue,
     Gap,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from quorum.commands import Gap, ResultCode, SessionKey
-from quorum.producers import PRODUCERS_MAX, Producers
-from quorum.sessions import OVERTAKEN_MAX, SessionProgress, Sessions
+from quorum.fifo.commands import Gap, ResultCode, SessionKey
+from quorum.fifo.producers import PRODUCERS_MAX, Producers
+from quorum.fifo.sessions import OVERTAKEN_MAX, SessionProgress, Sessions
 
 
 def test_what_was_rejected_is_known_until_the_session_has_its_answer() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from broker.queue_type import Outcome
 from native.crc32c import crc32c
-from quorum.commands import Consume, NodeDown, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
-from quorum.machine import QueueMachine
-from quorum.rules import DeadLetters, Retry, Rules
-from quorum.versions import VERSION_NEWEST
+from quorum.fifo.commands import Consume, NodeDown, Producer, SessionGone, SessionKey, Upgrade, encode_enqueue
+from quorum.fifo.machine import QueueMachine
+from quorum.fifo.rules import DeadLetters, Retry, Rules
+from quorum.fifo.versions import VERSION_NEWEST
 from tests.unit.quorum.queue_world import QueueWorld, consumer, restored
 
 RULES = Rules(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from quorum.bodies import EntryCache
-from raft.errors import Damaged
-from raft.wal_log_store import WalLogStore
+from raft.core.errors import Damaged
+from raft.store.wal_log_store import WalLogStore
 from storage.errors import DiskFailed, NoDescriptors
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 

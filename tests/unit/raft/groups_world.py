@@ -7,14 +7,14 @@ from itertools import count as count_from
 from random import Random
 from typing import Any
 
+from raft.core.errors import CannotApply, Damaged, RaftError
+from raft.core.messages import MemberId, Membership, NodeId, member_id
+from raft.core.settings import Settings
 from raft.driver import Driver, SnapshotRules
-from raft.errors import CannotApply, Damaged, RaftError
-from raft.group_records import GroupIdentity
-from raft.group_stores import GroupStores, NodeStores
 from raft.groups import Groups
-from raft.messages import MemberId, Membership, NodeId, member_id
-from raft.node_log import RaftStore, StoreLimits
-from raft.settings import Settings
+from raft.store.group_records import GroupIdentity
+from raft.store.group_stores import GroupStores, NodeStores
+from raft.store.node_log import RaftStore, StoreLimits
 from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
 from storage.wal import LogCore

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from raft.errors import Compacted
-from raft.membership import decode
-from raft.messages import Entry, EntryKind, Membership, SnapshotMeta
-from raft.ready import Facts
+from raft.core.errors import Compacted
+from raft.core.membership import decode
+from raft.core.messages import Entry, EntryKind, Membership, SnapshotMeta
+from raft.core.ready import Facts
 
 
 class MemoryStore:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from raft import membership
-from raft.driver import Durability
-from raft.errors import Compacted, Damaged
-from raft.group_records import GroupIdentity
-from raft.live_entries import LiveEntries
-from raft.messages import Entry, EntryKind, MemberId, Membership, SnapshotChunk, SnapshotMeta
-from raft.ready import Facts
-from raft.replicas import NewReplica, successor
+from raft.core import membership
+from raft.core.errors import Compacted, Damaged
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry, EntryKind, MemberId, Membership, SnapshotChunk, SnapshotMeta
+from raft.core.ready import Facts
+from raft.store.group_records import GroupIdentity
+from raft.store.member_store import Durability
+from raft.store.replicas import NewReplica, successor
 from storage.disk import Buffer
 from storage.log_users import LogShare
 from storage.wal import LogEnd
@@ -58,7 +58,7 @@ class Platter:
 
 
 class OwnLog:
-    """One group's part. Fulfils MemberStore of raft/group_stores.py."""
+    """One group's part. Fulfils MemberStore of raft/store/group_stores.py."""
 
     def __init__(self, node: OwnFiles, image: Image) -> None:
         self.image = image
@@ -156,7 +156,7 @@ class OwnLog:
 
 
 class OwnFiles:
-    """See the module. Fulfils GroupStores of raft/group_stores.py, and Durability of raft/driver.py."""
+    """See the module. Fulfils GroupStores of raft/store/group_stores.py, and Durability of raft/store/member_store.py."""
 
     name = "own files"
 

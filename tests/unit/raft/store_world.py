@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from raft.errors import Compacted, Damaged
-from raft.group_records import GroupIdentity
-from raft.live_entries import LiveEntries
-from raft.membership import encode as encode_entry
-from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
-from raft.node_log import RaftStore, StoreLimits
-from raft.ready import Facts
-from raft.replicas import NewReplica
-from raft.wal_log_store import WalLogStore
+from raft.core.errors import Compacted, Damaged
+from raft.core.live_entries import LiveEntries
+from raft.core.membership import encode as encode_entry
+from raft.core.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
+from raft.core.ready import Facts
+from raft.store.group_records import GroupIdentity
+from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.replicas import NewReplica
+from raft.store.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
 from storage.errors import Corrupt
 from storage.log_users import LogUsers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from raft.core import Core
-from raft.messages import (
+from raft.core.core import Core
+from raft.core.messages import (
     Append,
     Entry,
     EntryKind,
@@ -15,8 +15,8 @@ from raft.messages import (
     VoteRequest,
     member_id,
 )
-from raft.ready import Facts, Role
-from raft.settings import Settings
+from raft.core.ready import Facts, Role
+from raft.core.settings import Settings
 from tests.unit.raft.memory_store import MemoryStore
 
 LEADER, FOLLOWER, EARLIER = (member_id(node, 1) for node in (1, 2, 3))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raft import packs
-from raft.codec import VERSION, decode_batch, decode_batches, encode_batch
-from raft.errors import BadBytes
-from raft.messages import (
+from raft.core import packs
+from raft.core.codec import VERSION, decode_batch, decode_batches, encode_batch
+from raft.core.errors import BadBytes
+from raft.core.messages import (
     Append,
     AppendReply,
     Entry,

@@ -12,10 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import raft
-from raft.core import Core
-from raft.errors import BadChange, NotLeader
-from raft.membership import RemoveMember, encode
-from raft.messages import (
+from raft.core.core import Core
+from raft.core.errors import BadChange, NotLeader
+from raft.core.membership import RemoveMember, encode
+from raft.core.messages import (
     Append,
     AppendReply,
     Entry,
@@ -36,8 +36,8 @@ from raft.messages import (
     VoteRequest,
     member_id,
 )
-from raft.ready import Facts, Ready, Role
-from raft.settings import Settings
+from raft.core.ready import Facts, Ready, Role
+from raft.core.settings import Settings
 from tests.unit.raft.memory_store import MemoryStore
 
 ME, YOU, THEY = (member_id(node, 1) for node in (1, 2, 3))
@@ -459,7 +459,7 @@ def test_replies_and_requests_that_nobody_asked_for_never_stop_a_leader(messages
 
 @pytest.mark.parametrize("name", CORE_FILES)
 def test_a_core_file_imports_nothing_that_acts(name: str) -> None:
-    tree = ast.parse(Path(raft.__path__[0], f"{name}.py").read_text())
+    tree = ast.parse(Path(raft.__path__[0], "core", f"{name}.py").read_text())
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not {one.split(".")[0] for one in imported} & WORLD

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, GroupStore, SnapshotRules
-from raft.errors import Busy, CannotApply, NotLeader, RaftError, Unknown
-from raft.live_entries import LiveEntries
-from raft.membership import AddLearner, Change
-from raft.memory_log_store import NOWHERE
-from raft.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
-from raft.ready import Facts, ReadPoint, Ready, Role, Standing
+from raft.core.errors import Busy, CannotApply, NotLeader, RaftError, Unknown
+from raft.core.live_entries import LiveEntries
+from raft.core.membership import AddLearner, Change
+from raft.core.messages import Append, Entry, EntryKind, Membership, Message, SnapshotMeta, member_id
+from raft.core.ready import Facts, ReadPoint, Ready, Role, Standing
+from raft.driver import SNAPSHOT_HELD_BACK_TIMES, Driver, SnapshotRules
+from raft.store.member_store import GroupStore
+from raft.store.memory_log_store import NOWHERE
 
 LIVE = LiveEntries([2])
 ME, OTHER = member_id(1, 0), member_id(2, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import raft.group_formats  # noqa: F401  registers the formats
+import raft.store.group_formats  # noqa: F401  registers the formats
 from storage import doctor
 from storage.names import RAFT_DIRECTORY
 from tests.unit.raft.test_store_damage import flushed_world

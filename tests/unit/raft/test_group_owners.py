@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from raft.core.errors import CannotApply, Damaged
+from raft.core.messages import MemberId
 from raft.driver import Driver
-from raft.errors import CannotApply, Damaged
 from raft.group_owners import GroupOwners, NoOwner
-from raft.messages import MemberId
 from tests.unit.raft.groups_world import World
 
 

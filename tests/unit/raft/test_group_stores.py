@@ -1,13 +1,13 @@
-"""raft/group_stores.py: groups whose logs live in another store than the node's log, served by the same Groups."""
+"""raft/store/group_stores.py: groups whose logs live in another store than the node's log, served by the same Groups."""
 
 from __future__ import annotations
 
 import pytest
 
+from raft.core.errors import Damaged
+from raft.core.messages import MemberId, Membership, NodeId, member_id, node_of
 from raft.driver import SnapshotRules
-from raft.errors import Damaged
-from raft.group_stores import NodeStores
-from raft.messages import MemberId, Membership, NodeId, member_id, node_of
+from raft.store.group_stores import NodeStores
 from tests.raft_node.register import put
 from tests.unit.raft.groups_world import Node, World
 from tests.unit.raft.own_files import FSYNC_S

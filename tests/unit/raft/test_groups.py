@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from node.peers.link import LinkLimits
+from raft.core.errors import BadBytes, Damaged, NotLeader, TooLarge, Unknown
+from raft.core.membership import AddLearner, RemoveMember
+from raft.core.messages import AppendReply, Entry, Membership, NodeId, member_id
+from raft.core.settings import Settings
 from raft.driver import SnapshotRules
-from raft.errors import BadBytes, Damaged, NotLeader, TooLarge, Unknown
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
-from raft.membership import AddLearner, RemoveMember
-from raft.messages import AppendReply, Entry, Membership, NodeId, member_id
-from raft.node_log import StoreLimits
-from raft.settings import Settings
+from raft.store.node_log import StoreLimits
 from raft.transport import LETTER_BYTES, encode_batches
 from storage.record import PAYLOAD_BYTES_MAX
 from tests.raft_node.register import Outcome, put

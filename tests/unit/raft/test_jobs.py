@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from raft.jobs import Job, Jobs
-from raft.log_replay import files_of
+from raft.store.jobs import Job, Jobs
+from raft.store.log_replay import files_of
 from storage.beside_loop import AtOnce
 from storage.errors import DiskFailed, DiskFull
 from storage.names import RAFT_DIRECTORY, RAFT_GROUPS, SEGMENT_SUFFIX, group_segment

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from raft.log import ENTRY_OVERHEAD_BYTES, Log
-from raft.messages import Entry, EntryKind, EntryRun, Membership, SnapshotMeta, member_id
+from raft.core.log import ENTRY_OVERHEAD_BYTES, Log
+from raft.core.messages import Entry, EntryKind, EntryRun, Membership, SnapshotMeta, member_id
 from tests.unit.raft.memory_store import MemoryStore
 
 ALONE = Membership((member_id(1, 1),))

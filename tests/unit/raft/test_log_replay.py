@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from raft.messages import Membership, member_id
+from raft.core.messages import Membership, member_id
 from tests.unit.raft.store_world import TINY, World, cut_off
 
 GROUPS = (7, 8, 9)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.majority import VoteOutcome, is_needed, majority_of, outcome, reached_by_majority
+from raft.core.majority import VoteOutcome, is_needed, majority_of, outcome, reached_by_majority
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.errors import BadBytes, BadChange
-from raft.membership import (
+from raft.core.errors import BadBytes, BadChange
+from raft.core.membership import (
     AddLearner,
     Change,
     MembershipHistory,
@@ -19,7 +19,7 @@ from raft.membership import (
     encode,
     members_of,
 )
-from raft.messages import Entry, EntryKind, MemberId, Membership, member_id
+from raft.core.messages import Entry, EntryKind, MemberId, Membership, member_id
 
 A, B, C, D = (member_id(node, 1) for node in (1, 2, 3, 4))
 A_AGAIN = member_id(1, 2)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
+from raft.core.errors import Compacted
+from raft.core.live_entries import NONE_LIVE
+from raft.core.membership import AddLearner
+from raft.core.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
+from raft.core.ready import Facts
 from raft.driver import SnapshotRules
-from raft.errors import Compacted
-from raft.live_entries import NONE_LIVE
-from raft.membership import AddLearner
-from raft.memory_log_store import MemoryLogStore
-from raft.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
-from raft.ready import Facts
-from raft.snapshots import SnapshotStream, write
+from raft.store.memory_log_store import MemoryLogStore
+from raft.store.snapshots import SnapshotStream, write
 from tests.raft_node.register import Register, put
 from tests.sim.disk import SimDisk
 from tests.unit.raft.groups_world import Node, World

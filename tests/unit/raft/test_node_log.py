@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from node.background import Threads
-from raft.group_records import GroupIdentity
-from raft.live_entries import LiveEntries
-from raft.messages import Entry, SnapshotMeta, member_id
-from raft.node_log import RaftStore, StoreLimits
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry, SnapshotMeta, member_id
+from raft.store.group_records import GroupIdentity
+from raft.store.node_log import RaftStore, StoreLimits
 from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
 from storage.wal import LogCore

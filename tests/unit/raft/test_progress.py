@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.messages import Membership, SnapshotMeta, member_id
-from raft.progress import Progress, Sending, SnapshotSend
+from raft.core.messages import Membership, SnapshotMeta, member_id
+from raft.core.progress import Progress, Sending, SnapshotSend
 
 META = SnapshotMeta(50, 3, Membership((member_id(1, 1),)), 1)
 

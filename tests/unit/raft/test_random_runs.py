@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from raft.errors import BadChange, Busy, ChangePending, NotLeader
-from raft.membership import AddLearner, Promote, RemoveMember, members_of
-from raft.messages import MemberId, Membership, Message, NodeId, member_id, node_of
-from raft.ready import Role
-from raft.settings import Settings
+from raft.core.errors import BadChange, Busy, ChangePending, NotLeader
+from raft.core.membership import AddLearner, Promote, RemoveMember, members_of
+from raft.core.messages import MemberId, Membership, Message, NodeId, member_id, node_of
+from raft.core.ready import Role
+from raft.core.settings import Settings
 from tests.unit.raft.world import World
 
 SEEDS = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from raft.reads import Reads
-from raft.ready import ReadPoint
+from raft.core.reads import Reads
+from raft.core.ready import ReadPoint
 
 
 def test_reads_gather_while_a_round_is_on_its_way() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import repeat
 from random import Random
 
+from raft.core.errors import Damaged
+from raft.core.messages import Membership, member_id
 from raft.driver import SnapshotRules
-from raft.errors import Damaged
-from raft.messages import Membership, member_id
-from raft.node_log import StoreLimits
+from raft.store.node_log import StoreLimits
 from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY
 from tests.raft_node.register import put
 from tests.sim.disk import Fault, SimDisk, no_faults

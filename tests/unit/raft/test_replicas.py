@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from raft.errors import NumbersUsedUp
-from raft.messages import member_id, node_of, replica_of, shown
-from raft.replicas import RESERVED, ReplicaNumbers, reserved_from, successor
+from raft.core.errors import NumbersUsedUp
+from raft.core.messages import member_id, node_of, replica_of, shown
+from raft.store.replicas import RESERVED, ReplicaNumbers, reserved_from, successor
 
 END = 10_000
 

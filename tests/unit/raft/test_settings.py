@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raft.settings import Settings
+from raft.core.settings import Settings
 
 
 def test_the_defaults_work() -> None:

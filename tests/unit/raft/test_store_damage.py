@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from raft.errors import Damaged
-from raft.messages import Entry, Membership, node_of
-from raft.ready import Facts
-from raft.replicas import ReplicaNumbers
+from raft.core.errors import Damaged
+from raft.core.messages import Entry, Membership, node_of
+from raft.core.ready import Facts
+from raft.store.replicas import ReplicaNumbers
 from storage.names import LOG_DIRECTORY, LOG_FACTS, QUARANTINE_DIRECTORY, RAFT_DIRECTORY, RAFT_GROUPS, log_file
 from tests.sim.disk import SimDisk, no_faults
 from tests.unit.raft.store_world import TINY, World, cut_off, digest_of, replicas_from

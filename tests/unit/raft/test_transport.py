@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.errors import BadBytes
-from raft.messages import Append, Entry, EntryKind, TransferNow, member_id
+from raft.core.errors import BadBytes
+from raft.core.messages import Append, Entry, EntryKind, TransferNow, member_id
 from raft.transport import LETTER_BYTES, Sign, decode, encode_batches, encode_sign
 
 ME, OTHER = member_id(1, 0), member_id(2, 0)

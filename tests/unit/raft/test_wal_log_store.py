@@ -8,11 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from raft import packs
-from raft.errors import Compacted, Damaged
-from raft.live_entries import LiveEntries
-from raft.messages import Entry, SnapshotChunk, SnapshotMeta
-from raft.wal_log_store import WalLogStore
+from raft.core import packs
+from raft.core.errors import Compacted, Damaged
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry, SnapshotChunk, SnapshotMeta
+from raft.store.wal_log_store import WalLogStore
 from storage.names import group_segment
 from storage.segment import Segment
 from tests.unit.raft.store_world import FIRST, TINY, World, digest_of, receive

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from raft.core import Core
-from raft.majority import majority_of
-from raft.messages import (
+from raft.core.core import Core
+from raft.core.majority import majority_of
+from raft.core.messages import (
     AppendReply,
     Entry,
     EntryKind,
@@ -25,8 +25,8 @@ from raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from raft.ready import Ready, Role
-from raft.settings import Settings
+from raft.core.ready import Ready, Role
+from raft.core.settings import Settings
 from tests.unit.raft.memory_store import MemoryStore
 
 Applied = list[tuple[int, int, bytes]]  # index, term, data of every command

@@ -10,12 +10,12 @@ from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExh
 from broker.pending import Pending
 from broker.records import QueueRecord
 from native.content import messages
-from quorum.commands import ConsumerKey, Piece
-from quorum.effects import Deliver
+from quorum.fifo.commands import ConsumerKey, Piece
+from quorum.fifo.effects import Deliver
 from quorum.leading import ATTENDED_MS, Leading
-from raft.errors import Damaged
-from raft.membership import RemoveMember
-from raft.messages import MemberId
+from raft.core.errors import Damaged
+from raft.core.membership import RemoveMember
+from raft.core.messages import MemberId
 from replicated.letters import AnswerStatus
 from replicated.roll_call import WITHIN_S
 from tests.unit.quorum.clients import Clients, Publisher

@@ -10,10 +10,10 @@ import pytest
 from broker.queue_type import Outcome
 from broker.records import QueueRecord
 from broker.shared_limit import SharedLimit
+from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from quorum.queue import QuorumQueue
-from quorum.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
-from raft.errors import Damaged
-from raft.messages import node_of
+from raft.core.errors import Damaged
+from raft.core.messages import node_of
 from replicated.comparison import COMPARE_MS, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
 from replicated.member import MARK_ENTRIES, MARKS_MAX, Odd

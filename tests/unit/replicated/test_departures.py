@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.records import QueueRecord
-from raft.membership import members_of
-from raft.messages import NodeId, member_id, node_of
+from raft.core.membership import members_of
+from raft.core.messages import NodeId, member_id, node_of
 from replicated.departures import goes_on_without
 from replicated.local_members import QUEUE_GROUPS
 from tests.unit.quorum.clients import Clients, Publisher

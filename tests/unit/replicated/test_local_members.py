@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from broker.records import QueueRecord
-from quorum import commands
-from quorum.commands import Upgrade
-from raft.errors import Damaged
-from raft.messages import NodeId, member_id
+from quorum.fifo import commands
+from quorum.fifo.commands import Upgrade
+from raft.core.errors import Damaged
+from raft.core.messages import NodeId, member_id
 from replicated.member import MemberLife
 from storage.errors import DiskFull
 from tests.unit.quorum.clients import Clients

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from quorum.letters import LetterKind as LetterOfQuorum
-from raft.errors import Busy, Damaged, NotLeader, RaftError
+from raft.core.errors import Busy, Damaged, NotLeader, RaftError
+from raft.core.messages import MemberId, NodeId, member_id
 from raft.group_owners import GroupOwners
-from raft.messages import MemberId, NodeId, member_id
 from replicated import letters
 from replicated.administration import Administration
 from replicated.leader_route import LeaderRoute

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from raft.core.messages import NodeId
 from raft.group_owners import GroupOwners
-from raft.messages import NodeId
 from replicated import letters
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.pending import Pending
-from raft.messages import MemberId
+from raft.core.messages import MemberId
 from replicated.roll_call import RollCall
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from broker import catalog as catalog_module
 from broker.broker import Broker
-from broker.catalog import Catalog
-from broker.catalog_commands import DeclareQueue
+from broker.catalog import catalog as catalog_module
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_commands import DeclareQueue
 from broker.confirms import Receipt
-from broker.publish import Publisher
 from broker.queue_type import Arrival
-from broker.session import Session
-from broker.transactions import Completion
+from broker.session.publish import Publisher
+from broker.session.session import Session
+from broker.session.transactions import Completion
 from quorum.dead_letters import DeadLetterWorker
 from tests.sim.brokers.layer import RARE_PATHS
 from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, LIVES, BrokerShape

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raft import moving
+from raft.store import moving
 from tests.sim.__main__ import BROKEN, GOOD, NOT_REACHED, main
 from tests.sim.campaign import Totals, campaign
 from tests.sim.engine_layer import LAYER

@@ -10,8 +10,8 @@ import pytest
 
 from broker.message import Run
 from broker.queue_type import DeathReason
-from classic.backing import QueueBacking
 from classic.queue import ClassicQueue
+from classic.store.backing import QueueBacking
 from native.content import encode
 from native.sequence_set import SequenceSet
 from tests.histories.records import Acknowledged, Attempted, Confirmed, Delivered, History

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from raft import election, follower, moving
-from raft.core import Core
+from raft.core import election, follower
+from raft.core.core import Core
+from raft.core.membership import MembershipHistory
+from raft.core.messages import Append, AppendReply, VoteReply, VoteRequest
+from raft.core.state import State
 from raft.driver import Driver
-from raft.membership import MembershipHistory
-from raft.messages import Append, AppendReply, VoteReply, VoteRequest
-from raft.state import State
+from raft.store import moving
 from tests.sim.kept import read
 from tests.sim.plan import Plan, draw
 from tests.sim.run import Outcome, run, run_with_log

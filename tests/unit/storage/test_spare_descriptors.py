@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from classic.open_files import OPEN_MAX, OpenFiles
+from classic.store.open_files import OPEN_MAX, OpenFiles
 from storage import snapshot_file
 from storage.errors import Exhausted, NoDescriptors
 from storage.os_disk import OsDisk

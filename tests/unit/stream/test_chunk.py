@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from stream.chunk import (
     CHUNK_HEADER_BYTES,
     SubBatch,

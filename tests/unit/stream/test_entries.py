@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.errors import BadBytes
+from raft.core.errors import BadBytes
 from stream.bloom import make_filter
 from stream.chunk import message_item, seal_chunk
 from stream.entries import (

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from broker.audit import Audit
-from broker.client_address import ClientAddress
 from broker.errors import AccessRefused, BrokerError, NotAllowed, NotFound, NotSupported, PreconditionFailed
+from broker.login.audit import Audit
+from broker.login.client_address import ClientAddress
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Slice

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from broker import catalog_commands as commands
-from broker.audit import Audit
 from broker.broker import Connection
 from broker.browsed import Browsed
-from broker.catalog import Catalog, default_commands
-from broker.client_address import ClientAddress
-from broker.definitions import PasswordHashes
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
+from broker.catalog.definitions import PasswordHashes
 from broker.errors import AccessRefused, NotAllowed, NotFound, PreconditionFailed, ResourceExhausted
+from broker.login.audit import Audit
+from broker.login.client_address import ClientAddress
 from broker.message import Run
 from broker.operations.node_facts import AlarmFacts, ListenerFacts, NodeFacts
 from broker.operations.operations import Operations

@@ -12,7 +12,7 @@ from google.protobuf import descriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import leveret
-from broker.catalog_commands import PutUser
+from broker.catalog.catalog_commands import PutUser
 from broker.records import UserRecord
 from front.grpc import relay
 from leveret.v1 import admin_pb2, consume_pb2, publish_pb2, topology_pb2

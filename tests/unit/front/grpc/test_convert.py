@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import errors
-from broker.arguments import TEN_YEARS_MS
+from broker.catalog.arguments import TEN_YEARS_MS
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO
 from front.grpc import convert
 from leveret.v1 import message_pb2 as pb

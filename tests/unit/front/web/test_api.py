@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from broker import catalog_commands as commands
-from broker.catalog import Catalog, default_commands
-from broker.client_address import ClientAddress
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog, default_commands
 from broker.errors import TEXT_BYTES_MAX, AccessRefused, BrokerError, PreconditionFailed, ResourceExhausted
+from broker.login.client_address import ClientAddress
 from broker.names import not_found
 from broker.operations.operations import Operations
 from broker.operations.operator import INCLUDED_TAGS

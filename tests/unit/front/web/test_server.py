@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from broker.client_address import ClientAddress
+from broker.login.client_address import ClientAddress
 from front.web import server as web_server
 from front.web.request import HttpError, Request, Response, json_response
 from front.web.router import WebRouter

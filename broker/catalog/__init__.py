@@ -1,0 +1,1 @@
+"""What is declared: the catalog, the commands that change it, and what they carry."""

@@ -1,0 +1,693 @@
+"""Everything that is declared, in memory, as it is after the commands applied so far.
+
+`apply` is the only way to change it: it checks the command against the state, raises a BrokerError and has changed
+nothing, or changes everything that follows from it (a queue goes with its bindings, a vhost with all it holds) and
+answers. It uses no clock and no chance, so that every node that applies the same commands holds the same catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from broker.catalog import catalog_commands as commands
+from broker.catalog.arguments import (
+    COMPARED_FOR_EXCHANGE,
+    QUEUE_KINDS,
+    arguments_of_kind,
+    check_arguments_equivalent,
+    check_exchange,
+    check_field_equivalent,
+    check_queue,
+    check_size,
+)
+from broker.catalog.catalog_commands import Command, Record
+from broker.catalog.catalog_nodes import CatalogNodes
+from broker.catalog.namespace import Exchange, Namespace
+from broker.catalog.permissions import check_permission, check_topic_permission
+from broker.catalog.policy import (
+    EffectiveArguments,
+    applying,
+    check_policy,
+    effective_arguments,
+    merged_definition,
+)
+from broker.catalog.proposed_queue import kind_of, proposed_queue
+from broker.errors import NotFound, PreconditionFailed, ResourceLocked
+from broker.exchanges.exchange import Destination, check_binding, check_kind
+from broker.limits import USER_LIMITS, VHOST_LIMITS, check_limits, given_limits
+from broker.names import check_length, check_name, labelled, not_found
+from broker.records import (
+    BindingRecord,
+    CatalogHead,
+    ExchangeRecord,
+    NodeRecord,
+    ParameterRecord,
+    PermissionRecord,
+    PolicyRecord,
+    QueueRecord,
+    TopicPermissionRecord,
+    UserRecord,
+    VhostRecord,
+)
+
+# Called with each record that came or was replaced (True), or went (False), while the command is being applied.
+Observer = Callable[[Record, bool], None]
+
+PREDECLARED_EXCHANGES = (
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),  # internal: only the broker publishes there
+)
+USER_TAGS_MAX = 32
+# Records that only come and go, so that counting both gives how many there are.
+_NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
+
+
+@dataclass(slots=True, frozen=True)
+class CatalogLimits:
+    """How much may be declared on the whole cluster; 0 is no limit. All nodes must agree, for every node applies every
+    command: those of the node that was started last hold (commands.NodeStarted)."""
+
+    vhosts: int = 1_000
+    users: int = 100_000
+    exchanges: int = 100_000
+    queues: int = 200_000
+    bindings: int = 1_000_000
+    policies: int = 10_000
+    parameters: int = 100_000
+    topic_wildcards: int = 2  # `#` words in one binding key: each multiplies what matching has to keep track of
+    regex_length: int = 1_024  # characters of a pattern in a permission or policy
+
+
+def default_commands(password_hash: str) -> list[Command]:
+    """What a new cluster begins with: vhost `/`, and user guest, who may do everything there (and come from loopback only)."""
+    return [
+        commands.PutVhost(VhostRecord("/", description="Default virtual host")),
+        commands.PutUser(UserRecord("guest", password_hash, ("administrator",))),
+        commands.PutPermission(PermissionRecord("guest", "/", ".*", ".*", ".*")),
+    ]
+
+
+def check_exclusive_access(record: QueueRecord, connection: str | None) -> None:
+    """Raises ResourceLocked when the queue is exclusive to another connection."""
+    if record.exclusive and record.owner != connection:
+        raise locked(record)
+
+
+def locked(record: QueueRecord) -> ResourceLocked:
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked {labelled('queue', record.name, record.vhost)}. It could be originally "
+        "declared on another connection or the exclusive property value does not match that of the original declaration."
+    )
+
+
+class Catalog(CatalogNodes):
+    """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
+
+    def __init__(self, limits: CatalogLimits | None = None) -> None:
+        self.limits = limits or CatalogLimits()
+        self.version = 0  # grows with every change, so that caches can compare it
+        self.observer: Observer | None = None
+        self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        self.cluster_id = ""
+        self.next_queue_id = 1
+        self.next_node_number = 1
+        self.nodes: dict[str, NodeRecord] = {}
+        self.vhosts: dict[str, VhostRecord] = {}
+        self.users: dict[str, UserRecord] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._permissions: dict[tuple[str, str], PermissionRecord] = {}
+        self._topic_permissions: dict[tuple[str, str], dict[str, TopicPermissionRecord]] = {}
+        self._policies: dict[str, dict[tuple[bool, str], PolicyRecord]] = {}
+        self._parameters: dict[tuple[str, str, str], ParameterRecord] = {}
+        self._counts: dict[type[Any], int] = dict.fromkeys(_NEVER_REPLACED, 0)  # over all vhosts
+        self._queues_by_id: dict[int, QueueRecord] = {}
+        self._effective: dict[int, EffectiveArguments] = {}  # by queue id; emptied when a policy changes
+
+    # ------------------------------------------------------------------------- reading
+
+    @property
+    def head(self) -> CatalogHead:
+        return CatalogHead(self.cluster_id, self.next_queue_id, self.next_node_number, asdict(self.limits))
+
+    def namespace(self, vhost: str) -> Namespace:
+        """What the vhost holds. Raises NotFound."""
+        namespace = self._namespaces.get(vhost)
+        if namespace is None:
+            raise NotFound(f"no vhost '{vhost}'")
+        return namespace
+
+    def exchange(self, vhost: str, name: str) -> ExchangeRecord | None:
+        """The default exchange has no record."""
+        namespace = self._namespaces.get(vhost)
+        exchange = namespace.exchanges.get(name) if namespace is not None else None
+        return exchange.record if exchange is not None else None
+
+    def queue(self, vhost: str, name: str) -> QueueRecord | None:
+        namespace = self._namespaces.get(vhost)
+        return namespace.queues.get(name) if namespace is not None else None
+
+    def exchanges(self, vhost: str) -> Iterable[ExchangeRecord]:
+        return (exchange.record for exchange in self.namespace(vhost).exchanges.values())
+
+    def queue_of_id(self, queue_id: int) -> QueueRecord | None:
+        return self._queues_by_id.get(queue_id)
+
+    def queues(self, vhost: str) -> Iterable[QueueRecord]:
+        return self.namespace(vhost).queues.values()
+
+    def bindings(self, vhost: str) -> Iterable[BindingRecord]:
+        return self.namespace(vhost).bindings.values()
+
+    def bindings_of_source(self, vhost: str, exchange: str) -> Iterable[BindingRecord]:
+        found = self.namespace(vhost).exchanges.get(exchange)
+        return found.outgoing.values() if found is not None else ()
+
+    def bindings_of_destination(self, vhost: str, kind: str, name: str) -> Iterable[BindingRecord]:
+        return self.namespace(vhost).incoming((kind, name))
+
+    def permissions(self, user: str, vhost: str) -> PermissionRecord | None:
+        return self._permissions.get((user, vhost))
+
+    def all_permissions(self) -> Iterable[PermissionRecord]:
+        return self._permissions.values()
+
+    def topic_permissions(self, user: str, vhost: str) -> Mapping[str, TopicPermissionRecord]:
+        """By exchange."""
+        return self._topic_permissions.get((user, vhost), {})
+
+    def all_topic_permissions(self) -> Iterable[TopicPermissionRecord]:
+        return (record for of_vhost in self._topic_permissions.values() for record in of_vhost.values())
+
+    def policies(self, vhost: str, operator: bool = False) -> Iterable[PolicyRecord]:
+        return (record for record in self._policies.get(vhost, {}).values() if record.operator == operator)
+
+    def policy(self, vhost: str, name: str, operator: bool = False) -> PolicyRecord | None:
+        return self._policies.get(vhost, {}).get((operator, name))
+
+    def parameters(self) -> Iterable[ParameterRecord]:
+        return self._parameters.values()
+
+    def parameter(self, vhost: str, component: str, name: str) -> ParameterRecord | None:
+        return self._parameters.get((vhost, component, name))
+
+    def effective(self, record: QueueRecord) -> EffectiveArguments:
+        """What holds for this queue now, its policies and arguments together."""
+        found = self._effective.get(record.id)
+        if found is None:
+            user = applying(self.policies(record.vhost), record.kind, record.name)
+            operator = applying(self.policies(record.vhost, operator=True), record.kind, record.name)
+            found = self._effective[record.id] = effective_arguments(record, user, operator)
+        return found
+
+    def policy_of_exchange(self, record: ExchangeRecord) -> PolicyRecord | None:
+        return applying(self.policies(record.vhost), "exchange", record.name)
+
+    def alternate_exchange(self, vhost: str, exchange: Exchange) -> str | None:
+        """Where this exchange's unroutable messages go: its argument says, else its policy."""
+        if not exchange.alternate_known:
+            alternate = exchange.record.arguments.get("alternate-exchange")
+            if alternate is None:
+                policy = self.policy_of_exchange(exchange.record)
+                alternate = merged_definition(policy, None).get("alternate-exchange")
+            exchange.alternate, exchange.alternate_known = alternate, True
+        return exchange.alternate
+
+    # ------------------------------------------------------------------------- changing
+
+    def apply(self, command: Command) -> Any:
+        """Carry the command out whole, or raise a BrokerError and have done nothing. Answers as the command says."""
+        return _APPLY[type(command)](self, command)
+
+    def load(self, record: Record) -> None:
+        """Take back a record that was stored: no checks, for they were passed when it came. In the order of LOAD_ORDER."""
+        _LOAD[type(record)](self, record)
+
+    def records(self) -> Iterator[Record]:
+        """All of them; what one refers to comes before it."""
+        yield from self.nodes.values()
+        yield from self.vhosts.values()
+        yield from self.users.values()
+        yield from self._permissions.values()
+        yield from self.all_topic_permissions()
+        for namespace in self._namespaces.values():
+            yield from (exchange.record for exchange in namespace.exchanges.values())
+            yield from namespace.queues.values()
+            yield from namespace.bindings.values()
+        for policies in self._policies.values():
+            yield from policies.values()
+        yield from self._parameters.values()
+
+    def load_head(self, head: CatalogHead) -> None:
+        self.cluster_id = head.cluster_id
+        self.next_queue_id = max(self.next_queue_id, head.next_queue_id)
+        self.next_node_number = max(self.next_node_number, head.next_node_number)
+        self._agree_on_limits(head.limits)
+
+    def clear(self) -> None:
+        """Forget everything, before another catalog is loaded in its place."""
+        self._begin_empty()
+        self.version += 1
+
+    def _agree_on_limits(self, limits: Mapping[str, int]) -> None:
+        """A limit that an older node does not name is kept; one that only a newer version knows is not for us."""
+        known = {field.name for field in fields(CatalogLimits)}
+        self.limits = replace(self.limits, **{name: value for name, value in limits.items() if name in known})
+
+    def _changed(self, record: Record, present: bool) -> None:
+        if type(record) in _NEVER_REPLACED:
+            self._counts[type(record)] += 1 if present else -1
+        self._noted(record, present)
+
+    def _noted(self, record: Record, present: bool) -> None:
+        self.version += 1
+        if isinstance(record, QueueRecord):
+            if present:
+                self._queues_by_id[record.id] = record
+            else:
+                self._queues_by_id.pop(record.id, None)
+        if self.observer is not None:
+            self.observer(record, present)
+
+    # vhosts
+
+    def _put_vhost(self, command: commands.PutVhost) -> VhostRecord:
+        record = command.record
+        check_name("vhost", record.name)
+        if record.default_queue_type not in QUEUE_KINDS:
+            raise PreconditionFailed(f"default queue type '{record.default_queue_type}' is not supported")
+        check_limits(record.limits, VHOST_LIMITS)
+        current = self.vhosts.get(record.name)
+        if current is None:
+            _check_count("vhosts", len(self.vhosts), self.limits.vhosts)
+        else:
+            record = replace(record, limits=current.limits)
+        self.vhosts[record.name] = record
+        self._changed(record, True)
+        if current is None:
+            namespace = self._namespaces[record.name] = Namespace(self._changed)
+            for name, kind, internal in PREDECLARED_EXCHANGES:
+                namespace.add_exchange(ExchangeRecord(record.name, name, kind, internal=internal))
+        return record
+
+    def _delete_vhost(self, command: commands.DeleteVhost) -> list[QueueRecord]:
+        name = command.name
+        record = self.vhosts.get(name)
+        if record is None:
+            raise NotFound(f"no vhost '{name}'")
+        if record.protected_from_deletion:
+            raise PreconditionFailed(f"vhost '{name}' is protected from deletion")
+        queues = self._namespaces[name].dissolve()
+        for queue in queues:
+            self._effective.pop(queue.id, None)
+        self._delete_permissions(lambda user, vhost: vhost == name)
+        for policy in self._policies.pop(name, {}).values():
+            self._changed(policy, False)
+        for key in [key for key in self._parameters if key[0] == name]:
+            self._changed(self._parameters.pop(key), False)
+        del self._namespaces[name]
+        del self.vhosts[name]
+        self._changed(record, False)
+        return queues
+
+    def _set_vhost_limits(self, command: commands.SetVhostLimits) -> VhostRecord:
+        record = self.vhosts.get(command.vhost)
+        if record is None:
+            raise NotFound(f"no vhost '{command.vhost}'")
+        check_limits(command.limits, VHOST_LIMITS)
+        record = replace(record, limits=given_limits(command.limits))
+        self.vhosts[record.name] = record
+        self._changed(record, True)
+        return record
+
+    # users and permissions
+
+    def _put_user(self, command: commands.PutUser) -> UserRecord:
+        record = command.record
+        check_name("user", record.name)
+        check_limits(record.limits, USER_LIMITS)
+        if len(record.tags) > USER_TAGS_MAX:
+            raise PreconditionFailed(
+                f"user '{record.name}': {len(record.tags)} tags, and at most {USER_TAGS_MAX} are allowed"
+            )
+        current = self.users.get(record.name)
+        if current is None:
+            _check_count("users", len(self.users), self.limits.users)
+        else:
+            record = replace(record, limits=current.limits)
+        self.users[record.name] = record
+        self._changed(record, True)
+        return record
+
+    def _delete_user(self, command: commands.DeleteUser) -> UserRecord:
+        record = self.existing_user(command.name)
+        self._delete_permissions(lambda user, vhost: user == command.name)
+        del self.users[command.name]
+        self._changed(record, False)
+        return record
+
+    def _set_user_limits(self, command: commands.SetUserLimits) -> UserRecord:
+        record = self.existing_user(command.user)
+        check_limits(command.limits, USER_LIMITS)
+        record = replace(record, limits=given_limits(command.limits))
+        self.users[record.name] = record
+        self._changed(record, True)
+        return record
+
+    def existing_user(self, name: str) -> UserRecord:
+        """Raises NotFound."""
+        record = self.users.get(name)
+        if record is None:
+            raise NotFound(f"no user '{name}'")
+        return record
+
+    def _delete_permissions(self, concerned: Callable[[str, str], bool]) -> None:
+        for key in [key for key in self._permissions if concerned(*key)]:
+            self._changed(self._permissions.pop(key), False)
+        for key in [key for key in self._topic_permissions if concerned(*key)]:
+            for record in self._topic_permissions.pop(key).values():
+                self._changed(record, False)
+
+    def _put_permission(self, command: commands.PutPermission) -> PermissionRecord:
+        record = command.record
+        self.existing_user(record.user)
+        self.namespace(record.vhost)
+        check_permission(record, self.limits.regex_length)
+        self._permissions[record.user, record.vhost] = record
+        self._changed(record, True)
+        return record
+
+    def _delete_permission(self, command: commands.DeletePermission) -> PermissionRecord | None:
+        record = self._permissions.pop((command.user, command.vhost), None)
+        if record is not None:
+            self._changed(record, False)
+        return record
+
+    def _put_topic_permission(self, command: commands.PutTopicPermission) -> TopicPermissionRecord:
+        record = command.record
+        self.existing_user(record.user)
+        self.namespace(record.vhost)
+        check_topic_permission(record, self.limits.regex_length)
+        check_length("exchange", record.exchange)
+        self._topic_permissions.setdefault((record.user, record.vhost), {})[record.exchange] = record
+        self._changed(record, True)
+        return record
+
+    def _delete_topic_permission(self, command: commands.DeleteTopicPermission) -> list[TopicPermissionRecord]:
+        key = command.user, command.vhost
+        records = self._topic_permissions.get(key, {})
+        exchanges = list(records) if command.exchange is None else [command.exchange]
+        gone = [records.pop(exchange) for exchange in exchanges if exchange in records]
+        if not records:
+            self._topic_permissions.pop(key, None)
+        for record in gone:
+            self._changed(record, False)
+        return gone
+
+    # exchanges
+
+    def declared_exchange(self, wish: ExchangeRecord) -> ExchangeRecord | None:
+        """The exchange that is there and is as wished, or None when it can be made. Raises what declaring it would."""
+        exchange = self.namespace(wish.vhost).exchanges.get(wish.name)
+        if exchange is None:
+            self._check_new_exchange(wish)
+            return None
+        current = exchange.record
+        for field, received, found in (
+            ("type", wish.kind, current.kind),
+            ("durable", wish.durable, current.durable),
+            ("auto_delete", wish.auto_delete, current.auto_delete),
+            ("internal", wish.internal, current.internal),
+        ):
+            check_field_equivalent(field, "exchange", wish.name, wish.vhost, received, found)
+        check_arguments_equivalent(
+            COMPARED_FOR_EXCHANGE, "exchange", wish.name, wish.vhost, wish.arguments, current.arguments
+        )
+        return current
+
+    def _check_new_exchange(self, wish: ExchangeRecord) -> None:
+        check_name("exchange", wish.name)
+        check_kind(wish.kind, wish.arguments)
+        check_exchange(wish.vhost, wish.name, wish.arguments)
+        _check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
+
+    def _declare_exchange(self, command: commands.DeclareExchange) -> ExchangeRecord:
+        found = self.declared_exchange(command.record)
+        if found is not None:
+            return found
+        self.namespace(command.record.vhost).add_exchange(command.record)
+        return command.record
+
+    def _delete_exchange(self, command: commands.DeleteExchange) -> ExchangeRecord | None:
+        namespace = self.namespace(command.vhost)
+        exchange = namespace.exchanges.get(command.name)
+        if exchange is None:
+            return None
+        if command.if_unused and exchange.outgoing:
+            raise PreconditionFailed(f"{labelled('exchange', command.name, command.vhost)} in use")
+        return namespace.remove_exchange(command.name)
+
+    # queues
+
+    def declared_queue(self, wish: commands.DeclareQueue) -> QueueRecord | None:
+        """The queue that is there and is as wished, or None when it can be made. Raises what declaring it would."""
+        vhost, name = wish.vhost, wish.name
+        current = self.namespace(vhost).queues.get(name)
+        kind = kind_of(wish, self.vhosts)
+        if current is None:
+            self._check_new_queue(wish, kind)
+            return None
+        if current.exclusive != wish.exclusive or (current.exclusive and current.owner != wish.owner):
+            raise locked(current)
+        check_field_equivalent("durable", "queue", name, vhost, wish.durable, current.durable)
+        check_field_equivalent("auto_delete", "queue", name, vhost, wish.auto_delete, current.auto_delete)
+        check_field_equivalent("x-queue-type", "queue", name, vhost, kind, current.kind)
+        check_arguments_equivalent(arguments_of_kind(kind), "queue", name, vhost, wish.arguments, current.arguments)
+        return current
+
+    def _check_new_queue(self, wish: commands.DeclareQueue, kind: str) -> None:
+        check_name("queue", wish.name)
+        check_queue(wish, kind)
+        count = len(self.namespace(wish.vhost).queues)
+        limit = self.vhosts[wish.vhost].limits.get("max-queues")
+        if limit is not None and count >= limit:
+            raise PreconditionFailed(
+                f"cannot declare queue '{wish.name}': queue limit in vhost '{wish.vhost}' ({limit}) is reached"
+            )
+        _check_count("queues", self._counts[QueueRecord], self.limits.queues)
+
+    def _declare_queue(self, command: commands.DeclareQueue) -> QueueRecord:
+        found = self.declared_queue(command)
+        if found is not None:
+            return found
+        proposed = proposed_queue(command, self.vhosts)
+        record = replace(
+            proposed,
+            arguments={**command.arguments, "x-queue-type": proposed.kind},
+            id=self.next_queue_id,
+            home=command.home,
+            owner=command.owner if command.exclusive else None,
+            members=command.members,
+        )
+        self.next_queue_id += 1
+        self.namespace(command.vhost).add_queue(record)
+        return record
+
+    def _delete_queue(self, command: commands.DeleteQueue) -> QueueRecord | None:
+        namespace = self.namespace(command.vhost)
+        record = namespace.queues.get(command.name)
+        if record is None or (command.id is not None and record.id != command.id):
+            return None
+        self._effective.pop(record.id, None)
+        return namespace.remove_queue(command.name)
+
+    def _set_queue_members(self, command: commands.SetQueueMembers) -> QueueRecord | None:
+        record = self.queue(command.vhost, command.name)
+        if record is None or record.id != command.id:
+            return None
+        of_old = command.formed < record.formed and not command.anew  # of a leader that was removed, and speaks on
+        if record.members != command.members and not of_old:
+            # Above 0 in any case: whoever is a member from here on was not a founder, even if it says so.
+            record = replace(record, members=command.members, formed=max(1, command.formed))
+            self.namespace(command.vhost).queues[command.name] = record
+            self._noted(record, True)
+        return record
+
+    def _remove_queues(self, concerned: Callable[[QueueRecord], bool]) -> list[QueueRecord]:
+        gone = []
+        for namespace in self._namespaces.values():
+            for record in [record for record in namespace.queues.values() if concerned(record)]:
+                self._effective.pop(record.id, None)
+                gone.append(namespace.remove_queue(record.name))
+        return gone
+
+    def _remove_transient_exchanges(self) -> None:
+        for namespace in self._namespaces.values():
+            for record in [one.record for one in namespace.exchanges.values() if not one.record.durable]:
+                if record.name in namespace.exchanges:  # one that goes may take another along
+                    namespace.remove_exchange(record.name)
+
+    # bindings
+
+    def check_binding(self, binding: BindingRecord, owner: str | None) -> None:
+        """Raises what making this binding would."""
+        namespace = self.namespace(binding.vhost)
+        source = namespace.exchanges.get(binding.source)
+        if source is None:
+            raise not_found("exchange", binding.source, binding.vhost)
+        destination: Destination = binding.destination_kind, binding.destination
+        if not namespace.has_destination(destination):
+            raise not_found(binding.destination_kind, binding.destination, binding.vhost)
+        queue = namespace.queues[binding.destination] if binding.destination_kind == "queue" else None
+        if queue is not None:
+            check_exclusive_access(queue, owner)
+        check_length("routing key", binding.routing_key)
+        check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
+        check_binding(source.record.kind, binding, queue, self.limits.topic_wildcards)
+        _check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
+
+    def _bind(self, command: commands.Bind) -> BindingRecord:
+        self.check_binding(command.record, command.owner)
+        self.namespace(command.record.vhost).add_binding(command.record)
+        return command.record
+
+    def _unbind(self, command: commands.Unbind) -> bool:
+        return self.namespace(command.record.vhost).remove_binding(command.record)
+
+    # policies and parameters
+
+    def _put_policy(self, command: commands.PutPolicy) -> PolicyRecord:
+        record = command.record
+        self.namespace(record.vhost)
+        check_name("policy", record.name)
+        check_policy(record, self.limits.regex_length)
+        policies = self._policies.setdefault(record.vhost, {})
+        if (record.operator, record.name) not in policies:
+            _check_count("policies", sum(map(len, self._policies.values())), self.limits.policies)
+        policies[record.operator, record.name] = record
+        self._policies_changed(record.vhost)
+        self._changed(record, True)
+        return record
+
+    def _delete_policy(self, command: commands.DeletePolicy) -> PolicyRecord | None:
+        record = self._policies.get(command.vhost, {}).pop((command.operator, command.name), None)
+        if record is not None:
+            self._policies_changed(command.vhost)
+            self._changed(record, False)
+        return record
+
+    def _policies_changed(self, vhost: str) -> None:
+        self._effective.clear()
+        for exchange in self.namespace(vhost).exchanges.values():
+            exchange.alternate_known = False
+
+    def _set_parameter(self, command: commands.SetParameter) -> ParameterRecord:
+        record = command.record
+        if record.vhost:
+            self.namespace(record.vhost)
+        check_name("parameter", record.name)
+        key = record.vhost, record.component, record.name
+        if key not in self._parameters:
+            _check_count("parameters", len(self._parameters), self.limits.parameters)
+        self._parameters[key] = record
+        self._changed(record, True)
+        return record
+
+    def _clear_parameter(self, command: commands.ClearParameter) -> ParameterRecord | None:
+        record = self._parameters.pop((command.vhost, command.component, command.name), None)
+        if record is not None:
+            self._changed(record, False)
+        return record
+
+    # taking back what was stored
+
+    def _load_vhost(self, record: VhostRecord) -> None:
+        self.vhosts[record.name] = record
+        self._namespaces[record.name] = Namespace(self._changed)
+
+    def _load_node(self, record: NodeRecord) -> None:
+        self.nodes[record.name] = record
+
+    def _load_user(self, record: UserRecord) -> None:
+        self.users[record.name] = record
+
+    def _load_permission(self, record: PermissionRecord) -> None:
+        self._permissions[record.user, record.vhost] = record
+
+    def _load_topic_permission(self, record: TopicPermissionRecord) -> None:
+        self._topic_permissions.setdefault((record.user, record.vhost), {})[record.exchange] = record
+
+    def _load_exchange(self, record: ExchangeRecord) -> None:
+        self.namespace(record.vhost).add_exchange(record)
+
+    def _load_queue(self, record: QueueRecord) -> None:
+        self.namespace(record.vhost).add_queue(record)
+        self.next_queue_id = max(self.next_queue_id, record.id + 1)
+
+    def _load_binding(self, record: BindingRecord) -> None:
+        self.namespace(record.vhost).add_binding(record)
+
+    def _load_policy(self, record: PolicyRecord) -> None:
+        self._policies.setdefault(record.vhost, {})[record.operator, record.name] = record
+
+    def _load_parameter(self, record: ParameterRecord) -> None:
+        self._parameters[record.vhost, record.component, record.name] = record
+
+
+def _check_count(what: str, count: int, limit: int) -> None:
+    if limit and count >= limit:
+        raise PreconditionFailed(f"the limit of {limit} {what} is reached")
+
+
+_APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
+    commands.PutVhost: Catalog._put_vhost,
+    commands.DeleteVhost: Catalog._delete_vhost,
+    commands.PutUser: Catalog._put_user,
+    commands.DeleteUser: Catalog._delete_user,
+    commands.PutPermission: Catalog._put_permission,
+    commands.DeletePermission: Catalog._delete_permission,
+    commands.PutTopicPermission: Catalog._put_topic_permission,
+    commands.DeleteTopicPermission: Catalog._delete_topic_permission,
+    commands.DeclareExchange: Catalog._declare_exchange,
+    commands.DeleteExchange: Catalog._delete_exchange,
+    commands.DeclareQueue: Catalog._declare_queue,
+    commands.DeleteQueue: Catalog._delete_queue,
+    commands.Bind: Catalog._bind,
+    commands.Unbind: Catalog._unbind,
+    commands.PutPolicy: Catalog._put_policy,
+    commands.DeletePolicy: Catalog._delete_policy,
+    commands.SetParameter: Catalog._set_parameter,
+    commands.ClearParameter: Catalog._clear_parameter,
+    commands.SetVhostLimits: Catalog._set_vhost_limits,
+    commands.SetUserLimits: Catalog._set_user_limits,
+    commands.SetQueueMembers: Catalog._set_queue_members,
+    commands.SetClusterId: Catalog.set_cluster_id,
+    commands.AddNode: Catalog.add_node,
+    commands.JoinNode: Catalog.join_node,
+    commands.PutNode: Catalog.put_node,
+    commands.RemoveNode: Catalog.remove_node,
+    commands.NodeStarted: Catalog.node_started,
+    commands.NodeLost: Catalog.node_lost,
+}
+
+_LOAD: dict[type[Any], Callable[[Catalog, Any], None]] = {
+    NodeRecord: Catalog._load_node,
+    VhostRecord: Catalog._load_vhost,
+    UserRecord: Catalog._load_user,
+    PermissionRecord: Catalog._load_permission,
+    TopicPermissionRecord: Catalog._load_topic_permission,
+    ExchangeRecord: Catalog._load_exchange,
+    QueueRecord: Catalog._load_queue,
+    BindingRecord: Catalog._load_binding,
+    PolicyRecord: Catalog._load_policy,
+    ParameterRecord: Catalog._load_parameter,
+}
+# What a record refers to comes before it.
+LOAD_ORDER = tuple(_LOAD)

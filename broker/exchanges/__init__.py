@@ -1,0 +1,1 @@
+"""The kinds of exchange: what is bound, and what a message matches."""

@@ -1,0 +1,1 @@
+"""Who may come in, from where, and what is written down of it."""

@@ -1,0 +1,1 @@
+"""The way of a message: from an exchange to queues, also once it has died."""

@@ -1,0 +1,457 @@
+"""The door of the broker: one session is one client's channel, whatever protocol it speaks.
+
+    session.publisher   publishes and their confirms (publish.py)
+    session.topology    declares, binds, deletes and purges (topology.py)
+    the session itself  consumes, gets and browses; keeps what is delivered and not settled (deliveries.py); commits
+
+Who may do what is found in permissions.py, what exists in the catalog. Errors that are known at once are raised; a request
+that takes time answers a `Pending`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker import browsed, names
+from broker.background_work import Steps, begin
+from broker.browsed import Browsed
+from broker.catalog import arguments as argument_rules
+from broker.catalog import permissions
+from broker.consumer import Consumer
+from broker.counters import Counters
+from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
+from broker.message import Run
+from broker.pending import Pending
+from broker.queue_type import Got, Outcome, Queue, Slice
+from broker.routing.reply_to import is_reply_name
+from broker.session.deliveries import Held, Unacknowledged
+from broker.session.publish import Publisher
+from broker.session.topology import Topology
+from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
+from broker.shared_limit import SharedLimit
+
+if TYPE_CHECKING:
+    from broker.broker import Broker, Connection
+
+SETTLED_QUEUES_PER_STEP = 50
+CANCELLED_PER_STEP = 50  # consumers
+GIVEN_BACK_ONE_BY_ONE_MAX = 256  # deliveries; of more the queues make what they need in slices
+
+
+class SessionSink(Protocol):
+    """The front's side of a session."""
+
+    @property
+    def writable(self) -> bool:
+        """False while too much is unsent to the client; the front calls `Session.resume` when there is room again."""
+
+    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
+        """Messages for the client, with delivery tags from `first_tag` on; they begin at `piece.position` of content."""
+
+    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
+        """Confirms for publishes first .. last; `multiple`: all before have the same answer."""
+
+    def returned(self, run: Run, code: int, text: str) -> None:
+        """All messages of the run are returned to their publisher. Their confirms follow later."""
+
+    def cancelled(self, consumer_tag: str) -> None:
+        """The broker ended this subscription."""
+
+    def timed_out(self, consumer_tag: str) -> None:
+        """The same, because it did not settle in time. A client without consumer_cancel_notify loses its channel."""
+
+
+@dataclass(slots=True)
+class GotMessage:
+    tag: int
+    piece: Slice
+    content: bytes
+    remaining: int
+
+
+class Session:
+    """One channel of one connection."""
+
+    def __init__(self, broker: Broker, connection: Connection, sink: SessionSink, number: int) -> None:
+        self.connection = connection
+        self.user = connection.user
+        self.vhost = connection.vhost
+        self.number = number
+        self.closed = False
+        self.counters = Counters()
+        self._transactions = Transactions()
+        self.topology = Topology(broker, connection)
+        self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions)
+        self._broker = broker
+        self._sink = sink
+        self._prefetch = 0
+        self._shared = SharedLimit()
+        self._next_tag = 1
+        self._unacknowledged = Unacknowledged()
+        self._consumers: dict[str, Consumer] = {}
+        self._commits: deque[tuple[Transaction, Completion]] = deque()  # not finished; the first is being carried out
+
+    # consuming
+
+    def set_prefetch(self, count: int, global_: bool) -> None:
+        """For each consumer added from now on; with `global_` for all consumers together, including existing ones."""
+        if not global_:
+            self._prefetch = count
+            return
+        self._shared.limit = count
+        self._wake_waiting()
+        for consumer in self._consumers.values():
+            self._broker.wake(consumer.queue)
+
+    def consume(
+        self,
+        queue: str,
+        tag: str,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        no_local: bool,
+        arguments: dict[str, Any],
+        now: int,
+    ) -> Pending[str]:
+        """Answers the consumer's tag. `no_local` is ignored, as RabbitMQ does."""
+        names.check_length("consumer tag", tag)
+        if tag in self._consumers:
+            raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+        consumers_max = self._broker.limits.consumers_per_channel
+        if consumers_max and len(self._consumers) >= consumers_max:
+            raise NotAllowed(f"reached maximum ({consumers_max}) of consumers per channel")
+        found = self._consumable(queue, no_ack, arguments)
+        consumer = Consumer(
+            tag or names.server_consumer_tag(self._broker.random_bytes(16)),
+            found,
+            self,
+            no_ack=no_ack,
+            prefetch=self._prefetch,
+            exclusive=exclusive,
+            priority=arguments.get("x-priority", 0),
+            arguments=arguments,
+            shared=self._shared,
+        )
+        consuming = found.consume(consumer, now)
+        self._consumers[consumer.tag] = consumer
+        self._broker.consumer_added(consumer)
+        self._broker.wake(found)
+        return Pending.of(consumer.tag) if consuming is None else self._consumes_later(consumer, consuming)
+
+    def _consumes_later(self, consumer: Consumer, consuming: Pending[None]) -> Pending[str]:
+        answer: Pending[str] = Pending()
+
+        def refused(error: BrokerError) -> None:
+            if self._consumers.get(consumer.tag) is consumer:
+                del self._consumers[consumer.tag]
+                self._shared.leave(consumer)
+                self._broker.consumer_removed(consumer)
+            answer.fail(error)
+
+        consuming.then(lambda _: answer.resolve(consumer.tag), refused)
+        return answer
+
+    def _consumable(self, queue: str, no_ack: bool, arguments: dict[str, Any]) -> Queue:
+        if is_reply_name(queue):
+            if not no_ack:
+                raise PreconditionFailed("reply consumer cannot acknowledge")
+            if self.publisher.reply_queue is not None:
+                raise PreconditionFailed("reply consumer already set")
+            argument_rules.check_consumer(self.vhost, queue, "classic", arguments)
+            self.publisher.reply_queue = self._broker.replies.open(self.vhost)
+            return self.publisher.reply_queue
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        found = self.topology.existing(name)
+        argument_rules.check_consumer(self.vhost, name, found.kind.name, arguments)
+        return found.queue
+
+    def cancel(self, tag: str, now: int) -> None:
+        """An unknown tag is not an error."""
+        consumer = self._consumers.pop(tag, None)
+        if consumer is None:
+            return
+        self._shared.leave(consumer)
+        self._broker.consumer_removed(consumer)
+        if consumer.queue is self.publisher.reply_queue:
+            self.publisher.reply_queue = None
+        consumer.queue.cancel(consumer, now)
+
+    def resume(self, now: int) -> None:
+        """The sink is writable again."""
+        for consumer in self._consumers.values():
+            self._broker.wake(consumer.queue)
+
+    def get(self, queue: str, no_ack: bool, now: int) -> Pending[GotMessage | None]:
+        if is_reply_name(queue):
+            return self._get_reply(no_ack, now)
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        found = self.topology.existing(name).queue
+        self._broker.deliver_from(found, now)
+        return found.get(no_ack, now).map(lambda got: self._numbered(got, no_ack, now))
+
+    def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        """See Queue.browse. Needs the permission that a get needs."""
+        name = self.topology.named(queue)
+        self.topology.check_permission("read", "queue", name)
+        if not 0 < limit <= browsed.COUNT_MAX:
+            raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
+        if skip > browsed.SKIP_MAX:
+            raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
+        found = self.topology.existing(name).queue
+        self._broker.deliver_from(found, now)
+        return found.browse(skip, limit, now)
+
+    def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
+        """Get replies one by one: the first get makes this session a requester."""
+        if self.publisher.reply_queue is None:
+            if not no_ack:
+                raise PreconditionFailed("reply consumer cannot acknowledge")
+            self.publisher.reply_queue = self._broker.replies.open(self.vhost)
+        return self.publisher.reply_queue.get(no_ack, now).map(lambda got: self._numbered(got, True, now))
+
+    def _numbered(self, got: Got | None, no_ack: bool, now: int) -> GotMessage | None:
+        counters = self.counters
+        if got is None:
+            counters.got_empty += 1
+            return None
+        if self.closed:
+            if not no_ack:  # it was read from disk, and the client disconnected in the meantime
+                got.piece.queue.settle(got.piece, Outcome.RETURNED, now)
+                self._broker.wake(got.piece.queue)
+            return None
+        tag = self._next_tag
+        self._next_tag += 1
+        if no_ack:
+            counters.got_no_ack += 1
+        else:
+            counters.got += 1
+            self._unacknowledged.add(tag, got.piece, None)
+        if got.piece.redelivered:
+            counters.redelivered += 1
+        return GotMessage(tag, got.piece, got.content, got.remaining)
+
+    # deliveries to its consumers (DeliverySink)
+
+    @property
+    def writable(self) -> bool:
+        return not self.closed and self._sink.writable
+
+    def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
+        first = self._next_tag
+        count = piece.count
+        self._next_tag = first + count
+        counters = self.counters
+        if consumer.no_ack:
+            counters.delivered_no_ack += count
+        else:
+            counters.delivered += count
+            self._unacknowledged.add(first, piece, consumer)
+        if piece.redelivered:
+            counters.redelivered += count
+        self._sink.deliver(consumer, first, piece, content)
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """Its unacknowledged messages can still be settled, to no effect."""
+        if self._consumers.pop(consumer.tag, None) is not None:
+            self._shared.leave(consumer)
+            self._broker.consumer_removed(consumer)
+            if self.closed:
+                return
+            if consumer.timed_out:
+                self._sink.timed_out(consumer.tag)
+            else:
+                self._sink.cancelled(consumer.tag)
+
+    def permissions_changed(self) -> None:
+        """Stop deliveries that the user may not read any more; what was delivered can still be settled."""
+        self.publisher.permissions_changed()
+        for consumer in list(self._consumers.values()):
+            if consumer.queue is self.publisher.reply_queue or self._may_read(consumer.queue.record.name):
+                continue
+            consumer.queue.cancel(consumer, self._broker.turns.now)
+            self.consumer_cancelled(consumer)
+
+    def _may_read(self, queue: str) -> bool:
+        return permissions.allowed(self._broker.catalog, self.user, self.vhost, "read", queue)
+
+    # settling
+
+    def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
+        """Tags first .. last; with `multiple` everything up to last, and 0 is everything. Raises PreconditionFailed."""
+        self._settle(first, last, multiple, Outcome.ACKNOWLEDGED, now)
+
+    def reject(self, tag: int, requeue: bool, now: int) -> None:
+        """Requeued messages count as failed once more."""
+        self._settle(tag, tag, False, Outcome.REQUEUED if requeue else Outcome.REJECTED, now)
+
+    def nack(self, tag: int, multiple: bool, requeue: bool, now: int) -> None:
+        """Requeued messages do not count as failed."""
+        self._settle(tag, tag, multiple, Outcome.RELEASED if requeue else Outcome.REJECTED, now)
+
+    def recover(self, requeue: bool, now: int) -> None:
+        """Return all unacknowledged messages to their queues."""
+        if not requeue:
+            raise NotSupported("requeue=false")
+        self._give_back(self._unacknowledged.take_all(), Outcome.RELEASED, now)
+
+    def _settle(self, first: int, last: int, multiple: bool, outcome: Outcome, now: int) -> None:
+        unknown: int | None = None
+        if not multiple:
+            held = self._unacknowledged.take_range(first, last)
+            if held is None:  # the range merges several requests: those before the first unknown tag are valid
+                unknown = next(tag for tag in range(first, last + 1) if not self._unacknowledged.holds(tag))
+                held = self._unacknowledged.take_range(first, unknown - 1) if first < unknown else []
+        elif last == 0:
+            held = self._unacknowledged.take_all()
+        else:
+            held = self._unacknowledged.take_up_to(last)
+            if held is None:
+                unknown = last
+        if held:
+            if self._transactions.current is not None:
+                self._transactions.current.settlements.append((held, outcome))
+            else:
+                self._give_back(held, outcome, now)
+        if unknown is not None:
+            raise PreconditionFailed(f"unknown delivery tag {unknown}")
+
+    def _give_back(self, taken: list[Held], outcome: Outcome, now: int) -> None:
+        if len(taken) > GIVEN_BACK_ONE_BY_ONE_MAX:
+            self._give_back_many(taken, outcome, now)
+            return
+        count = 0
+        for held in taken:
+            count += held.count
+            if held.consumer is not None:
+                held.consumer.settled(held.count)
+        self._wake_waiting()  # first, or the queues of what was settled would use up the room
+        for held in taken:
+            piece = held.slice()
+            queue = piece.queue
+            queue.settle(piece, outcome, now)
+            self._broker.wake(queue)
+        if outcome is Outcome.ACKNOWLEDGED:
+            self.counters.acknowledged += count
+
+    def _give_back_many(self, taken: list[Held], outcome: Outcome, now: int) -> None:
+        """The same with one call for each consumer and each queue, which do large work in slices; with very many queues some
+        are called in later turns."""
+        of_consumers: defaultdict[Consumer | None, int] = defaultdict(int)
+        of_queues: defaultdict[Queue, list[Held]] = defaultdict(list)
+        for held in taken:
+            of_consumers[held.consumer] += held.end - held.first
+            of_queues[held.piece.queue].append(held)
+        for consumer, count in of_consumers.items():
+            if consumer is not None:
+                consumer.settled(count)
+        self._wake_waiting()
+        if outcome is Outcome.ACKNOWLEDGED:
+            self.counters.acknowledged += sum(of_consumers.values())
+        begin(self._broker.work, self._given_back(of_queues, outcome))
+
+    def _given_back(self, of_queues: Mapping[Queue, list[Held]], outcome: Outcome) -> Iterator[None]:
+        for count, (queue, some) in enumerate(of_queues.items(), 1):
+            if self._broker.is_open(queue):
+                queue.settle_all(some, outcome, self._broker.turns.now)
+                self._broker.wake(queue)
+            if count % SETTLED_QUEUES_PER_STEP == 0:
+                yield
+
+    def _wake_waiting(self) -> None:
+        """Wake the queues whose consumers waited for room under the limit of the whole channel."""
+        for queue in self._shared.take_waiting():
+            self._broker.wake(queue)
+
+    # transactions
+
+    def select_transactions(self) -> None:
+        if self.publisher.confirms:
+            raise PreconditionFailed("cannot switch from confirm to tx mode")
+        self._transactions.select()
+
+    def commit(self, now: int) -> Pending[None]:
+        """Publish and settle what was gathered, after the commits before it, over several turns if it is much. Answered when
+        every queue has taken its part. It is carried out even if the client disconnects meanwhile."""
+        answer: Pending[None] = Pending()
+
+        def done(refusals: int) -> None:
+            if refusals:
+                answer.fail(PreconditionFailed("partial tx completion"))
+            else:
+                answer.resolve(None)
+
+        self._broker.turns.now = now
+        self._commits.append((self._transactions.end(), Completion(done)))
+        if len(self._commits) == 1:
+            self._broker.work.do(self._carry_out_commits())
+        return answer
+
+    def _carry_out_commits(self) -> Iterator[None]:
+        while self._commits:
+            transaction, completion = self._commits[0]
+            yield from self.publisher.hand_over_all(transaction, completion)
+            for count, (held, outcome) in enumerate(transaction.settlements, 1):
+                self._give_back(held, outcome, self._broker.turns.now)
+                if count % CARRIED_OUT_PER_STEP == 0:
+                    yield
+            self._commits.popleft()
+            completion.close()
+
+    def rollback(self, now: int) -> None:
+        """Forget the publishes; what was settled is unacknowledged again."""
+        for held, _ in self._transactions.end().settlements:
+            self._unacknowledged.put_back(held)
+
+    # the end, and figures
+
+    def close(self, now: int) -> None:
+        """The client's channel is gone: remove its consumers, return unacknowledged messages to the front of their queues."""
+        self._broker.turns.now = now
+        if not self.closed:
+            begin(self._broker.work, self.close_in_steps())
+
+    def close_in_steps(self) -> Steps:
+        """The same in steps. From this call on the session delivers and confirms nothing."""
+        self.closed = True
+        self.publisher.close()
+        return self._leave()
+
+    def _leave(self) -> Steps:
+        turns = self._broker.turns
+        for count, tag in enumerate(list(self._consumers), 1):
+            self.cancel(tag, turns.now)
+            if count % CANCELLED_PER_STEP == 0:
+                yield
+        if self.publisher.reply_queue is not None:
+            self._broker.replies.close(self.publisher.reply_queue)
+        if self._transactions.current is not None:
+            for held, _ in self._transactions.current.settlements:
+                self._give_back(held, Outcome.REQUEUED, turns.now)
+        self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now)
+        self._broker.session_closed(self)
+
+    def consumers(self) -> Iterable[Consumer]:
+        return self._consumers.values()
+
+    def statistics(self) -> dict[str, Any]:
+        transaction = self._transactions.current
+        return {
+            "number": self.number,
+            "user": self.user,
+            "vhost": self.vhost,
+            "consumers": len(self._consumers),
+            "prefetch": self._prefetch,
+            "global_prefetch": self._shared.limit,
+            "unacknowledged": self._unacknowledged.count,
+            "unconfirmed": self.publisher.unconfirmed,
+            "uncommitted": sum(run.count for run, _ in transaction.publishes) if transaction is not None else 0,
+            "confirms": self.publisher.confirms,
+            "transactional": transaction is not None,
+            **self.counters.as_dict(),
+        }

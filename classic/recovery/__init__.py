@@ -1,0 +1,1 @@
+"""What a start makes of the files and the log."""

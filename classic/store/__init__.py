@@ -1,0 +1,1 @@
+"""The files of classic queues: index segments, shared contents, and what keeps them small."""

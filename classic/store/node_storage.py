@@ -1,0 +1,190 @@
+"""What all classic queues of a node share on disk: the log they write to, the two message stores, open files.
+
+live      logged messages that live, by log file. Never too low: a file with 0 holds nothing that is needed
+settled   settled messages of each queue that are not written to the log yet
+failed    why the files beside the log are not written any more. What a failed write or fsync left in them is unknown, so none
+          is vouched for or deleted from then on. The log works on and keeps everything; what only memory held stays there
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.errors import ResourceExhausted
+from classic.store.log_records import encode_settled
+from classic.store.open_files import OpenFiles
+from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
+from classic.store.salvage import Damage
+from classic.store.store import FILE_BYTES_MAX, MessageStore
+from classic.stored_run import InStore, StoredRun
+from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
+from native.sequence_set import SequenceSet
+from storage import names
+from storage.disk import Buffer, Disk
+from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
+from storage.log_users import LogShare
+from storage.quarantine import quarantine
+from storage.record import Kind
+from storage.wal import Location
+from storage.wal_writer import LogWriter
+
+if TYPE_CHECKING:
+    from classic.queue import ClassicQueue
+
+WRITER = 1  # of the log's records: the classic queues of this node
+FINDINGS_MAX = 1_000  # beyond that many they are only counted
+
+
+@dataclass(slots=True, frozen=True)
+class ClassicLimits:
+    """Sizes, as the configuration has them. Tests use tiny ones."""
+
+    embed_below: int = 4_096  # contents of messages smaller than that, on average, lie beside the index
+    sequences_per_segment: int = SEQUENCES_PER_SEGMENT
+    store_file_bytes_max: int = FILE_BYTES_MAX
+    runs_max: int = RUNS_MAX
+    ram_count_max: int = RAM_COUNT_MAX
+    log_files_kept: int = 2  # full log files that wait for their messages to be consumed before these are moved out
+    loaded_runs_max: int = LOADED_RUNS_MAX
+    compaction_interval_ms: int = 15_000
+
+
+class NodeStorage:
+    """See the module."""
+
+    log: LogWriter  # these two: from `attach` on
+    log_files: LogShare  # those that classic queues have not let go
+
+    def __init__(self, disk: Disk, limits: ClassicLimits) -> None:
+        self.disk = disk
+        self.limits = limits
+        self.files = OpenFiles(disk)
+        self.loaded = LoadedSegments(limits.loaded_runs_max)
+        self.store = MessageStore(self.files, names.STORE_PERSISTENT, limits.store_file_bytes_max)
+        self.spilled = MessageStore(self.files, names.STORE_TRANSIENT, limits.store_file_bytes_max)
+        self.indexed: dict[int, None] = {}  # ids of queues that have index segments
+        # Runs whose queue is counted as one that needs the content, before its index says so; by queue and content.
+        self.unindexed: dict[int, dict[InStore, StoredRun]] = {}
+        self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
+        self.live: dict[int, int] = {}
+        self.settled: dict[ClassicQueue, SequenceSet] = {}
+        self.active: dict[ClassicQueue, None] = {}  # queues in use, whose rates are to be measured
+        self.outrun: dict[ClassicQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
+        self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
+        self.undeleted: dict[ClassicQueue, None] = {}  # queues that are gone, and whose files are to be deleted later
+        self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
+        self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable
+        self.next_index = 1  # of the log's records
+        self.findings: list[str] = []
+        self.finding_count = 0
+        self._quarantined: set[str] = set()
+        self.on_finding: Callable[[str], None] | None = None
+        self.failed: str | None = None
+
+    def fail(self, error: Exception) -> None:
+        """The disk failed at a file beside the log."""
+        if self.failed is None:
+            self.failed = str(error)
+            self.found(f"queues' files are not written any more, the log keeps everything from now on: {error}")
+
+    def changed_since_stop(self, name: str) -> None:
+        """An index that was taken as the last clean stop left it is damaged. The log may still have messages that the index
+        does not know any more: so no log file is released, and the next start reads everything."""
+        self.fail(Corrupt(name, 0, 0, "it is not as the last stop left it; the next start takes what the log has too"))
+
+    def found(self, what: str) -> None:
+        """Something is wrong with a file. The node logs it."""
+        self.finding_count += 1
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(what)
+        if self.on_finding is not None:
+            self.on_finding(what)
+
+    def damaged(self, name: str, damages: Sequence[Damage]) -> bool:
+        """These bytes of a file cannot be read. False when there is no room for a copy of it."""
+        parts = ", ".join(f"at {one.offset} ({one.length} bytes): {one.reason}" for one in damages)
+        return self.keep_copy(name, f"{name} is damaged {parts}; what lay there is lost")
+
+    def keep_copy(self, name: str, what: str) -> bool:
+        """Report what is wrong, and put a copy of the file into quarantine, unless this process has. False when there is no
+        room."""
+        if name in self._quarantined:
+            self.found(what)
+            return True
+        try:
+            self.found(f"{what}. A copy is kept as {quarantine(self.disk, name)}")
+        except FileNotFoundError:
+            self.found(f"{what}. There is no such file")
+        except Exhausted:
+            self.found(f"{what}. There is no room for a copy of it")
+            return False
+        except DiskFailed as error:
+            self.found(f"{what}. It cannot be copied: {error}")
+            return False
+        self._quarantined.add(name)
+        return True
+
+    # the log
+
+    def append(self, kind: Kind, parts: Sequence[Buffer], promised: bool) -> Location:
+        """Write to the log; `promised` says that somebody waits for it. Raises ResourceExhausted once the log failed."""
+        try:
+            write = self.log.append if promised else self.log.append_lazy
+            location = write(kind, WRITER, self.next_index, parts)
+        except DiskFailed as error:
+            raise ResourceExhausted(f"this node's disk failed, it takes no messages: {error}") from error
+        self.next_index += 1
+        return location
+
+    def settle(self, queue: ClassicQueue, first: int, end: int) -> None:
+        settled = self.settled.get(queue)
+        if settled is None:
+            settled = self.settled[queue] = SequenceSet()
+        settled.add(first, end)
+
+    def write_settled(self) -> int:
+        """Tell the log what was settled; the ticket with which that is durable."""
+        gathered, self.settled = self.settled, {}
+        for queue, settled in gathered.items():
+            self.append(Kind.CLASSIC_SETTLE, [encode_settled(queue.record.id, settled)], promised=False)
+        ticket = self.log.gathering
+        if self._releasing:
+            if self._releases and self._releases[-1][0] == ticket:
+                self._releases[-1][1].extend(self._releasing)
+            else:
+                self._releases.append((ticket, self._releasing))
+            self._releasing = []
+        return ticket
+
+    def release_later(self, content_id: InStore) -> None:
+        """One run fewer refers to a content. It stays until that is durable: after a crash the run may be back."""
+        self._releasing.append(content_id)
+
+    def release_durable(self) -> None:
+        """Let go of what is durably not referred to."""
+        while self._releases and self._releases[0][0] <= self.log.durable:
+            for content_id in self._releases.popleft()[1]:
+                self.store.release(content_id)
+
+    def read_log(self, location: Location) -> bytes:
+        """A record's payload. Raises Corrupt, and FileNotFoundError when its file was released."""
+        files = self.log_files.files()
+        if location.file_number < files.start:
+            raise FileNotFoundError(names.log_file(location.file_number))
+        pending = self.log.pending(location)
+        if pending is not None:
+            return pending
+        try:
+            return self.files.payload(names.log_file(location.file_number), location.offset, location.size)
+        except (Corrupt, FileNotFoundError, NoDescriptors):
+            # What was read along may be from before the record was written. And the log keeps open what it has written.
+            return self.log.read(location)
+
+    def released(self, first_file: int) -> None:
+        """Log files below this one are going."""
+        for number in [number for number in self.live if number < first_file]:
+            del self.live[number]
+            self.files.forget(names.log_file(number))

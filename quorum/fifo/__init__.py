@@ -1,0 +1,1 @@
+"""The machine of a quorum queue: the same on every member."""

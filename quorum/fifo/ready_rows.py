@@ -1,0 +1,205 @@
+"""Messages of one priority that nobody has had yet, in the order of the log.
+
+A row is one run, or what is left of it, as five numbers in a column of 64-bit ones; the rows lie in blocks. So a backlog
+costs 40 bytes for each run whatever else is going on, and has no Python objects.
+
+    word 0   index of the entry
+         1   offset of the op, upper half | first message that is left, lower half
+         2   messages that are left, upper half | messages of the run, lower half
+         3   bytes of the whole run
+         4   when it expires; NEVER
+
+Taking leaves at the head, adding happens at the tail, expiring cuts rows out anywhere. Only the first and the last block ever
+change: one that is behind the first becomes another one when rows are cut out of it, or when it becomes the first. So a
+snapshot refers to all blocks between, and copies none of them. Each block knows a time before which none of its rows expires,
+so that looking for those that do touches few blocks.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+
+from quorum.fifo.stored import NEVER, StoredMessages
+from storage.disk import Buffer
+
+ROW_WORDS = 5
+BLOCK_ROWS = 1024
+ROW_BYTES = 8 * ROW_WORDS
+HALF_MAX = (1 << 32) - 1
+
+_BLOCK_WORDS = BLOCK_ROWS * ROW_WORDS
+_BLOCK_BYTES = BLOCK_ROWS * ROW_BYTES
+_SWAPPED = sys.byteorder == "big"
+
+
+class ReadyRows:
+    """See the module. How many messages there are is counted by ReadyMessages."""
+
+    __slots__ = ("_blocks", "_head", "_soonest", "_tail", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.clear()
+
+    def clear(self) -> None:
+        self._tail = array("Q")
+        self._blocks = deque([self._tail])
+        self._soonest = deque([NEVER])  # for each block: none of its rows expires before
+        self._head = 0  # word of the first row that is left in the first block
+
+    def __bool__(self) -> bool:
+        return self._head < len(self._blocks[0])
+
+    def __iter__(self) -> Iterator[StoredMessages]:
+        for at, block in enumerate(self._blocks):
+            start = 0 if at else self._head
+            for row in range(start, len(block), ROW_WORDS):
+                yield self._row(block, row)
+
+    @property
+    def row_count(self) -> int:
+        return (sum(map(len, self._blocks)) - self._head) // ROW_WORDS
+
+    def add(self, entry: int, offset: int, length: int, run_bytes: int, expires_at: int) -> None:
+        tail = self._tail
+        if len(tail) == _BLOCK_WORDS:
+            self._tail = tail = array("Q")
+            self._blocks.append(tail)
+            self._soonest.append(NEVER)
+        tail.extend((entry, offset << 32, length << 32 | length, run_bytes, expires_at))
+        if expires_at < self._soonest[-1]:
+            self._soonest[-1] = expires_at
+
+    def take(self, limit: int) -> StoredMessages:
+        """What is left of the first run, but not more than `limit` messages. There must be one."""
+        block, head = self._blocks[0], self._head
+        entry, place, lengths, run_bytes, expires_at = block[head : head + ROW_WORDS]
+        length = lengths >> 32
+        if length > limit:
+            length = limit
+            block[head + 1] = place + limit
+            block[head + 2] = lengths - (limit << 32)
+        else:
+            self._head = head = head + ROW_WORDS
+            if head == len(block):
+                self._drop_first_block()
+        return StoredMessages(
+            entry, place >> 32, place & HALF_MAX, length, lengths & HALF_MAX, run_bytes, expires_at, self.priority, 0, 0
+        )
+
+    def expire(self, now: int, rows_max: int) -> list[StoredMessages]:
+        """Take out the first rows that have expired, wherever they are."""
+        expired: list[StoredMessages] = []
+        for at, soonest in enumerate(self._soonest):
+            if soonest <= now:
+                expired += self._expire_in(at, now, rows_max - len(expired))
+            if len(expired) == rows_max:
+                break
+        if any(not block for block in self._blocks):
+            self._drop_empty_blocks()
+        return expired
+
+    def soonest(self) -> int:
+        """Nothing expires before; after `expire` that is exact."""
+        return min(self._soonest)
+
+    def entries(self) -> array[int]:
+        """Indexes of entries, ascending; one that holds several runs comes as often."""
+        column = self._blocks[0][self._head :: ROW_WORDS]
+        for block in islice(self._blocks, 1, None):
+            column += block[::ROW_WORDS]
+        return column
+
+    def encode(self) -> list[Buffer]:
+        """The rows as bytes, little endian. They stay as they are, whatever is added or taken later."""
+        blocks = list(self._blocks)
+        ends = {0, len(blocks) - 1}
+        blocks[0] = blocks[0][self._head :]
+        return [
+            _little_endian(block).tobytes() if at in ends or _SWAPPED else memoryview(block).cast("B")
+            for at, block in enumerate(blocks)
+        ]
+
+    def decode(self, data: memoryview) -> None:
+        """Have these rows, which `encode` gave, and no others."""
+        assert len(data) % ROW_BYTES == 0, f"{len(data)} bytes are no rows of {ROW_BYTES} each"
+        self.clear()
+        for start in range(0, len(data), _BLOCK_BYTES):
+            if start:
+                self._tail = array("Q")
+                self._blocks.append(self._tail)
+                self._soonest.append(NEVER)
+            self._tail.frombytes(data[start : start + _BLOCK_BYTES])
+            if _SWAPPED:
+                self._tail.byteswap()
+            self._soonest[-1] = min(self._tail[4::ROW_WORDS])
+
+    def _row(self, block: array[int], at: int) -> StoredMessages:
+        entry, place, lengths, run_bytes, expires_at = block[at : at + ROW_WORDS]
+        return StoredMessages(
+            entry,
+            place >> 32,
+            place & HALF_MAX,
+            lengths >> 32,
+            lengths & HALF_MAX,
+            run_bytes,
+            expires_at,
+            self.priority,
+            0,
+            0,
+        )
+
+    def _expire_in(self, at: int, now: int, rows_max: int) -> list[StoredMessages]:
+        block = self._blocks[at]
+        expired: list[StoredMessages] = []
+        kept, soonest = array("Q"), NEVER
+        for row in range(self._head if at == 0 else 0, len(block), ROW_WORDS):
+            expires_at = block[row + 4]
+            if expires_at <= now and len(expired) < rows_max:
+                expired.append(self._row(block, row))
+            else:
+                kept.extend(block[row : row + ROW_WORDS])
+                soonest = min(soonest, expires_at)
+        self._soonest[at] = soonest
+        if expired:
+            self._blocks[at] = kept
+            if at == 0:
+                self._head = 0
+            if block is self._tail:
+                self._tail = kept
+        return expired
+
+    def _drop_first_block(self) -> None:
+        self._head = 0
+        if len(self._blocks) == 1:
+            del self._tail[:]
+            self._soonest[0] = NEVER
+        else:
+            self._blocks.popleft()
+            self._soonest.popleft()
+            if self._blocks[0] is not self._tail:
+                self._blocks[0] = self._blocks[0][:]  # a snapshot may refer to it, and the first block changes
+
+    def _drop_empty_blocks(self) -> None:
+        kept = [(block, soonest) for block, soonest in zip(self._blocks, self._soonest, strict=True) if block]
+        if not kept:
+            self.clear()
+            return
+        if self._blocks[0] is not kept[0][0]:
+            self._head = 0
+        self._blocks = deque(block for block, _ in kept)
+        for end in (0, -1):  # these will change, and may have been between
+            self._blocks[end] = self._blocks[end][:]
+        self._soonest = deque(soonest for _, soonest in kept)
+        self._tail = self._blocks[-1]
+
+
+def _little_endian(block: array[int]) -> array[int]:
+    if _SWAPPED:
+        block = block[:]
+        block.byteswap()
+    return block

@@ -1,0 +1,1 @@
+"""One member's decisions, without I/O: elections, the log, memberships, snapshots."""

@@ -1,0 +1,262 @@
+"""The bytes of what members say to each other. Little endian; a batch holds the messages of one group, and batches follow one
+another in what is sent to a node:
+
+    offset size field                                 a message: kind u8, then to u64 | sender u64 | term u32, then
+         0    1 version   2; 1 knew the kinds to 8    1 VoteRequest    last_index u64 | last_term u32 | pre u8 | transfer u8
+         1    4 length    of all that follows         2 VoteReply      granted u8 | pre u8
+         5    8 group                                 3 Append         prev_index u64 | prev_term u32 | commit u64 |
+        13    4 count     of messages                                  read_round u64 | packs u32 | packs
+        17      messages                              4 AppendReply    accepted u8 | index u64 | commit u64 | rejected u64 |
+                                                                       hint_term u32 | read_round u64
+                                                      5 SnapshotChunk  meta | offset u64 | last u8 | size u32 | data
+                                                      6 SnapshotReply  index u64 | next_offset u64 | installed u8
+                                                      7 TransferNow
+                                                      8 Replaced       old u64
+                                                      9 LeaderCheck
+                                                     10 LeaderLookup
+                                                     11 NotLeading
+                                                     12 TransferDeclined
+                                                     13 MatchCheck     index u64 | index_term u32
+
+    pack         term u32 | kind u8 | size u32 | the bytes of raft/core/packs.py; the first entry is at prev_index + 1
+    meta         index u64 | term u32 | machine_version u32 | membership
+    membership   voters u16 | learners u16 | promotable u16 | as many members u64, each of the three ascending
+
+Whatever the bytes are, decoding returns messages or raises BadBytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
+
+from raft.core import packs
+from raft.core.byte_reader import ByteReader, encode_membership
+from raft.core.errors import BadBytes
+from raft.core.messages import (
+    Append,
+    AppendReply,
+    Entry,
+    EntryKind,
+    EntryRun,
+    LeaderCheck,
+    LeaderLookup,
+    MatchCheck,
+    Message,
+    NotLeading,
+    Replaced,
+    SnapshotChunk,
+    SnapshotMeta,
+    SnapshotReply,
+    TransferDeclined,
+    TransferNow,
+    VoteReply,
+    VoteRequest,
+)
+from storage.disk import Buffer
+
+VERSION = 2
+
+_BATCH = Struct("<BIQI")
+_VERSION_AND_LENGTH = 5
+_HEAD = Struct("<BQQI")
+_VOTE_REQUEST = Struct("<QIBB")
+_VOTE_REPLY = Struct("<BB")
+_APPEND = Struct("<QIQQI")
+_PACK = Struct("<IBI")
+_APPEND_REPLY = Struct("<BQQQIQ")
+_CHUNK = Struct("<QBI")
+_SNAPSHOT_REPLY = Struct("<QQB")
+_META = Struct("<QII")
+_OLD = Struct("<Q")
+_MATCH_CHECK = Struct("<QI")
+
+_ENTRY_KINDS = frozenset(EntryKind)
+
+
+def encode_batch(group: int, messages: Sequence[Message]) -> bytes:
+    """Messages of one group. May be joined with others."""
+    parts = [_HEAD.pack(_KINDS[type(one)], one.to, one.sender, one.term) + _body(one) for one in messages]
+    length = _BATCH.size - _VERSION_AND_LENGTH + sum(map(len, parts))
+    return b"".join([_BATCH.pack(VERSION, length, group, len(messages)), *parts])
+
+
+def decode_batch(data: Buffer) -> tuple[int, list[Message]]:
+    """Exactly one batch: the group and its messages. Raises BadBytes."""
+    batches = list(decode_batches(data))
+    if len(batches) != 1:
+        raise BadBytes(f"there are {len(batches)} batches, not one")
+    return batches[0]
+
+
+def decode_batches(data: Buffer, at: int = 0) -> Iterator[tuple[int, list[Message]]]:
+    """Batches that follow one another, from there on. Raises BadBytes at the first that is none; those before it were given."""
+    while at < len(data):
+        reader = ByteReader(data, at)
+        version, length, group, count = reader.fields(_BATCH)
+        if version != VERSION:
+            raise BadBytes(f"messages of version {version} are unknown here, {VERSION} is the newest: update this node")
+        at += _VERSION_AND_LENGTH + length
+        if at > len(data) or at < reader.at:
+            raise BadBytes(f"a batch of {length} bytes does not fit its buffer")
+        reader.end = at
+        if count > length // _HEAD.size:
+            raise BadBytes(f"a batch of {length} bytes cannot hold {count} messages")
+        messages = [_message(reader) for _ in range(count)]
+        reader.must_end()
+        yield group, messages
+
+
+def encode_meta(meta: SnapshotMeta) -> bytes:
+    return _META.pack(meta.index, meta.term, meta.machine_version) + encode_membership(meta.membership)
+
+
+def read_meta(reader: ByteReader) -> SnapshotMeta:
+    index, term, machine_version = reader.fields(_META)
+    return SnapshotMeta(index, term, reader.membership(), machine_version)
+
+
+def _body(message: Message) -> bytes:
+    match message:
+        case Append():
+            return _encode_append(message)
+        case AppendReply(accepted=accepted, index=index, commit=commit, rejected=rejected):
+            return _APPEND_REPLY.pack(accepted, index, commit, rejected, message.hint_term, message.read_round)
+        case VoteRequest(last_index=last_index, last_term=last_term):
+            return _VOTE_REQUEST.pack(last_index, last_term, message.pre, message.transfer)
+        case VoteReply(granted=granted, pre=pre):
+            return _VOTE_REPLY.pack(granted, pre)
+        case SnapshotChunk(meta=meta, offset=offset, data=data, last=last):
+            return b"".join([encode_meta(meta), _CHUNK.pack(offset, last, len(data)), data])
+        case SnapshotReply(index=index, next_offset=next_offset, installed=installed):
+            return _SNAPSHOT_REPLY.pack(index, next_offset, installed)
+        case Replaced(old=old):
+            return _OLD.pack(old)
+        case MatchCheck(index=index, index_term=index_term):
+            return _MATCH_CHECK.pack(index, index_term)
+        case TransferNow() | TransferDeclined() | LeaderCheck() | LeaderLookup() | NotLeading():
+            return b""
+
+
+def _encode_append(message: Append) -> bytes:
+    entries = message.entries
+    if entries:
+        expected = message.prev_index + 1
+        assert entries[0].index == expected, f"entries from {entries[0].index} behind {message.prev_index}"
+        assert entries[-1].index == message.prev_index + len(entries), f"{len(entries)} entries are not consecutive"
+    encoded = packs.packs_of(entries)
+    head = _APPEND.pack(message.prev_index, message.prev_term, message.commit, message.read_round, len(encoded))
+    parts = [head]
+    for one in encoded:
+        parts.append(_PACK.pack(one.term, one.kind, len(one.data)))
+        parts.append(one.data)
+    return b"".join(parts)
+
+
+def _message(reader: ByteReader) -> Message:
+    kind, to, sender, term = reader.fields(_HEAD)
+    read = _READERS.get(kind)
+    if read is None:
+        raise BadBytes(f"there is no message of kind {kind}")
+    return read(reader, to, sender, term)
+
+
+def _read_vote_request(reader: ByteReader, to: int, sender: int, term: int) -> VoteRequest:
+    last_index, last_term, pre, transfer = reader.fields(_VOTE_REQUEST)
+    return VoteRequest(to, sender, term, last_index, last_term, _yes(pre), _yes(transfer))
+
+
+def _read_vote_reply(reader: ByteReader, to: int, sender: int, term: int) -> VoteReply:
+    granted, pre = reader.fields(_VOTE_REPLY)
+    return VoteReply(to, sender, term, _yes(granted), _yes(pre))
+
+
+def _read_append(reader: ByteReader, to: int, sender: int, term: int) -> Append:
+    prev_index, prev_term, commit, read_round, count = reader.fields(_APPEND)
+    entries = _read_entries(reader, prev_index, count) if count else ()
+    return Append(to, sender, term, prev_index, prev_term, commit, entries, read_round)
+
+
+def _read_entries(reader: ByteReader, prev_index: int, count: int) -> EntryRun:
+    entries: list[Entry] = []
+    received = []
+    for _ in range(count):
+        pack_term, kind, size = reader.fields(_PACK)
+        if kind not in _ENTRY_KINDS:
+            raise BadBytes(f"there is no entry of kind {kind}")
+        first, data = prev_index + 1 + len(entries), reader.take(size)
+        new = packs.decode(first, pack_term, kind, data)
+        received.append(packs.Pack(first, pack_term, kind, len(new), data))
+        entries += new
+    if prev_index + len(entries) >= 1 << 64:
+        raise BadBytes(f"{len(entries)} entries behind {prev_index} are more than a log holds")
+    run = EntryRun(entries)
+    run.packs = received
+    return run
+
+
+def _read_append_reply(reader: ByteReader, to: int, sender: int, term: int) -> AppendReply:
+    accepted, index, commit, rejected, hint_term, read_round = reader.fields(_APPEND_REPLY)
+    return AppendReply(to, sender, term, _yes(accepted), index, commit, rejected, hint_term, read_round)
+
+
+def _read_chunk(reader: ByteReader, to: int, sender: int, term: int) -> SnapshotChunk:
+    meta = read_meta(reader)
+    offset, last, size = reader.fields(_CHUNK)
+    return SnapshotChunk(to, sender, term, meta, offset, reader.take(size), _yes(last))
+
+
+def _read_snapshot_reply(reader: ByteReader, to: int, sender: int, term: int) -> SnapshotReply:
+    index, next_offset, installed = reader.fields(_SNAPSHOT_REPLY)
+    return SnapshotReply(to, sender, term, index, next_offset, _yes(installed))
+
+
+def _without_fields(message: Callable[[int, int, int], Message]) -> Callable[[ByteReader, int, int, int], Message]:
+    return lambda reader, to, sender, term: message(to, sender, term)
+
+
+def _read_replaced(reader: ByteReader, to: int, sender: int, term: int) -> Replaced:
+    return Replaced(to, sender, term, reader.fields(_OLD)[0])
+
+
+def _read_match_check(reader: ByteReader, to: int, sender: int, term: int) -> MatchCheck:
+    index, index_term = reader.fields(_MATCH_CHECK)
+    return MatchCheck(to, sender, term, index, index_term)
+
+
+def _yes(value: int) -> bool:
+    if value > 1:
+        raise BadBytes(f"yes or no is {value}")
+    return value == 1
+
+
+_KINDS: dict[type[Message], int] = {
+    VoteRequest: 1,
+    VoteReply: 2,
+    Append: 3,
+    AppendReply: 4,
+    SnapshotChunk: 5,
+    SnapshotReply: 6,
+    TransferNow: 7,
+    Replaced: 8,
+    LeaderCheck: 9,
+    LeaderLookup: 10,
+    NotLeading: 11,
+    TransferDeclined: 12,
+    MatchCheck: 13,
+}
+_READERS: dict[int, Callable[[ByteReader, int, int, int], Message]] = {
+    1: _read_vote_request,
+    2: _read_vote_reply,
+    3: _read_append,
+    4: _read_append_reply,
+    5: _read_chunk,
+    6: _read_snapshot_reply,
+    7: _without_fields(TransferNow),
+    8: _read_replaced,
+    9: _without_fields(LeaderCheck),
+    10: _without_fields(LeaderLookup),
+    11: _without_fields(NotLeading),
+    12: _without_fields(TransferDeclined),
+    13: _read_match_check,
+}

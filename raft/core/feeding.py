@@ -1,0 +1,102 @@
+"""A leader feeds its followers: entries ahead of their acknowledgements, news of commits, read rounds, snapshots.
+
+All of it happens once for each Ready, so whatever was proposed since the last one travels in one message per follower.
+"""
+
+from __future__ import annotations
+
+from raft.core.leadership import Leadership
+from raft.core.messages import Append, Entry, SnapshotChunk
+from raft.core.progress import Progress, Sending
+from raft.core.state import State
+
+
+def feed_all(s: State, lead: Leadership, now: float) -> None:
+    """Whatever is there for any follower on a trusted node."""
+    news_due = lead.news_at is not None and now >= lead.news_at
+    behind = False
+    for one in lead.progress.values():
+        if one.trusted:
+            _feed(s, lead, one, news_due or one.node in lead.prompted, now)
+            behind = behind or one.commit_sent < s.commit
+    if news_due or not behind:
+        lead.news_at = None
+    lead.prompted.clear()
+    lead.must_send = False
+
+
+def _feed(s: State, lead: Leadership, one: Progress, news_due: bool, now: float) -> None:
+    settings = s.settings
+    while one.next <= s.log.last and one.may_send(settings.window_bytes_max, settings.window_messages_max):
+        if one.next < s.log.first_index():
+            one.send_snapshot(s.store.snapshot())
+            break
+        bytes_max = settings.append_bytes_max
+        if one.next <= s.log.durable:
+            if len(one.in_flight) >= settings.catch_up_messages_max:
+                break
+            bytes_max = min(bytes_max, settings.catch_up_bytes_max)
+        entries, size = s.log.entries(one.next, bytes_max)
+        _append(s, lead, one, entries, now)
+        one.sent(entries[-1].index, size)
+    if one.sending is Sending.SNAPSHOT:
+        _send_chunks(s, one, now)
+    elif one.next > s.log.last and one.sending is Sending.STREAM:
+        one.installed_bytes = None
+    if _wants_empty(s, lead, one, news_due):
+        _append(s, lead, one, (), now)
+
+
+def _wants_empty(s: State, lead: Leadership, one: Progress, news_due: bool) -> bool:
+    if one.round_sent < lead.reads.wanted:
+        return True
+    if one.sending is Sending.PROBE:
+        return not one.probed
+    return one.sending is Sending.STREAM and news_due and one.commit_sent < s.commit
+
+
+def _append(s: State, lead: Leadership, one: Progress, entries: tuple[Entry, ...], now: float) -> None:
+    prev_index = max(one.next, s.log.first_index()) - 1
+    read_round = lead.reads.wanted
+    s.messages.append(
+        Append(
+            one.member,
+            s.me,
+            s.term,
+            prev_index,
+            s.log.term(prev_index),
+            s.commit,
+            entries,
+            read_round=read_round,
+        )
+    )
+    one.commit_sent = s.commit
+    one.round_sent = max(one.round_sent, read_round)
+    one.probed = one.sending is Sending.PROBE
+    expect_answer(s, one, now)
+
+
+def _send_chunks(s: State, one: Progress, now: float) -> None:
+    if one.snapshot is None or one.snapshot.meta.index != s.store.snapshot().index:
+        one.send_snapshot(s.store.snapshot())
+    send = one.snapshot
+    assert send is not None, f"member {one.member} is to get a snapshot, but which?"
+    if send.must_ask:
+        send.question()
+        s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, b"", last=False))
+        expect_answer(s, one, now)
+    chunk_bytes = s.settings.snapshot_chunk_bytes
+    window = chunk_bytes * s.settings.snapshot_window_chunks
+    while send.may_send(window):
+        part = s.store.read_snapshot(send.meta.index, send.sent, chunk_bytes)
+        assert part is not None, f"snapshot {send.meta.index} is the newest, but cannot be read"
+        data, last = part
+        s.messages.append(SnapshotChunk(one.member, s.me, s.term, send.meta, send.sent, data, last))
+        send.was_read(len(data), last)
+        expect_answer(s, one, now)
+
+
+def expect_answer(s: State, one: Progress, now: float) -> None:
+    """Ask again when nothing is heard for a while."""
+    if one.resend_at is None:
+        one.resend_at = now + s.settings.resend_s

@@ -1,0 +1,64 @@
+"""What only a leader keeps, and forgets when it leads no more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from raft.core.messages import MemberId, NodeId
+from raft.core.progress import Progress
+from raft.core.reads import Reads
+
+
+class Transfer(NamedTuple):
+    """The leadership is being handed over; nothing is taken meanwhile."""
+
+    to: MemberId
+    until: float
+    told: bool  # it has caught up and was told to stand for election
+
+
+class Leadership:
+    """One member's, of one term."""
+
+    __slots__ = (
+        "first_index", "leaving", "must_send", "news_at", "progress", "prompted", "reads", "replaced", "transfer",
+        "uncommitted", "uncommitted_bytes",
+    )  # fmt: skip
+
+    first_index: int  # of the first entry of this term: what is committed by counting lies there or behind
+    must_send: bool  # something may be there for a follower; looked at when a Ready is made, so that messages are few
+    news_at: float | None  # when followers are told of a commit, if no entries took it along before
+    prompted: set[NodeId]  # nodes that are told of what is committed in the next Ready
+    leaving: bool  # it removed itself and that is committed: it leads until a majority knows
+    replaced: dict[MemberId, MemberId]  # old member: the new one that lives in its place and is to be taken in
+
+    def __init__(self, first_index: int) -> None:
+        self.first_index = first_index
+        self.must_send = True
+        self.news_at = None
+        self.prompted = set()
+        self.leaving = False
+        self.replaced = {}
+        self.progress: dict[MemberId, Progress] = {}
+        self.reads = Reads()
+        self.transfer: Transfer | None = None
+        self.uncommitted: deque[tuple[int, int]] = deque()  # (last index, bytes) of each proposal that waits
+        self.uncommitted_bytes = 0
+
+    def took(self, last: int, size: int) -> None:
+        self.uncommitted.append((last, size))
+        self.uncommitted_bytes += size
+
+    def committed(self, index: int) -> None:
+        while self.uncommitted and self.uncommitted[0][0] <= index:
+            self.uncommitted_bytes -= self.uncommitted.popleft()[1]
+
+    def deadline(self) -> float | None:
+        """The earliest time at which something is to be done even if nothing happens."""
+        times = [one.resend_at for one in self.progress.values() if one.resend_at is not None]
+        if self.news_at is not None:
+            times.append(self.news_at)
+        if self.transfer is not None:
+            times.append(self.transfer.until)
+        return min(times, default=None)

@@ -1,0 +1,90 @@
+"""How the doctor (storage/doctor.py) reads the files of groups. All of them are replaced or written as a whole, so whatever is
+wrong with one is damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from raft.core.errors import BadBytes
+from raft.store import groups_file, snapshots
+from raft.store.group_log import GroupLog
+from raft.store.segments import entries_of
+from storage import doctor, snapshot_file
+from storage.disk import Disk
+from storage.names import RAFT_GROUPS, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX, group_file_of
+from storage.segment import Segment
+
+GROUPS_NAMES = {name.rpartition("/")[2] for name in RAFT_GROUPS}
+
+
+def dump_groups(disk: Disk, name: str) -> Iterator[doctor.Row]:
+    found = groups_file.decode(name, snapshot_file.load(disk, name))
+    yield {"generation": found.generation, "first_file": found.first_file, "next_number": found.next_number}
+    for group, state in found.states.items():
+        log = GroupLog.decode(state)
+        yield {
+            "group": group,
+            "name": log.identity.name,
+            "machine": log.identity.machine,
+            "member": log.identity.member,
+            "term": log.facts.term,
+            "vote": log.facts.vote,
+            "snapshot": log.snapshot.meta.index,
+            "snapshot_file": log.snapshot.file,
+            "first": log.first,
+            "last": log.last,
+            "voters": log.memberships[-1][1].voters,
+            "learners": log.memberships[-1][1].learners,
+            "segments": [row._asdict() for row in found.segments[group]],
+        }
+
+
+def verify_groups(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    found = groups_file.decode(name, snapshot_file.load(disk, name))
+    for group, state in found.states.items():
+        try:
+            GroupLog.decode(state)
+        except BadBytes as error:
+            yield doctor.Finding(name, 0, len(state), True, f"group {group}: {error}")
+
+
+def verify_segment(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    group = group_of(name, SEGMENT_SUFFIX)
+    segment = Segment(disk, name)
+    try:
+        for record, data in segment.records():
+            entries_of(name, group, record, data)
+        if not segment.sealed:
+            yield doctor.Finding(name, 0, 0, True, "its end is missing")
+    finally:
+        segment.close()
+
+
+def verify_snapshot(disk: Disk, name: str) -> Iterator[doctor.Finding]:
+    snapshots.read_whole(disk, name, group_of(name, SNAPSHOT_SUFFIX))
+    yield from ()
+
+
+def group_of(name: str, suffix: str) -> int:
+    found = group_file_of(name, suffix)
+    assert found is not None, f"{name} was claimed by its name"
+    return found[0]
+
+
+doctor.register(doctor.Format("groups", lambda name: name in GROUPS_NAMES, dump_groups, verify_groups))
+doctor.register(
+    doctor.Format(
+        "group segment",
+        lambda name: group_file_of(name, SEGMENT_SUFFIX) is not None,
+        doctor.dump_records,
+        verify_segment,
+    )
+)
+doctor.register(
+    doctor.Format(
+        "group snapshot",
+        lambda name: group_file_of(name, SNAPSHOT_SUFFIX) is not None,
+        doctor.dump_records,
+        verify_snapshot,
+    )
+)

@@ -1,0 +1,374 @@
+"""The jobs of raft/store/node_log.py: what is written to files beside the log. The order within each is told there.
+
+What a job uses from its plan on does not change any more, or is changed by jobs only. So its work may run beside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from raft.core.errors import Damaged, RaftError
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import MemberId, SnapshotMeta
+from raft.store import snapshots
+from raft.store.group_records import SegmentRow, StoredSnapshot
+from raft.store.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
+from raft.store.segments import SegmentBuilder, Wanted, rewrite, wanted_of
+from storage import names
+from storage.disk import Buffer, Disk
+from storage.errors import Corrupt, Exhausted, StorageError
+from storage.quarantine import quarantine
+
+if TYPE_CHECKING:
+    from raft.store.node_log import RaftStore
+    from raft.store.wal_log_store import WalLogStore
+
+Segments = dict[int, tuple[SegmentRow, ...]]
+
+
+def segments_of_all(node: RaftStore) -> Segments:
+    return {group: store.log.segments for group, store in node.stores.items() if store.log.segments}
+
+
+class GroupDamaged(RaftError):
+    """Raised by a job that met an entry of a group which is not what was written."""
+
+    def __init__(self, group: int, damage: Damaged) -> None:
+        super().__init__(str(damage))
+        self.group = group
+        self.damage = damage
+
+
+class Flush:
+    """Moves what counts out of full log files, and lets these go."""
+
+    def __init__(self, node: RaftStore) -> None:
+        self._node = node
+        self._moved: list[tuple[WalLogStore, RowsToMove]] = []
+        self._rows: list[tuple[SegmentRow, ...]] = []
+        self._states: dict[int, bytes] = {}
+        self._segments: Segments = {}
+        self._file = 0
+
+    def plan(self) -> int | None:
+        node = self._node
+        newest = node.log.files().stop - 2 - node.limits.log_files_kept
+        ends = [end for end in node.ends if end[0] <= newest]
+        if not ends:
+            return None
+        self._file = ends[-1][0]
+        self._states = {group: state for group, state in node.groups_file.states.items() if group in node.stores}
+        for _, states in ends:
+            self._states.update((group, state) for group, state in states.items() if group in node.stores)
+        self._segments = segments_of_all(node)
+        self._moved = [
+            (store, moved)
+            for store in node.stores.values()
+            if (moved := rows_to_move(store.log, self._file)) is not None
+        ]
+        return node.last_ticket
+
+    def work(self) -> None:
+        node, disk = self._node, self._node.disk
+        self._rows = []
+        log_files = LogFilesByName(disk)
+        try:
+            for _, moved in self._moved:
+                group = moved.wanted.group
+                builder = SegmentBuilder(disk, group, node.next_number, node.limits.segment_entries_max)
+                try:
+                    add_rows(builder, moved, log_files)
+                    self._rows.append(tuple(builder.finish()))
+                except Damaged as error:
+                    raise GroupDamaged(group, error) from error
+                finally:
+                    builder.close()
+                self._segments[group] = (*self._segments.get(group, ()), *self._rows[-1])
+        finally:
+            log_files.close()
+        if any(self._rows):
+            disk.sync_dir(names.RAFT_DIRECTORY)
+        node.save_groups(self._file + 1, self._states, self._segments)
+
+    def end(self) -> None:
+        node = self._node
+        for (store, moved), rows in zip(self._moved, self._rows, strict=True):
+            if node.stores.get(moved.wanted.group) is store:
+                store.log.moved_out(self._file, rows)
+            else:
+                node.dead_files += [names.group_segment(moved.wanted.group, row.number) for row in rows]
+        while node.ends and node.ends[0][0] <= self._file:
+            node.ends.popleft()
+        node.share.release(self._file + 1)
+
+    def full(self) -> bool:
+        """The file of groups may name these already: they go with the next compaction."""
+        for (_, moved), rows in zip(self._moved, self._rows, strict=False):
+            self._node.dead_files += [names.group_segment(moved.wanted.group, row.number) for row in rows]
+        return True
+
+
+class Tidied(NamedTuple):
+    """A group with segments that are to be rewritten or deleted."""
+
+    store: WalLogStore
+    wanted: Wanted
+    victims: list[SegmentRow]
+
+
+class Compact:
+    """Deletes segments of which nothing counts, rewrites those of which little does, joins small ones."""
+
+    def __init__(self, node: RaftStore) -> None:
+        self._node = node
+        self._planned: list[Tidied] = []
+        self._tidied: list[Tidied] = []
+        self._no_room: list[Tidied] = []  # could not be rewritten, for they would need more
+        self._rows: list[tuple[SegmentRow, ...]] = []
+        self._segments: Segments = {}
+        self._states: dict[int, bytes] = {}
+        self._dead: list[str] = []
+
+    def plan(self) -> int | None:
+        node = self._node
+        self._planned = []
+        for group in list(node.untidy):
+            if node.must_keep_segments(group):
+                continue
+            del node.untidy[group]
+            store = node.stores[group]
+            wanted = wanted_of(store.log)
+            victims = self._victims(wanted)
+            if victims:
+                self._planned.append(Tidied(store, wanted, victims))
+        self._dead = list(node.dead_files)
+        if not self._planned and not self._dead:
+            return None
+        self._segments = segments_of_all(node)
+        self._states = {group: state for group, state in node.groups_file.states.items() if group in node.stores}
+        return node.last_ticket
+
+    def _victims(self, wanted: Wanted) -> list[SegmentRow]:
+        """Those with less than half of their entries left; and small ones, when there are too many segments."""
+        limits = self._node.limits
+        counted = {row: count_within(wanted, row) for row in wanted.segments}
+        victims = [row for row in wanted.segments if counted[row] * 2 < row.entries]
+        small = [
+            row for row in wanted.segments if counted[row] * 4 <= limits.segment_entries_max and row not in victims
+        ]
+        if len(small) > limits.small_segments_max:
+            victims += small
+        return sorted(victims)
+
+    def work(self) -> None:
+        node, disk = self._node, self._node.disk
+        self._tidied, self._rows, self._no_room = [], [], []
+        for tidied in self._planned:
+            _, wanted, victims = tidied
+            builder = SegmentBuilder(disk, wanted.group, node.next_number, node.limits.segment_entries_max)
+            try:
+                rewrite(disk, wanted, victims, builder)
+                rows = tuple(builder.finish())
+            except Exhausted:
+                self._no_room.append(tidied)  # the others, and what is dead, may make room
+                continue
+            except Damaged as error:
+                raise GroupDamaged(wanted.group, error) from error
+            finally:
+                builder.close()
+            self._tidied.append(tidied)
+            self._rows.append(rows)
+            self._segments[wanted.group] = without(wanted.segments, victims) + rows
+        if any(self._rows):
+            disk.sync_dir(names.RAFT_DIRECTORY)
+        node.save_groups(node.groups_file.first_file, self._states, self._segments)
+        node.save_groups(node.groups_file.first_file, self._states, self._segments)  # the other copy names what will go
+
+    def end(self) -> None:
+        """Only now does nobody read the victims any more: they are deleted by a job of its own."""
+        node = self._node
+        dead = set(self._dead)
+        node.dead_files = [name for name in node.dead_files if name not in dead]
+        gone = [names.group_segment(wanted.group, row.number) for _, wanted, victims in self._tidied for row in victims]
+        for (store, wanted, victims), rows in zip(self._tidied, self._rows, strict=True):
+            for row in victims:
+                node.open_segments.forget(wanted.group, row.number)
+            if node.stores.get(wanted.group) is store:
+                store.log.segments = without(store.log.segments, victims) + rows
+            else:
+                node.dead_files += [names.group_segment(wanted.group, row.number) for row in rows]
+        self._leave_to_the_next(self._no_room)
+        node.delete([*gone, *self._dead])
+
+    def full(self) -> bool:
+        for tidied, rows in zip(self._tidied, self._rows, strict=False):
+            self._node.dead_files += [names.group_segment(tidied.wanted.group, row.number) for row in rows]
+        self._leave_to_the_next(self._planned)
+        return False
+
+    def _leave_to_the_next(self, untidy: Sequence[Tidied]) -> None:
+        """Compaction, that is. A group may have been removed meanwhile."""
+        for store, wanted, _ in untidy:
+            if self._node.stores.get(wanted.group) is store:
+                self._node.untidy[wanted.group] = None
+
+
+class Delete:
+    """Files that nothing names any more, in memory or on the disk. What a crash leaves of them goes at the next start."""
+
+    def __init__(self, disk: Disk, gone: Sequence[str]) -> None:
+        self._disk = disk
+        self._gone = gone
+
+    def plan(self) -> int | None:
+        return 0
+
+    def work(self) -> None:
+        for name in self._gone:
+            with suppress(FileNotFoundError):
+                self._disk.delete(name)
+        self._disk.sync_dir(names.RAFT_DIRECTORY)
+
+    def end(self) -> None:
+        """Nothing is left to be done."""
+
+    def full(self) -> bool:
+        return False
+
+
+def count_within(wanted: Wanted, row: SegmentRow) -> int:
+    """How many entries of a segment count, at most."""
+    stop = min(row.last + 1, wanted.log_first)
+    return sum(end - first for first, end in wanted.ranges(row.first, stop))
+
+
+def without(segments: Sequence[SegmentRow], victims: Sequence[SegmentRow]) -> tuple[SegmentRow, ...]:
+    return tuple(row for row in segments if row not in victims)
+
+
+class SaveSnapshot:
+    """A snapshot of this member's own machine."""
+
+    def __init__(
+        self,
+        node: RaftStore,
+        store: WalLogStore,
+        meta: SnapshotMeta,
+        state: Sequence[Buffer],
+        live: LiveEntries,
+        done: Callable[[bool], None],
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._meta = meta
+        self._state = state
+        self._live = live
+        self._done = done
+        self._begun: str | None = None  # the file that it goes to
+        self._stored: StoredSnapshot | None = None
+
+    def plan(self) -> int | None:
+        return 0  # what is applied is durable
+
+    def work(self) -> None:
+        number = self._node.next_number()
+        group = self._store.identity.group
+        self._begun = names.group_snapshot(group, number)
+        self._stored = snapshots.write(self._node.disk, group, number, self._meta, self._live, self._state)
+
+    def end(self) -> None:
+        assert self._stored is not None, "the work was not done"
+        self._done(self._node.snapshot_saved(self._store, self._stored, self._live))
+
+    def full(self) -> bool:
+        if self._begun is not None:  # and perhaps could not be deleted; the next attempt has another number
+            self._node.dead_files.append(names.temporary(self._begun))
+        self._done(False)
+        return False
+
+
+class Install:
+    """A snapshot that was received."""
+
+    def __init__(
+        self, node: RaftStore, store: WalLogStore, meta: SnapshotMeta, done: Callable[[bytes | None], None]
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._meta = meta
+        self._done = done
+        self._received: tuple[StoredSnapshot, LiveEntries, bytes] | None = None
+        self._why = ""
+
+    def plan(self) -> int | None:
+        return 0
+
+    def work(self) -> None:
+        node, group = self._node, self._store.identity.group
+        try:
+            self._received = snapshots.install(
+                node.disk, group, self._meta, node.next_number, node.limits.segment_entries_max
+            )
+        except Corrupt as error:
+            self._why = str(error)
+
+    def end(self) -> None:
+        if self._received is None:
+            self._node.not_installed(self._store, self._why)
+            self._done(None)
+            return
+        stored, live, state = self._received
+        if not self._node.snapshot_received(self._store, stored, live, lambda: self._done(state)):
+            self._done(None)
+
+    def full(self) -> bool:
+        self._node.not_installed(self._store, "there is no room")
+        self._done(None)
+        return False
+
+
+class Loss(NamedTuple):
+    """What a member lost."""
+
+    last_good: int  # entries up to this one are kept; below the snapshot: nothing is
+    why: str
+    heard: MemberId = 0  # a later member of this node than its own, that others know
+
+
+class Renumber:
+    """A member that lost something becomes another one. What it gives up is copied aside."""
+
+    def __init__(self, node: RaftStore, store: WalLogStore, loss: Loss, done: Callable[[MemberId], None]) -> None:
+        self._node = node
+        self._store = store
+        self._loss = loss
+        self._done = done
+        self._names: list[str] = []
+        self.aside: list[str] = []
+
+    def plan(self) -> int | None:
+        if self._node.stores.get(self._store.identity.group) is not self._store:
+            return None
+        log = self._store.log
+        self._names = [
+            names.group_segment(log.identity.group, row.number)
+            for row in log.segments
+            if row.last > self._loss.last_good
+        ]
+        if self._loss.last_good < log.snapshot.meta.index:
+            self._names = files_of(log)
+        return self._node.last_ticket
+
+    def work(self) -> None:
+        self.aside = []
+        for name in self._names:
+            with suppress(FileNotFoundError, StorageError):  # what cannot be read cannot be kept either
+                self.aside.append(quarantine(self._node.disk, name))
+
+    def end(self) -> None:
+        self._node.renumber_now(self._store, self._loss, self.aside, self._done)
+
+    def full(self) -> bool:
+        return True

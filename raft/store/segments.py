@@ -1,0 +1,248 @@
+"""Segments of groups: packs that were moved out of the node's log, in files that never change.
+
+A segment is a storage/segment.py of one group:
+
+    RAFT_ENTRIES ...   as in the log (raft/store/group_records.py); packs may have been cut and joined on their way
+    INDEX, FOOTER      by the index of each pack's first entry
+
+Segments of a group have gaps and overlap; which of two entries counts says raft/store/group_log.py.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from raft.core import packs
+from raft.core.errors import BadBytes, Damaged
+from raft.core.live_entries import LiveEntries
+from raft.core.messages import Entry
+from raft.store.group_log import GroupLog
+from raft.store.group_records import SegmentRow
+from storage.disk import Disk
+from storage.errors import Corrupt, StorageError, TornTail
+from storage.names import group_segment, temporary
+from storage.record import HEADER_BYTES, Kind, Record
+from storage.record_reader import must_be_of
+from storage.segment import Segment, SegmentWriter
+
+WRITE_BYTES = 1 << 20  # of a segment that gather in memory
+
+
+class Wanted(NamedTuple):
+    """What of one group is to be read, as it stood at one moment: nothing of it changes any more."""
+
+    group: int
+    first: int
+    last: int
+    live: LiveEntries
+    segments: tuple[SegmentRow, ...]
+    log_first: int  # from here on entries are in the node's log
+
+    def ranges(self, first: int, end: int) -> list[tuple[int, int]]:
+        """The entries that count, from `first` to, without, `end`."""
+        found = list(self.live.within(first, min(end, self.first)))
+        start, stop = max(first, self.first), min(end, self.last + 1)
+        if start < stop:
+            found.append((start, stop))
+        return found
+
+
+def wanted_of(log: GroupLog) -> Wanted:
+    log_first = log.rows.first[0] if log.rows is not None else log.last + 1
+    return Wanted(log.identity.group, log.first, log.last, log.live, log.segments, log_first)
+
+
+class OpenSegments:
+    """Segments that were read lately, with their indexes; a bounded number of them. For one thread."""
+
+    def __init__(self, disk: Disk, count_max: int = 64) -> None:
+        self._disk = disk
+        self._count_max = count_max
+        self._open: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self._last: tuple[tuple[int, int, int], list[Entry]] = ((0, 0, 0), [])
+
+    def get(self, group: int, number: int) -> Segment:
+        """Raises Corrupt when it is missing or not what was written."""
+        segment = self._open.get((group, number))
+        if segment is not None:
+            self._open.move_to_end((group, number))
+            return segment
+        name = group_segment(group, number)
+        try:
+            segment = Segment(self._disk, name)
+        except FileNotFoundError as error:
+            raise Corrupt(name, 0, 0, "the file is missing") from error
+        except TornTail as error:  # it was sealed before anything named it
+            raise Corrupt(name, error.whole, error.size - error.whole, "its end is damaged") from error
+        if not segment.sealed:
+            segment.close()
+            raise Corrupt(name, 0, 0, "its end is missing")
+        self._open[group, number] = segment
+        if len(self._open) > self._count_max:
+            self._open.popitem(last=False)[1].close()
+        return segment
+
+    def entries_at(self, group: int, number: int, first: int, position: int) -> list[Entry]:
+        """Those of the pack that lies there, which begins with entry `first`. Entries are often asked for one after another, so
+        the last pack is kept. Raises Corrupt."""
+        place = (group, number, position)
+        if self._last[0] != place:
+            segment = self.get(group, number)
+            record, data = segment.read_at(position)
+            must_be_of(record, group, first, segment.name, position)
+            self._last = (place, entries_of(segment.name, group, record, data))
+        return self._last[1]
+
+    def forget(self, group: int, number: int) -> None:
+        segment = self._open.pop((group, number), None)
+        if segment is not None:
+            segment.close()
+
+    def close(self) -> None:
+        for segment in self._open.values():
+            segment.close()
+        self._open.clear()
+        self._last = ((0, 0, 0), [])
+
+
+def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: int) -> tuple[list[Entry], int]:
+    """Entries from this index on, none from `end` on, as many as lie together; and the number of the segment that they are in.
+    Raises Corrupt; Damaged when no segment has it."""
+    stop = min(end, wanted.log_first, wanted.last + 1)  # entries from here on do not count, in this segment
+    assert index < stop, f"entry {index} of group {wanted.group} is in the log, which begins at {wanted.log_first}"
+    for row in reversed(wanted.segments):
+        if not row.first <= index <= row.last:
+            if row.first > index:
+                stop = min(stop, row.first)
+            continue
+        segment = open_segments.get(wanted.group, row.number)
+        place = segment.place_from(index)
+        if place is not None:
+            entries = open_segments.entries_at(wanted.group, row.number, *place)
+            if index <= entries[-1].index:
+                return entries[index - entries[0].index : stop - entries[0].index], row.number
+        following = segment.index.above(index)
+        if following is not None:
+            stop = min(stop, following)
+    raise Damaged(f"entry {index} of group {wanted.group} is in none of {len(wanted.segments)} segments", index)
+
+
+def unreadable(group: int, index: int, error: Exception) -> Damaged:
+    """What to raise for `error`: the entry at this index, at least, is lost here."""
+    return Damaged(f"entry {index} of group {group} cannot be read: {error}", index)
+
+
+def entries_of(name: str, group: int, record: Record, data: bytes) -> list[Entry]:
+    """The entries of a RAFT_ENTRIES record. Raises Corrupt when it is none, or another group's."""
+    kind, flags, term, writer, index, start, end = record
+    if kind != Kind.RAFT_ENTRIES or writer != group:
+        raise Corrupt(name, 0, end - start, f"a record of kind {kind} and writer {writer} is none of group {group}")
+    try:
+        return packs.decode(index, term, flags, data[start:end])
+    except BadBytes as error:
+        raise Corrupt(name, 0, end - start, str(error)) from error
+
+
+class SegmentBuilder:
+    """Writes the entries of one group to as many segments as they need. Their names are durable once the caller has synced
+    the directory."""
+
+    def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], entries_max: int) -> None:
+        self.rows: list[SegmentRow] = []
+        self._is_finished = False
+        self._disk = disk
+        self._group = group
+        self._next_number = next_number
+        self._entries_max = entries_max
+        self._writer: SegmentWriter | None = None
+        self._number = 0
+        self._last = 0
+        self._entry_count = 0
+        self._unwritten = 0
+        self._gathered: list[Entry] = []
+        self._gathered_bytes = 0
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Entries behind those that were added before; there may be a gap."""
+        for entry in entries:
+            gathered = self._gathered
+            if gathered and (entry.index != gathered[-1].index + 1 or self._gathered_bytes >= packs.PACK_BYTES_MAX):
+                self._write_gathered()
+            self._gathered.append(entry)
+            self._gathered_bytes += len(entry.data)
+
+    def finish(self) -> list[SegmentRow]:
+        """All is written and fsynced, but for the directory."""
+        self._write_gathered()
+        self._seal()
+        self._is_finished = True
+        return self.rows
+
+    def close(self) -> None:
+        """Also after a failure: let go of what is not finished. A full disk must not be filled further by each attempt."""
+        if self._writer is not None:
+            self._writer.close()
+            with suppress(FileNotFoundError):
+                self._disk.delete(self._writer.name)
+            self._writer = None
+        if not self._is_finished:
+            for row in self.rows:
+                with suppress(StorageError, FileNotFoundError):
+                    self._disk.delete(group_segment(self._group, row.number))
+
+    def _write_gathered(self) -> None:
+        gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        for pack in packs.packed(gathered, entries_max=min(packs.PACK_ENTRIES_MAX, self._entries_max)):
+            if self._writer is not None and self._entry_count + pack.entry_count > self._entries_max:
+                self._seal()
+            writer = self._writer or self._begin()
+            writer.append(Kind.RAFT_ENTRIES, self._group, pack.first, [pack.data], pack.kind, pack.term)
+            self._last = pack.first + pack.entry_count - 1
+            self._entry_count += pack.entry_count
+            self._unwritten += len(pack.data) + HEADER_BYTES
+            if self._unwritten >= WRITE_BYTES:
+                writer.write()
+                self._unwritten = 0
+
+    def _begin(self) -> SegmentWriter:
+        self._number = self._next_number()
+        self._entry_count = self._unwritten = 0
+        name = temporary(group_segment(self._group, self._number))
+        with suppress(FileNotFoundError):  # of an attempt that a crash ended
+            self._disk.delete(name)
+        self._writer = SegmentWriter(self._disk, name)
+        return self._writer
+
+    def _seal(self) -> None:
+        writer = self._writer
+        if writer is None:
+            return
+        writer.seal()
+        self._disk.rename(writer.name, group_segment(self._group, self._number))
+        self._writer = None
+        self.rows.append(SegmentRow(self._number, writer.index.first, self._last, self._entry_count, writer.size))
+
+
+def rewrite(disk: Disk, wanted: Wanted, victims: Sequence[SegmentRow], builder: SegmentBuilder) -> None:
+    """What still counts of these segments, and is not hidden by newer ones, goes to new segments. Raises Damaged."""
+    open_segments = OpenSegments(disk)
+    numbers = {row.number for row in victims}
+    stop = min(wanted.log_first, wanted.last + 1)
+    try:
+        at = 0
+        for row in sorted(victims, key=lambda row: row.first):
+            for first, end in wanted.ranges(max(at, row.first), min(row.last + 1, stop)):
+                at = first
+                while at < end:
+                    try:
+                        entries, number = read_segments(open_segments, wanted, at, end)
+                    except Corrupt as error:
+                        raise unreadable(wanted.group, at, error) from error
+                    if number in numbers:
+                        builder.add(entries)
+                    at += len(entries)
+    finally:
+        open_segments.close()
