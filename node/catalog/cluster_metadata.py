@@ -165,7 +165,7 @@ class ClusterMetadata(CatalogWatcher):
         return f"this node does not follow the catalog any more: {self.halted}. Update it and start it again"
 
     def leading_changed(self) -> None:
-        if self._courier is not None:
+        if self._courier is not None and self.halted is None:
             self._courier.pump()
 
     def tick(self) -> None:
@@ -260,6 +260,7 @@ class ClusterMetadata(CatalogWatcher):
             except Exception as error:  # what this node serves would not be what is declared any more
                 self._untold.clear()
                 self.on_failed(f"{type(outcome.command).__name__} was decided and cannot be followed: {error!r}")
+                self._say_flushed()
                 raise
         elif outcome.verdict is EntryFate.SKIPPED and mine and self._courier is not None:
             self._courier.overtaken(outcome.origin.number)

@@ -696,6 +696,7 @@ def test_a_node_that_stands_still_submits_nothing_again() -> None:
     node.metadata.stand_still("an entry of a later version")
     node.group.leader = lambda: (1, 2)
     node.metadata.tick()
+    node.metadata.leading_changed()
     assert told.error is not None and len(node.entries) == 1
 
 
@@ -706,10 +707,12 @@ def test_after_a_subscriber_failed_the_node_can_still_stop() -> None:
     node.metadata.subscribe(Mock(side_effect=ZeroDivisionError("a mistake")))
     node.metadata.submit(PutVhost(VhostRecord("v")))
     node.metadata.machine.apply(node.entries)
+    waits = Told(node.metadata.flushed())
+    assert not waits.answered
     with pytest.raises(ZeroDivisionError):
         node.kept()
     assert len(failures) == 1 and "a mistake" in failures[0]
-    assert Told(node.metadata.flushed()).answered
+    assert waits.answered and Told(node.metadata.flushed()).answered
 
 
 def test_a_copy_of_the_catalog_is_given_up_with_the_link_of_who_fetched_it(monkeypatch: pytest.MonkeyPatch) -> None:
