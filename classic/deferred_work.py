@@ -38,7 +38,7 @@ class DeferredWork:
         self.returning = 0  # messages that are to be requeued, and are not ready yet
         self.trimming = False
         self._began_now = False  # trimming began in this very step: its caller continues by itself
-        self._stopped = False
+        self.has_finished = False  # the node stops
         self.settlements: deque[tuple[Slice | HeldSlice, Outcome]] = deque()
         self._queue = queue
         self._host = host
@@ -107,7 +107,7 @@ class DeferredWork:
         """The node stops: do all settlements now, however long that takes. Nothing is dead-lettered any more, as targets may be
         closed already: messages that were rejected and not passed on yet are requeued, and expired or excess ones stay, so
         the next start finds them."""
-        self._stopped = True
+        self.has_finished = True
         settlements, self.settlements = self.settlements, deque()
         for piece, outcome in settlements:
             if outcome is Outcome.REJECTED and self._queue.dead_letters:
@@ -130,7 +130,7 @@ class DeferredWork:
 
     def _trim(self) -> Iterator[None]:
         try:
-            while not self._stopped and not self._queue.deleted and self._queue.trim_some(self._now):
+            while not self.has_finished and not self._queue.deleted and self._queue.trim_some(self._now):
                 yield
         except ContentOutOfReach:
             self.wait_for_reach()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile, islice
 from typing import Any, TypeVar
 
+from broker.background_work import Steps
 from broker.browsed import Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
 from broker.consumer import Consumer
@@ -64,6 +65,7 @@ class ClassicQueue:
         self._had_consumers = False
         self._figures = QueueStatistics()
         self._out_bytes = 0
+        self._reduces_later = False  # positions wait until a turn has room for writing them
         self._used_at = now
         self._ttl = Alarm(host)
         self._unused = Alarm(host)
@@ -219,7 +221,7 @@ class ClassicQueue:
         self._drop_expired(now + 1)
         self._watch_head()
         for level in self.levels:
-            level.reduce()
+            self._reduce(level)
 
     def used(self, now: int) -> Pending[None] | None:
         self._used_at = now
@@ -370,7 +372,20 @@ class ClassicQueue:
         if len(self._consumers):
             self._host.wake(self)
         else:
-            level.reduce()
+            self._reduce(level)
+
+    def _reduce(self, level: VariableQueue) -> None:
+        """Hundreds of queues may have to in one turn: behind a fan-out."""
+        if level.reduce(self._host.work.in_turn) and not self._reduces_later:
+            self._reduces_later = True
+            self._host.work.do(self._reduced_later())
+
+    def _reduced_later(self) -> Steps:
+        yield
+        self._reduces_later = False
+        if not (self.deleted or self._deferred.has_finished):
+            for level in self.levels:
+                level.reduce()
 
     @property
     def dead_letters(self) -> bool:
@@ -420,7 +435,7 @@ class ClassicQueue:
         busy = self._deferred.waits_for_reach
         for level in self.levels:
             level.tick(now, pressure)
-            level.reduce()
+            self._reduce(level)
             rates = level.rates
             busy = busy or any(
                 rate.per_second > 0.01 or rate.count for rate in (rates.ingress, rates.egress, rates.ack_egress)

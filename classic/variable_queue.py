@@ -41,7 +41,7 @@ A core: all that it needs of the disk it asks of its `Backing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from classic.rates import Rates
@@ -53,6 +53,10 @@ from native.sequence_set import Range, SequenceSet
 RAM_COUNT_MAX = 2_048  # messages whose content a fast queue keeps in memory
 RUNS_MAX = 1_024  # runs without content whose position a queue keeps in memory
 RUNS_UNDER_PRESSURE_MAX = 64
+
+
+def at_once() -> bool:
+    return True
 
 
 class Backing(Protocol):
@@ -388,15 +392,19 @@ class VariableQueue:
             wanted = 1 + int(2 * self.rates.egress.per_second)
             self.target_ram_count = max(1, int(min(wanted, self._ram_count_max) * (1 - pressure)))
 
-    def reduce(self) -> None:
-        """Move to disk what exceeds the limits of memory."""
+    def reduce(self, in_turn: Callable[[], bool] = at_once) -> bool:
+        """Move to disk what exceeds the limits of memory. Positions are written for that, so where this turn has no more room
+        (`in_turn`) they wait for another, until there are twice as many. Whether they wait."""
         if self.ram_count > self.target_ram_count:
             self._contents_to_disk()
         if len(self.q4) - self.ram_count > self._runs_limit:  # each content in memory is at least one message
             self._shorten_q4()
-        if len(self.q2) + len(self.q3) > self._runs_limit and not self._no_room:
-            self._no_room = not self._positions_to_disk()
+        runs, waits = len(self.q2) + len(self.q3), False
+        if runs > self._runs_limit and not self._no_room:
+            waits = runs <= 2 * self._runs_limit and not in_turn()
+            self._no_room = not (waits or self._positions_to_disk())
         self._check()
+        return waits
 
     def _contents_to_disk(self) -> None:
         while self.ram_count > self.target_ram_count and (self.q1 or self.q4):

@@ -130,7 +130,7 @@ def test_every_message_comes_once_and_in_order_however_little_memory_there_is(se
         else:
             backing.full = chance.random() < 0.2
             queue.tick(step * 50, chance.choice((0.0, 0.0, 0.7)))
-        queue.reduce()
+        queue.reduce(lambda: chance.random() < 0.5)
         assert len(queue) == len(ready)
         assert queue.ready_bytes >= 0
     while ready:
@@ -158,6 +158,21 @@ def test_a_backlog_keeps_a_bounded_number_of_runs_in_memory() -> None:
         sum(queue.states().values()) == 1000
     )
     assert queue.ram_count <= queue.target_ram_count
+
+
+def test_positions_are_written_when_a_turn_has_room_or_twice_as_many_wait() -> None:
+    queue, backing = filled(3, runs_max=4)
+    for _ in range(5):
+        queue.publish(new_run(queue, 1, backing))
+        waits = queue.reduce(lambda: False)
+        assert waits is (len(queue.runs()) > 5)
+    assert (len(queue.runs()), queue.delta_count, backing.index) == (8, 0, {})
+    assert not queue.reduce(lambda: True)
+    assert queue.delta_count > 0
+    for _ in range(50):
+        queue.publish(new_run(queue, 1, backing))
+        queue.reduce(lambda: False)
+        assert len(queue.runs()) <= 10
 
 
 def test_a_run_goes_to_q4_first_and_to_q1_when_something_waits_on_disk() -> None:
