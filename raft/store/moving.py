@@ -280,11 +280,12 @@ class SaveSnapshot:
 
     def end(self) -> None:
         assert self._stored is not None, "the work was not done"
+        self._begun = None  # whatever comes now, it is there
         self._done(self._node.snapshot_saved(self._store, self._stored, self._live))
 
     def full(self) -> bool:
         if self._begun is not None:  # and perhaps could not be deleted; the next attempt has another number
-            self._node.dead_files.append(names.temporary(self._begun))
+            self._node.dead_files += [names.temporary(self._begun), self._begun]
         self._done(False)
         return False
 

@@ -9,7 +9,7 @@ from tests.sim.invariants import Violation
 from tests.sim.layers import layer_of
 from tests.sim.plan import Ask, Plan
 from tests.sim.run import run
-from tests.sim.world import SERVED_EVENTS, STORM_EVENTS, World
+from tests.sim.world import PIECE_EVENTS, SERVED_EVENTS, STORM_EVENTS, World
 
 
 def a_world() -> World:
@@ -20,6 +20,19 @@ def a_world() -> World:
 
 def test_nodes_that_answer_each_other_at_once_for_ever_are_a_storm() -> None:
     world = a_world()
+    with pytest.raises(Violation, match="no_storm"):
+        for _ in range(2 * STORM_EVENTS):
+            world.event(world.sites[1], len, ("",))
+
+
+def test_pieces_of_snapshots_are_no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 19000479 of brokers: three of them at a time, in pieces of 200 bytes, over links of 0.3 ms."""
+    world, sent = a_world(), {(7, 1): 0}
+    monkeypatch.setattr(world, "_snapshot_bytes_sent", lambda: dict(sent))
+    for _ in range(2 * STORM_EVENTS // PIECE_EVENTS):
+        sent[7, 1] += world.shape.snapshot_chunk_bytes
+        for _ in range(PIECE_EVENTS):
+            world.event(world.sites[1], len, ("",))
     with pytest.raises(Violation, match="no_storm"):
         for _ in range(2 * STORM_EVENTS):
             world.event(world.sites[1], len, ("",))
