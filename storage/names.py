@@ -15,6 +15,8 @@
     raft/<group>-<number>.seg                   entries of one replicated log
     raft/<group>-<number>.snap                  a snapshot of one group's machine
     raft/<group>.incoming                       a snapshot that is being received
+    stream/<group>/<index>.chunks               a segment of a stream, from the entry with this index on
+    stream/<group>/<index>.offsets              where in that segment each entry is
     quarantine/                                 damaged files, kept for a human
 
 Numbers have 20 digits, enough for 64 bits, so that names sort as numbers do. A queue's directory is a hash of who it
@@ -37,6 +39,7 @@ STORE_PERSISTENT = "store/persistent"
 STORE_TRANSIENT = "store/transient"
 RAFT_DIRECTORY = "raft"
 RAFT_GROUPS = ("raft/groups.0", "raft/groups.1")
+STREAM_DIRECTORY = "stream"
 QUARANTINE_DIRECTORY = "quarantine"
 
 LOG_SUFFIX = ".log"
@@ -46,6 +49,8 @@ STORE_SUFFIX = ".rdq"
 SEGMENT_SUFFIX = ".seg"
 SNAPSHOT_SUFFIX = ".snap"
 INCOMING_SUFFIX = ".incoming"
+CHUNKS_SUFFIX = ".chunks"
+OFFSETS_SUFFIX = ".offsets"
 TEMPORARY_SUFFIX = ".tmp"
 
 DIGITS = 20
@@ -117,6 +122,21 @@ def group_file_of(name: str, suffix: str) -> tuple[int, int] | None:
     base = name.rpartition("/")[2]
     group, number = number_of(base[: DIGITS + 1], "-"), number_of(base[DIGITS + 1 :], suffix)
     return None if group is None or number is None else (group, number)
+
+
+def stream_directory(group: int) -> str:
+    """The directory of one stream's log."""
+    return numbered(STREAM_DIRECTORY, group, "")
+
+
+def chunks_file(directory: str, first_index: int) -> str:
+    """The segment of a stream that begins with this entry."""
+    return numbered(directory, first_index, CHUNKS_SUFFIX)
+
+
+def offsets_file(directory: str, first_index: int) -> str:
+    """The index of that segment."""
+    return numbered(directory, first_index, OFFSETS_SUFFIX)
 
 
 def temporary(name: str) -> str:

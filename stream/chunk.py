@@ -102,7 +102,7 @@ def encode_header(header: ChunkHeader) -> bytes:
 
 def read_header(chunk: Buffer, at: int = 0) -> ChunkHeader:
     """The header that begins at `at`. Raises BadBytes when it is none of ours."""
-    if len(chunk) - at < CHUNK_HEADER_BYTES:
+    if at < 0 or len(chunk) - at < CHUNK_HEADER_BYTES:
         raise BadBytes(f"a chunk of {len(chunk) - at} bytes has no header")
     magic, kind, items, messages, *rest, zeros = _HEADER.unpack_from(chunk, at)
     if (magic, kind, zeros) != (MAGIC, MESSAGES_TYPE, 0):

@@ -109,6 +109,15 @@ class NamesForgotten(NamedTuple):
 LogEntry = ChunkEntry | StoredOffsets | RetentionCut | NamesForgotten
 
 
+class EntrySummary(NamedTuple):
+    """What the files of a log need to know of an entry."""
+
+    head_bytes: int
+    time_ms: int
+    chunk: ChunkHeader | None
+    ends_segment: bool
+
+
 def encode(entry: LogEntry) -> bytes:
     match entry:
         case ChunkEntry(chunk, chunk_filter, publishers, writers, ends_segment):
@@ -171,6 +180,18 @@ def read_prefix(data: Buffer) -> tuple[LogEntryKind, int, int]:
     if not PREFIX_BYTES <= head <= len(data):
         raise BadBytes(f"an entry of {len(data)} bytes cannot have a head of {head}")
     return LogEntryKind(kind), flags, head
+
+
+def summarize(data: Buffer) -> EntrySummary:
+    """Of an entry, or of its head. Raises BadBytes."""
+    kind, flags, head = read_prefix(data)
+    ends_segment = bool(flags & ENDS_SEGMENT)
+    if kind is LogEntryKind.CHUNK:
+        chunk = read_header(data, head - CHUNK_HEADER_BYTES)
+        return EntrySummary(head, chunk.time_ms, chunk, ends_segment)
+    if head < PREFIX_BYTES + _TIME.size:
+        raise BadBytes(f"an entry of {head} bytes has no time")
+    return EntrySummary(head, _TIME.unpack_from(data, PREFIX_BYTES)[0], None, ends_segment)
 
 
 def filter_of(data: Buffer) -> bytes:

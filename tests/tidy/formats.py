@@ -65,7 +65,15 @@ CHAPTERS = {
         "quorum/fifo/snapshot.py",
         "quorum/fifo/ready_rows.py",
     ],
-    "Streams": ["stream/chunk.py", "stream/bloom.py", "stream/entries.py"],
+    "Streams": [
+        "stream/chunk.py",
+        "stream/bloom.py",
+        "stream/entries.py",
+        "stream/segment_file.py",
+        "stream/framing.py",
+        "stream/checkpoint.py",
+        "stream/index.py",
+    ],
     "What members of a group say": ["raft/core/codec.py"],
     "What nodes say to each other": [
         "node/peers/frames.py",

@@ -19,10 +19,11 @@ SIBLINGS = {
     "__init__", "__main__", "server", "errors", "connection", "consumer", "consumers", "publish", "driver", "queue", "session",
 }  # fmt: skip
 PORTS = {
-    "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
+    "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
+    "log": ("raft", "stream"),  # as a member's core sees it; the files of a stream
     "letters": ("quorum", "replicated"),  # of one kind of queue; of all whose log is a group
     "machine": ("quorum", "raft"),
     "member": ("quorum", "replicated"),  # with the fifo machine; as every group has it
