@@ -23,7 +23,8 @@ from node.catalog.metadata_machine import MACHINE_VERSION, CatalogMachine
 from node.identity import DISK, Place
 from raft.core.errors import CannotApply, Damaged, Superseded
 from raft.core.live_entries import NONE_LIVE
-from raft.core.messages import MemberId, Membership, SnapshotMeta, member_id, shown
+from raft.core.membership import members_of
+from raft.core.messages import MemberId, Membership, SnapshotMeta, member_id, node_of, shown
 from raft.core.ready import Facts
 from raft.core.settings import Settings
 from raft.driver import Driver
@@ -75,6 +76,12 @@ class MetadataMember:
         store = self._raft.stores.get(METADATA_GROUP)
         return store is not None and store.last_index() > self._machine.position.applied
 
+    @property
+    def _may_found(self) -> bool:
+        """Whether the group may be founded anew on this catalog. What the node has written down of the others is ahead of the
+        catalog while that is caught up with: they have what was decided, and the group, though the catalog names none."""
+        return self.alone and (self._place.survives or all(other.kind != DISK for other in self._place.others))
+
     def begin(self) -> None:
         """See that the store has a member that can go on."""
         if self._place.kind != DISK:
@@ -85,11 +92,13 @@ class MetadataMember:
         store = raft.stores.get(METADATA_GROUP)
         me = member_id(self._place.number, self._place.disk_id)
         if store is None:
-            if self.alone and (applied or self._machine.catalog.vhosts):
+            if self._may_found and (applied or self._machine.catalog.vhosts):
                 self._found_on_catalog(me, term=1)
             else:
-                self._create(me, Membership((me,)) if self.alone else Membership(()))
-        elif self.alone and (METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives):
+                self._create(me, Membership((me,)) if self._may_found else Membership(()))
+        elif self._may_found and (
+            METADATA_GROUP in raft.renumbered or store.last_index() < applied or self._place.survives
+        ):
             self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
 
     def take_part(self, groups: Groups, owners: GroupOwners) -> None:
@@ -117,7 +126,8 @@ class MetadataMember:
             self._add_in_memory(successor(damage.later, self._new_replica))
             return
         store = self._raft.group(METADATA_GROUP)
-        if self.alone:
+        _, membership = store.memberships()[-1]
+        if self.alone and all(node_of(member) == self._place.number for member in members_of(membership)):
             self._found_on_catalog(successor(store.member, self._new_replica), store.facts().term + 1)
             self._add()
         else:

@@ -48,13 +48,16 @@ class SnapshotSend:
 
     def wanted(self, offset: int) -> None:
         """The follower wants to go on there. If that is where it was before, something was lost: go back, but once only,
-        because every chunk behind a lost one brings the same answer."""
+        because every chunk behind a lost one brings the same answer. Any other offset that nobody asked for is old news: each
+        one that was believed brought another chunk, whose answer was as old when it came."""
         if self.end is not None:
             offset = min(offset, self.end)
-        if self.asked or offset > self.sent or offset < self.acknowledged:
+        if self.asked:
             self.sent = offset
         elif offset == self.acknowledged and offset != self.repeated:
             self.sent = self.repeated = offset
+        elif not self.acknowledged < offset <= self.sent:
+            return
         self.asked = False
         self.acknowledged = offset
 

@@ -36,6 +36,7 @@ from tests.sim.brokers.dead_homes import bodies_on
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import UNACKNOWLEDGED, deaths_of
 from tests.sim.disk import SimDisk
+from tests.sim.process import Crash
 
 if TYPE_CHECKING:
     from storage.beside_loop import Background
@@ -129,6 +130,10 @@ class ClassicBook:
         self._died.update(dict.fromkeys(bodies, True))
         if reason is DeathReason.EXPIRED or self.drops:
             self.gone.update(dict.fromkeys(bodies, reason.name.lower()))
+
+    def ends_while_they_die(self, bodies: Sequence[bytes]) -> None:
+        """The process. What is persistent comes back."""
+        self.gone.update({body: "transient" for body in bodies if not self.stored[body]})
 
     def purges(self, bodies: Sequence[bytes]) -> None:
         self.purged.append(len(bodies))
@@ -240,8 +245,15 @@ class WatchedClassicQueues(ClassicQueues):
 
         def note_died(level: VariableQueue, buries: bool, count_max: int, reason: DeathReason, now: int) -> int:
             dying.append(reason)
-            count: int = die(level, buries, count_max, reason, now)
-            dying.clear()
+            before = book.at(level.ready.ranges())
+            try:
+                count: int = die(level, buries, count_max, reason, now)
+            except Crash:  # what was taken was not forgotten yet
+                left = dict.fromkeys(book.at(level.ready.ranges()))
+                book.ends_while_they_die([body for body in before if body not in left])
+                raise
+            finally:
+                dying.clear()
             return count
 
         def note_forgotten(run: StoredRun, first: int, count: int) -> None:

@@ -25,6 +25,7 @@ from node.catalog.metadata_member import APPLY_BYTES_MAX, MetadataMember, keeps_
 from node.identity import DISK, RAM, KnownNode, Place
 from raft.core.errors import Damaged
 from raft.core.messages import Entry, Membership, NodeId, VoteRequest, member_id
+from raft.core.ready import Role
 from raft.group_owners import GroupOwners
 from raft.transport import encode_batches
 from storage.lmdb_store import MemoryStore
@@ -156,6 +157,24 @@ def test_a_node_that_is_alone_goes_on_with_what_its_store_has_whatever_its_log_h
         again = world.again()
         assert len(described(again.metadata.catalog)["records"]) == len(now)
     assert described(world.stored(1)) == described(again.metadata.catalog)
+
+
+@pytest.mark.parametrize("harm", [rot, lose_log], ids=["rot", "lost log"])
+def test_a_node_whose_catalog_has_not_heard_of_the_others_yet_founds_nothing_without_them(
+    harm: Callable[[SimDisk], None],
+) -> None:
+    """There were two metadata groups then: its own, and that of the others, who had told it of themselves only."""
+    world = founded()
+    world.begun.kill()
+    harm(world.begun.disk)
+    world.lost = True
+    world.place = replace(world.place, founds=False, others=(OTHER,))
+    world.restart(1)
+    assert world.begun.member.alone, "the catalog is behind"
+    world.run(5.0)
+    assert world.begun.metadata.status().role is Role.LEARNER
+    (_, membership), *_ = reversed(world.begun.store.group(METADATA_GROUP).memberships())
+    assert world.begun.store.group(METADATA_GROUP).member not in membership.voters
 
 
 def test_a_member_that_is_damaged_while_it_runs_is_followed_by_another_at_once() -> None:

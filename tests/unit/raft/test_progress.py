@@ -168,10 +168,26 @@ def test_a_snapshot_is_sent_again_from_a_lost_chunk_once() -> None:
     assert send.sent == 50, "every chunk behind the lost one says so"
 
 
-def test_a_follower_that_lost_its_chunks_begins_anew() -> None:
+def test_a_follower_that_lost_its_chunks_begins_anew_when_it_is_asked() -> None:
     send = SnapshotSend(META)
     send.question()
     send.wanted(80)
     assert (send.acknowledged, send.sent) == (80, 80)
     send.wanted(0)
+    assert (send.acknowledged, send.sent) == (80, 80), "this may be an old answer"
+    send.question()
+    send.wanted(0)
     assert (send.acknowledged, send.sent) == (0, 0)
+
+
+def test_old_answers_bring_no_chunks() -> None:
+    """Seed 20000090 of the simulated brokers: each was believed, 5,000 chunks a second, and most of them had arrived."""
+    send = SnapshotSend(META)
+    send.question()
+    send.wanted(40)
+    send.was_read(10, last=False)
+    for old in (0, 30, 60, 170):
+        send.wanted(old)
+        assert (send.acknowledged, send.sent) == (40, 50)
+    send.wanted(50)
+    assert (send.acknowledged, send.sent) == (50, 50)
