@@ -5,5 +5,6 @@ a session, so the broker, the fronts and whoever speaks these protocols as a cli
 ValueError of the module that reads it; a front turns it into a reply of its protocol, `broker.errors` into one of its own.
 
     amqp/                AMQP 0-9-1: field tables, property lists, methods, frames
+    amqp10/              AMQP 1.0: typed values, and the sections of a message
     proxy_protocol.py    the header that a load balancer puts before a connection
 """
