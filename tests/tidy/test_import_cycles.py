@@ -1,0 +1,121 @@
+"""No import cycle between modules, imports for annotations included: what a reader must know to read a module lies below it.
+
+`BACK` lists the imports that may close a cycle: of two classes that know each other and are one thing to their callers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import deque
+
+import grimp
+
+from tests.tidy.sources import ROOT
+
+Edge = tuple[str, str]  # who imports, what is imported
+Imports = dict[str, set[str]]
+
+BACK: dict[Edge, str] = {
+    ("broker.catalog.permissions", "broker.catalog.catalog"): "to go: permissions ask the catalog for its tables",
+    ("broker.exchanges.hash_exchanges", "broker.exchanges.exchange"): "to go: types that both need",
+    ("broker.queue_type", "broker.consumer"): "a queue and its consumers",
+    ("broker.shared_limit", "broker.consumer"): "to go: a limit knows who is below it",
+    ("broker.session.session", "broker.broker"): "a session and the broker that opened it",
+    ("broker.session.publish", "broker.broker"): "to go: with the session",
+    ("broker.session.publish", "broker.session.session"): "to go: the sink of a session",
+    ("broker.session.topology", "broker.broker"): "to go: with the session",
+    ("classic.deferred_work", "classic.queue"): "to go: helpers of a queue",
+    ("classic.leaving", "classic.queue"): "to go: helpers of a queue",
+    ("classic.store.backing", "classic.queue"): "to go: helpers of a queue",
+    ("classic.store.node_storage", "classic.queue"): "to go: the storage knows the queues it has",
+    ("front.amqp.backpressure", "front.amqp.channel"): "to go: helpers of a connection",
+    ("front.amqp.channel", "front.amqp.connection"): "a connection and its channels",
+    ("front.amqp.handshake", "front.amqp.connection"): "to go: helpers of a connection",
+    ("front.amqp.intake", "front.amqp.connection"): "to go: helpers of a connection",
+    ("front.amqp.methods", "front.amqp.channel"): "to go: helpers of a channel",
+    ("leveret.admin", "leveret.connection"): "to go: doors of a client",
+    ("leveret.consumer", "leveret.connection"): "to go: doors of a client",
+    ("leveret.message", "leveret.consumer"): "a consumer and its deliveries",
+    ("leveret.publisher", "leveret.connection"): "to go: doors of a client",
+    ("leveret.topology", "leveret.connection"): "to go: doors of a client",
+    ("node.peers.link", "node.peers.calls"): "a link and the calls on it",
+    ("quorum.browsing", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.dead_letters", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.dead_letters_once", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.leading", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.purges", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.queue_figures", "quorum.queue"): "to go: helpers of a queue",
+    ("quorum.windows", "quorum.queue"): "to go: helpers of a queue",
+    ("raft.core.errors", "raft.core.messages"): "to go: an error names a member",
+    ("raft.core.packs", "raft.core.messages"): "to go: an entry and the pack it came in",
+    ("raft.core.state", "raft.core.election"): "to go: a campaign is a part of the state",
+    ("raft.store.moving", "raft.store.node_log"): "to go: helpers of the log",
+}
+
+
+def product() -> Imports:
+    """Module -> the modules of ours that it imports, anywhere in its file."""
+    roots = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    graph = grimp.build_graph(*roots, exclude_type_checking_imports=False, cache_dir=None)
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def way(imports: Imports, start: str, end: str) -> list[str]:
+    """The shortest way from one module to another along imports; empty if there is none."""
+    came_from = {start: start}
+    waiting = deque([start])
+    while waiting and end not in came_from:
+        module = waiting.popleft()
+        for following in sorted(imports.get(module, set()) - came_from.keys()):
+            came_from[following] = module
+            waiting.append(following)
+    if end not in came_from:
+        return []
+    steps = [end]
+    while steps[-1] != start:
+        steps.append(came_from[steps[-1]])
+    return steps[::-1]
+
+
+def without(imports: Imports, edges: set[Edge]) -> Imports:
+    return {module: {other for other in below if (module, other) not in edges} for module, below in imports.items()}
+
+
+def cycles(imports: Imports) -> list[str]:
+    """A shortest cycle through every import that is part of one, each cycle once."""
+    found = {}
+    for module, below in sorted(imports.items()):
+        for imported in sorted(below):
+            if back := way(imports, imported, module):
+                found.setdefault(frozenset(back), " -> ".join([module, *back]))
+    return sorted(found.values())
+
+
+def unneeded(imports: Imports, allowed: set[Edge]) -> list[Edge]:
+    """Allowed edges that close no cycle: without them, what is left is no less free of cycles."""
+    return [
+        (importer, imported)
+        for importer, imported in sorted(allowed)
+        if imported not in imports.get(importer, set())
+        or not way(without(imports, allowed - {(importer, imported)}), imported, importer)
+    ]
+
+
+def test_modules_import_each_other_in_one_direction() -> None:
+    new = cycles(without(product(), set(BACK)))
+    assert new == [], "\n".join(["new import cycles (move what both sides need to a module below):", *new])
+
+
+def test_every_allowed_import_still_closes_a_cycle() -> None:
+    assert unneeded(product(), set(BACK)) == [], "take these out of BACK"
+
+
+def test_a_cycle_is_named_by_its_imports() -> None:
+    imports = {"a": {"b", "d"}, "b": {"c"}, "c": {"a"}, "d": set()}
+    assert cycles(imports) == ["a -> b -> c -> a"]
+    assert cycles(without(imports, {("c", "a")})) == []
+
+
+def test_an_import_that_closes_nothing_is_unneeded() -> None:
+    imports = {"a": {"b"}, "b": {"a"}, "c": {"a"}}
+    assert unneeded(imports, {("b", "a"), ("c", "a"), ("c", "gone")}) == [("c", "a"), ("c", "gone")]
