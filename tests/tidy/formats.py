@@ -73,6 +73,12 @@ CHAPTERS = {
         "stream/framing.py",
         "stream/checkpoint.py",
         "stream/index.py",
+        "wire/amqp10/sections.py",
+        "wire/amqp10/typed_values.py",
+        "wire/amqp10/to_amqp10.py",
+        "wire/amqp10/from_amqp10.py",
+        "wire/amqp10/table_conversion.py",
+        "wire/amqp10/deaths.py",
     ],
     "What members of a group say": ["raft/core/codec.py"],
     "What nodes say to each other": [
