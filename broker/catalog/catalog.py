@@ -25,7 +25,7 @@ from broker.catalog.arguments import (
 from broker.catalog.catalog_commands import Command, Record
 from broker.catalog.catalog_nodes import CatalogNodes
 from broker.catalog.namespace import Exchange, Namespace
-from broker.catalog.permissions import check_permission, check_topic_permission
+from broker.catalog.permission_patterns import check_permission, check_topic_permission
 from broker.catalog.policy import (
     EffectiveArguments,
     applying,
@@ -35,7 +35,8 @@ from broker.catalog.policy import (
 )
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
-from broker.exchanges.exchange import Destination, check_binding, check_kind
+from broker.exchanges.bindings import Destination
+from broker.exchanges.exchange import check_binding, check_kind
 from broker.limits import USER_LIMITS, VHOST_LIMITS, check_limits, given_limits
 from broker.names import check_length, check_name, labelled, not_found
 from broker.records import (

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from broker.catalog.arguments import encoded_arguments
-from broker.exchanges.exchange import KINDS, Bindings, Destination, destination_of
+from broker.exchanges.bindings import Bindings, Destination, destination_of
+from broker.exchanges.exchange import KINDS
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 
 # Called with each record that came (True) or went (False).

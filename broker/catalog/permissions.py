@@ -12,15 +12,13 @@ user without any for an exchange may use every routing key there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from broker.catalog.patterns import check_pattern, matches, quoted
+from broker.catalog.catalog import Catalog
+from broker.catalog.patterns import matches
+from broker.catalog.permission_patterns import filled_in
 from broker.errors import AccessRefused
 from broker.names import DEFAULT_EXCHANGE, DEFAULT_EXCHANGE_ALIAS, labelled
-from broker.records import PermissionRecord, TopicPermissionRecord
-
-if TYPE_CHECKING:
-    from broker.catalog.catalog import Catalog
 
 Access = Literal["configure", "write", "read"]
 ACCESSES: tuple[Access, ...] = ("configure", "write", "read")
@@ -78,34 +76,8 @@ def check_topic(
     if record is None or record.kind != "topic":
         return
     pattern = permission.write if access == "write" else permission.read
-    if not matches(_filled_in(pattern, {"username": user, "vhost": vhost, **(variables or {})}), routing_key):
+    if not matches(filled_in(pattern, {"username": user, "vhost": vhost, **(variables or {})}), routing_key):
         raise AccessRefused(
             f"{access} access to topic '{routing_key}' in {labelled('exchange', exchange, vhost)} "
             f"refused for user '{user}'"
         )
-
-
-def _filled_in(pattern: str, variables: Mapping[str, str]) -> str:
-    """The pattern with its variables replaced, each as a literal text: a user named `.*` must not become a pattern."""
-    if "{" not in pattern:
-        return pattern
-    for name, value in variables.items():
-        pattern = pattern.replace("{" + name + "}", quoted(value))
-    return pattern
-
-
-def check_permission(record: PermissionRecord, length_max: int) -> None:
-    """Raises PreconditionFailed for patterns that cannot be used."""
-    _check_patterns(record.user, length_max, configure=record.configure, write=record.write, read=record.read)
-
-
-def check_topic_permission(record: TopicPermissionRecord, length_max: int) -> None:
-    """The same, with some text in the place of the variables."""
-    sample = dict.fromkeys(("username", "vhost", "client_id"), "x")
-    write, read = _filled_in(record.write, sample), _filled_in(record.read, sample)
-    _check_patterns(record.user, length_max, write=write, read=read)
-
-
-def _check_patterns(user: str, length_max: int, **patterns: str) -> None:
-    for access, pattern in patterns.items():
-        check_pattern(f"{access} permission of user '{user}'", pattern, length_max)

@@ -17,13 +17,11 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from broker.errors import PreconditionFailed
+from broker.exchanges.bindings import Destination, RoutingFacts, destination_of
 from broker.records import Arguments, BindingRecord, QueueRecord
-
-if TYPE_CHECKING:
-    from broker.exchanges.exchange import Destination, RoutingFacts
 
 HASH_HEADER, HASH_PROPERTY = "hash-header", "hash-property"
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
@@ -55,11 +53,11 @@ class _Destinations:
         self.count = 0
 
     def add(self, binding: BindingRecord) -> None:
-        self.bindings.setdefault((binding.destination_kind, binding.destination), []).append(binding)
+        self.bindings.setdefault(destination_of(binding), []).append(binding)
         self.count += 1
 
     def remove(self, binding: BindingRecord) -> None:
-        destination = binding.destination_kind, binding.destination
+        destination = destination_of(binding)
         bindings = self.bindings[destination]
         bindings.remove(binding)
         if not bindings:

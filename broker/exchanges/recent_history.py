@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
-from broker.exchanges.exchange import RecentHistoryBindings
+from broker.exchanges.bindings import RecentHistoryBindings
 from broker.message import Run
 from broker.run_parts import one_by_one, part
 from native.content import one, skip

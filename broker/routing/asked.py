@@ -14,7 +14,7 @@ from broker.routing.sender_selected import decoded, raw_headers
 from wire.amqp.tables import decode_properties
 
 if TYPE_CHECKING:
-    from broker.exchanges.exchange import RecentHistoryBindings
+    from broker.exchanges.bindings import RecentHistoryBindings
 
 Draw = Callable[[int], int]  # a number by chance, below this one
 IsHere = Callable[[str], bool]  # whether a queue of this name lives on this node

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.catalog.catalog import Catalog
-from broker.exchanges.exchange import RoutingFacts
+from broker.exchanges.bindings import RoutingFacts
 from broker.names import DEFAULT_EXCHANGE
 from broker.routing.asked import Asked
 

@@ -32,7 +32,7 @@ from contextlib import suppress
 from broker.catalog import permissions
 from broker.catalog.catalog import Catalog
 from broker.errors import AccessRefused, NotFound, NotSupported
-from broker.exchanges.exchange import RecentHistoryBindings
+from broker.exchanges.bindings import RecentHistoryBindings
 from broker.names import check_length, labelled, not_found
 from broker.open_queue import OpenQueue
 from broker.queue_type import Queue, QueueType

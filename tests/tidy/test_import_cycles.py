@@ -16,8 +16,6 @@ Edge = tuple[str, str]  # who imports, what is imported
 Imports = dict[str, set[str]]
 
 BACK: dict[Edge, str] = {
-    ("broker.catalog.permissions", "broker.catalog.catalog"): "to go: permissions ask the catalog for its tables",
-    ("broker.exchanges.hash_exchanges", "broker.exchanges.exchange"): "to go: types that both need",
     ("broker.queue_type", "broker.consumer"): "a queue and its consumers",
     ("broker.shared_limit", "broker.consumer"): "to go: a limit knows who is below it",
     ("broker.session.session", "broker.broker"): "a session and the broker that opened it",
