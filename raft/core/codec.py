@@ -44,6 +44,7 @@ from raft.core.messages import (
     MatchCheck,
     Message,
     NotLeading,
+    Pack,
     Replaced,
     SnapshotChunk,
     SnapshotMeta,
@@ -186,7 +187,7 @@ def _read_entries(reader: ByteReader, prev_index: int, count: int) -> EntryRun:
             raise BadBytes(f"there is no entry of kind {kind}")
         first, data = prev_index + 1 + len(entries), reader.take(size)
         new = packs.decode(first, pack_term, kind, data)
-        received.append(packs.Pack(first, pack_term, kind, len(new), data))
+        received.append(Pack(first, pack_term, kind, len(new), data))
         entries += new
     if prev_index + len(entries) >= 1 << 64:
         raise BadBytes(f"{len(entries)} entries behind {prev_index} are more than a log holds")

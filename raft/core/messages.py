@@ -14,10 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from raft.core.packs import Pack
+from typing import NamedTuple
 
 MemberId = int
 NodeId = int
@@ -63,6 +60,16 @@ class Entry:
     index: int  # from 1, without gaps
     term: int
     kind: int
+    data: bytes
+
+
+class Pack(NamedTuple):
+    """Entries that travel as one piece of bytes; see raft/core/packs.py."""
+
+    first: int
+    term: int
+    kind: int
+    entry_count: int
     data: bytes
 
 

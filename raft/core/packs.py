@@ -15,25 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import Struct, unpack_from
 from struct import pack as pack_struct
-from typing import NamedTuple
 
 from raft.core.errors import BadBytes
-from raft.core.messages import Entry, EntryRun
+from raft.core.messages import Entry, EntryRun, Pack
 from storage.disk import Buffer
 
 PACK_BYTES_MAX = 65_536
 PACK_ENTRIES_MAX = 4_096
 _COUNT = Struct("<I")
-
-
-class Pack(NamedTuple):
-    """Entries that travel as one piece."""
-
-    first: int
-    term: int
-    kind: int
-    entry_count: int
-    data: bytes
 
 
 def packed(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from raft.core.campaign import Campaign
 from raft.core.log import Log
 from raft.core.log_store import LogStore
 from raft.core.majority import majority_of
@@ -30,7 +31,6 @@ from raft.core.ready import Facts, ReadPoint, Role, Standing
 from raft.core.settings import Settings
 
 if TYPE_CHECKING:
-    from raft.core.election import Campaign
     from raft.core.leadership import Leadership
     from raft.core.snapshot_intake import SnapshotIntake
 

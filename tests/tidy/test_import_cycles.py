@@ -44,9 +44,6 @@ BACK: dict[Edge, str] = {
     ("quorum.purges", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.queue_figures", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.windows", "quorum.queue"): "to go: helpers of a queue",
-    ("raft.core.errors", "raft.core.messages"): "to go: an error names a member",
-    ("raft.core.packs", "raft.core.messages"): "to go: an entry and the pack it came in",
-    ("raft.core.state", "raft.core.election"): "to go: a campaign is a part of the state",
     ("raft.store.moving", "raft.store.node_log"): "to go: helpers of the log",
 }
 
