@@ -42,7 +42,7 @@ from struct import Struct
 from typing import Any, Protocol
 
 from broker.background_work import Steps, Unsliced, Work, begin
-from node.peers.link import CALLS, HandlerFailed
+from node.peers.link import CALLS, CallEars, HandlerFailed
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
 from storage.disk import Buffer
@@ -74,20 +74,6 @@ class CallsLoop(Protocol):
     """What is needed of an event loop."""
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> object: ...
-
-
-class CallEars(Protocol):
-    """Who is told what links hear of calls."""
-
-    def receive(self, node: NodeId, letter: bytes) -> None:
-        """Never raises for what it says; where it says nothing of sense the link is ended."""
-
-    def link_came(self, node: NodeId) -> None: ...
-
-    def link_went(self, node: NodeId) -> None: ...
-
-    def drained(self, node: NodeId) -> None:
-        """Letters have left."""
 
 
 class Wire(Protocol):

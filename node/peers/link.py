@@ -21,16 +21,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from logging import Logger
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from node.peers.frames import WrongChecksum
 from node.peers.socket import PeerSocket
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
 from raft.transport import Ears
-
-if TYPE_CHECKING:
-    from node.peers.calls import CallEars
 
 CALLS = 4  # first byte of a letter of the second queue; those of raft/transport.py have others
 _CALLS_HEAD = bytes([CALLS])
@@ -58,6 +55,20 @@ class Silent(Exception):
 
 class HandlerFailed(Exception):
     """This node failed to handle what another one said, and cannot go on with their link. The log says why."""
+
+
+class CallEars(Protocol):
+    """Who is told what links hear of calls."""
+
+    def receive(self, node: NodeId, letter: bytes) -> None:
+        """Never raises for what it says; where it says nothing of sense the link is ended."""
+
+    def link_came(self, node: NodeId) -> None: ...
+
+    def link_went(self, node: NodeId) -> None: ...
+
+    def drained(self, node: NodeId) -> None:
+        """Letters have left."""
 
 
 class PeerLink:

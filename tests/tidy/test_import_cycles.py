@@ -36,7 +36,6 @@ BACK: dict[Edge, str] = {
     ("leveret.message", "leveret.consumer"): "a consumer and its deliveries",
     ("leveret.publisher", "leveret.connection"): "to go: doors of a client",
     ("leveret.topology", "leveret.connection"): "to go: doors of a client",
-    ("node.peers.link", "node.peers.calls"): "a link and the calls on it",
     ("quorum.browsing", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.dead_letters", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.dead_letters_once", "quorum.queue"): "to go: helpers of a queue",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from node.peers import peer_pb2
-from node.peers.calls import CallEars
+from node.peers.link import CallEars
 from raft.transport import Ears
 from tests.sim.brokers.channel import WAY_S
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from node.peers.calls import CallEars, PeerCalls
+from node.peers.calls import PeerCalls
+from node.peers.link import CallEars
 from raft.core.messages import NodeId
 from tests.sim.clock import SimLoop
 

@@ -16,7 +16,8 @@ from typing import Any
 from broker.catalog.policy import effective_arguments
 from broker.queue_type import QueueHost
 from broker.records import QueueRecord
-from node.peers.calls import CallEars, PeerCalls
+from node.peers.calls import PeerCalls
+from node.peers.link import CallEars
 from quorum.driver import QuorumQueues
 from quorum.fifo.commands import SessionKey
 from quorum.queue import QuorumQueue
