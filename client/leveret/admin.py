@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leveret.records import (
     Alarm,
@@ -22,17 +22,15 @@ from leveret.records import (
     Vhost,
     from_stub,
 )
+from leveret.requests import NodeRequests
 from leveret.v1 import admin_pb2 as pb
 from leveret.values import to_table
-
-if TYPE_CHECKING:
-    from leveret.connection import Node
 
 
 class Admin:
     """`node.admin`. What each call needs of its user stands in admin.proto. A vhost not given is the connection's."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeRequests) -> None:
         self._node = node
 
     async def _call(self, method: str, request: Any) -> Any:

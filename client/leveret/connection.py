@@ -11,29 +11,25 @@ themselves.
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import platform
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
-import grpc
-import grpc.aio
-
 from leveret.admin import Admin
-from leveret.channels import DEFAULT_TARGET, Channels, Stubs, Tls
+from leveret.channels import DEFAULT_TARGET, Tls
 from leveret.consumer import Consumer
-from leveret.errors import RETRYABLE, ConnectionLost, LeveretError, TimedOut, from_rpc, never_sent
+from leveret.errors import ConnectionLost, TimedOut
 from leveret.message import GotMessage, from_wire
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
+from leveret.requests import NodeRequests
 from leveret.topology import Topology
-from leveret.v1 import admin_pb2, consume_pb2, message_pb2
-from leveret.values import from_table, to_table
+from leveret.v1 import admin_pb2, consume_pb2
+from leveret.values import from_table
 
 
-class Node:
+class Node(NodeRequests):
     """A connection to a node, to be entered with `async with`. Everything made from it ends with it."""
 
     def __init__(
@@ -52,13 +48,7 @@ class Node:
 
         Raises ValueError for what is no address.
         """
-        self.user = user
-        self.vhost = vhost
-        self.timeout_s = timeout_s
-        self.metadata = () if user is None else (("authorization", _basic(user, password)),)
-        self._name = name
-        self._channels = Channels(target, tls)
-        self._is_open = False
+        super().__init__(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
         self._children: WeakSet[Publisher | Consumer] = WeakSet()
         self.topology = Topology(self)
         self.admin = Admin(self)
@@ -147,62 +137,8 @@ class Node:
         response: consume_pb2.BrowseResponse = await self.call("consumer", "Browse", request)
         return [_got(one) for one in response.messages]
 
-    # ------------------------------------------------------------------ for the other modules
-
-    @property
-    def target(self) -> str:
-        """The address of the node that is used now."""
-        return self._channels.target
-
-    async def stubs(self) -> Stubs:
-        """The services of a node that can be reached. Raises ConnectionLost."""
-        if not self._is_open:
-            raise ConnectionLost(f"not connected to {self.target}: use `async with leveret.connect(...) as node`")
-        return await self._channels.reach(self.timeout_s)
-
-    async def call(self, service: str, method: str, request: Any) -> Any:
-        """One request, one answer, within `timeout_s`; of a node that it never got to, another one is asked."""
-        for attempts_left in reversed(range(len(self._channels.addresses))):
-            stub = getattr(getattr(await self.stubs(), service), method)
-            target = self.target
-            try:
-                return await stub(request, metadata=self.metadata, timeout=self.timeout_s)
-            except grpc.aio.AioRpcError as error:
-                lost = self.noted(from_rpc(error, target), target)
-                if not (attempts_left and never_sent(error)):
-                    raise lost from error
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    def noted(self, error: LeveretError, target: str) -> LeveretError:
-        """The error, after which another node is asked first if this one is lost."""
-        if isinstance(error, RETRYABLE):
-            self._channels.lost(target)
-        return error
-
-    def open_request(self, name: str) -> message_pb2.Open:
-        return message_pb2.Open(
-            vhost=self.vhost,
-            name=name or self._name,
-            client_properties=to_table(
-                {"product": "leveret-python", "platform": f"Python {platform.python_version()}"}
-            ),
-        )
-
-    async def error_of(self, call: Any, target: str) -> LeveretError:
-        """Why a stream ended that nobody here has ended."""
-        code = await call.code()
-        if code is grpc.StatusCode.OK:
-            return self.noted(ConnectionLost(f"{target} ended the stream"), target)
-        details, trailers = await call.details(), await call.trailing_metadata()
-        error = from_rpc(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailers, details), target)
-        return self.noted(error, target)
-
 
 connect = Node  # what a program says: `async with leveret.connect(...) as node`
-
-
-def _basic(user: str, password: str) -> str:
-    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
 
 
 def _got(one: consume_pb2.GotMessage) -> GotMessage:

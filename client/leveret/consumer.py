@@ -18,18 +18,16 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc.aio
 
 from leveret.errors import RETRYABLE, ConnectionLost, InvalidRequest, LeveretError, SubscriptionEnded, from_rpc
 from leveret.message import Delivery
+from leveret.requests import NodeRequests
 from leveret.retry import Backoff
 from leveret.v1 import consume_pb2, message_pb2
 from leveret.values import to_table
-
-if TYPE_CHECKING:
-    from leveret.connection import Node
 
 # Received and not taken by the application yet, beyond which nothing more is read from the connection.
 ARRIVED_MAX = 4096
@@ -42,7 +40,7 @@ class Consumer:
 
     def __init__(
         self,
-        node: Node,
+        node: NodeRequests,
         queue: str,
         *,
         prefetch: int = 100,

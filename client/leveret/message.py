@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from leveret.v1 import consume_pb2
 from leveret.v1 import message_pb2 as pb
 from leveret.values import FarTimestamp, from_table, moment, to_table
-
-if TYPE_CHECKING:
-    from leveret.consumer import Consumer
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,13 +96,19 @@ class GotMessage:
         return self.message.body
 
 
+class Settling(Protocol):
+    """The subscription that a delivery came with."""
+
+    async def settle(self, epoch: int, tag: int, outcome: consume_pb2.Outcome) -> None: ...
+
+
 class Delivery:
     """A message that a subscription received. Settle it once, unless the subscription is no_ack."""
 
     __slots__ = ("_batch", "_consumer", "_epoch", "_message", "tag")
 
     def __init__(
-        self, consumer: Consumer, epoch: int, tag: int, batch: consume_pb2.DeliveryBatch, message: pb.Message
+        self, consumer: Settling, epoch: int, tag: int, batch: consume_pb2.DeliveryBatch, message: pb.Message
     ) -> None:
         self._consumer = consumer
         self._epoch = epoch  # which connection brought it: tags mean nothing on the next one

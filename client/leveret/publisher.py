@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc.aio
 
@@ -32,11 +32,9 @@ from leveret.errors import (
 )
 from leveret.message import Message
 from leveret.parcels import Parcel, Route, Sent, parts
+from leveret.requests import NodeRequests
 from leveret.retry import Backoff
 from leveret.v1 import message_pb2, publish_pb2
-
-if TYPE_CHECKING:
-    from leveret.connection import Node
 
 BATCH_MESSAGES_MAX = 4096
 BATCH_BYTES_MAX = 1_048_576
@@ -50,7 +48,7 @@ class Publisher:
     """One stream of publishes. Made by `Node.publisher()`; many tasks may share it."""
 
     def __init__(
-        self, node: Node, *, name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
+        self, node: NodeRequests, *, name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
     ) -> None:
         if max_unconfirmed < 1:
             raise ValueError(f"max_unconfirmed is at least 1, not {max_unconfirmed}")

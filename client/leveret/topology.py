@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue, from_stub
+from leveret.requests import NodeRequests
 from leveret.v1 import topology_pb2 as pb
 from leveret.values import to_table
-
-if TYPE_CHECKING:
-    from leveret.connection import Node
 
 Arguments = Mapping[str, Any]
 
@@ -18,7 +16,7 @@ Arguments = Mapping[str, Any]
 class Topology:
     """What is declared in the vhost of the connection. `node.topology`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: NodeRequests) -> None:
         self._node = node
 
     async def declare_exchange(
