@@ -30,16 +30,19 @@ the connection was woken; `AmqpSocket.update_reading` pauses and resumes the soc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from native.frame_split import FRAME, PUBLISH, Item
-
-if TYPE_CHECKING:
-    from front.amqp.channel import Channel
 
 WAITING_BYTES_MAX = 1_048_576
 # Deliveries stop at the write buffer's high mark, far below: what exceeds this are answers to a client that reads none.
 UNSENT_BYTES_MAX = 16_777_216
+
+
+class WaitingChannel(Protocol):
+    """A channel whose input may wait."""
+
+    def take_waiting(self, now: int) -> None: ...
 
 
 class Backpressure:
@@ -60,7 +63,7 @@ class Backpressure:
         self.waiting_bytes = 0  # input that waits in channels
         self.postponed: list[Item] | None = None  # input of the stopped connection; None: it is not stopped
         self._login_pending = False
-        self._resumable: list[Channel] = []  # the reason why their input waits is gone
+        self._resumable: list[WaitingChannel] = []  # the reason why their input waits is gone
         self._deliveries_stopped = False  # a queue was refused, and delivers again when it is woken
 
     # ------------------------------------------------------------------------- reading
@@ -139,12 +142,12 @@ class Backpressure:
 
     # ------------------------------------------------------------------------- input of channels
 
-    def resume_channel(self, channel: Channel) -> None:
+    def resume_channel(self, channel: WaitingChannel) -> None:
         """It can go on with what waits in it."""
         self._resumable.append(channel)
         self._wake()
 
-    def next_channel(self) -> Channel | None:
+    def next_channel(self) -> WaitingChannel | None:
         """A channel to go on with now."""
         return self._resumable.pop() if self._resumable and not self.congested else None
 

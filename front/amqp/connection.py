@@ -229,6 +229,10 @@ class Connection:
         if self.awaits_login:
             self.fail(reply_to(error))
 
+    def permissions_changed(self) -> None:
+        for channel in list(self.channels.values()):
+            channel.permissions_changed()
+
     # ------------------------------------------------------------------------- channels
 
     def _take_for_channel(self, item: Item, number: int, class_id: int, method_id: int) -> None:

@@ -6,19 +6,21 @@ One function for each method of the client, in order; connection.py calls them w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.broker import Connection as BrokerConnection
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from front.amqp import sasl
+from front.amqp.backpressure import Backpressure
+from front.amqp.heartbeat import Heartbeat
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
-from front.amqp.terms import PROTOCOL, Credentials
+from front.amqp.terms import PROTOCOL, Credentials, Identity, Limits, Outside, Peer
 from wire.amqp import frame
 from wire.amqp.spec import Arguments
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
     from broker.records import UserRecord
-    from front.amqp.connection import Connection
 
 LOGIN_TIMEOUT_S = 60.0  # for this node to check a password, when hundreds log in at once
 FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
@@ -27,7 +29,47 @@ FRAME_MAX_MIN = 8192  # what the smallest client must be able to receive
 ACCEPTED_HEADERS = (frame.PROTOCOL_HEADER, b"AMQP\x01\x01\x00\x09")
 
 
-def send_start(connection: Connection) -> None:
+class HandshakeConnection(Protocol):
+    """The connection whose terms are agreed on here."""
+
+    broker: Broker
+    outside: Outside
+    identity: Identity
+    peer: Peer
+    limits: Limits
+    pressure: Backpressure
+    heartbeat: Heartbeat
+    now: int
+    frame_max: int
+    channel_max: int
+    client_properties: dict[str, Any]
+    login: UserRecord | None
+    client: BrokerConnection | None
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def awaits_login(self) -> bool: ...
+
+    def go(self, event: str) -> None: ...
+
+    def send_method(self, name: str, /, **arguments: Any) -> None: ...
+
+    def refuse_login(self, mechanism: str, why: str) -> None: ...
+
+    def login_not_checked(self, error: BrokerError) -> None: ...
+
+    def permissions_changed(self) -> None: ...
+
+    def close_for_broker(self, error: BrokerError) -> None: ...
+
+    def set_blocked(self, reason: str | None) -> None: ...
+
+    def statistics(self) -> dict[str, Any]: ...
+
+
+def send_start(connection: HandshakeConnection) -> None:
     connection.send_method(
         "connection.start",
         version_major=0,
@@ -38,11 +80,11 @@ def send_start(connection: Connection) -> None:
     )
 
 
-def _mechanisms(connection: Connection) -> list[str]:
+def _mechanisms(connection: HandshakeConnection) -> list[str]:
     return sasl.mechanisms(connection.peer.tls_user, connection.identity.anonymous)
 
 
-def start_ok(connection: Connection, arguments: Arguments) -> None:
+def start_ok(connection: HandshakeConnection, arguments: Arguments) -> None:
     peer = connection.peer
     connection.client_properties = arguments["client_properties"]
     mechanism = arguments["mechanism"]
@@ -68,7 +110,7 @@ def start_ok(connection: Connection, arguments: Arguments) -> None:
     )
 
 
-def _credentials(connection: Connection, mechanism: str, response: bytes) -> Credentials:
+def _credentials(connection: HandshakeConnection, mechanism: str, response: bytes) -> Credentials:
     """Raises MalformedResponse."""
     if mechanism != "ANONYMOUS":
         return sasl.credentials(mechanism, response)
@@ -77,7 +119,7 @@ def _credentials(connection: Connection, mechanism: str, response: bytes) -> Cre
     return anonymous
 
 
-def _logged_in(connection: Connection, user: UserRecord) -> None:
+def _logged_in(connection: HandshakeConnection, user: UserRecord) -> None:
     if not connection.awaits_login:
         return  # it ended while the password was checked
     connection.go("login accepted")
@@ -92,7 +134,7 @@ def _logged_in(connection: Connection, user: UserRecord) -> None:
     connection.pressure.login_answered()
 
 
-def _not_logged_in(connection: Connection, mechanism: str, error: BrokerError) -> None:
+def _not_logged_in(connection: HandshakeConnection, mechanism: str, error: BrokerError) -> None:
     """That a password could not be checked now is no refusal: a client that takes it for one does not try again."""
     if isinstance(error, ResourceExhausted):
         connection.login_not_checked(error)
@@ -107,7 +149,7 @@ def refusal(mechanism: str) -> AccessRefused:
     )
 
 
-def tune_ok(connection: Connection, arguments: Arguments) -> None:
+def tune_ok(connection: HandshakeConnection, arguments: Arguments) -> None:
     frame_max = arguments["frame_max"]
     if 0 < frame_max < FRAME_MAX_MIN:
         raise ProtocolError(
@@ -132,7 +174,7 @@ def _agreed(name: str, asked: int, limit: int) -> int:
     return asked
 
 
-def open_vhost(connection: Connection, arguments: Arguments) -> None:
+def open_vhost(connection: HandshakeConnection, arguments: Arguments) -> None:
     client = BrokerConnection(
         id=connection.peer.id,
         name=connection.peer.name,
@@ -153,16 +195,15 @@ def open_vhost(connection: Connection, arguments: Arguments) -> None:
     connection.send_method("connection.open-ok")
 
 
-def update_secret(connection: Connection, arguments: Arguments) -> None:
+def update_secret(connection: HandshakeConnection, arguments: Arguments) -> None:
     """Taken as it is, as RabbitMQ does with the users it keeps itself: the message renews credentials that run out, and a
     password does not. It gives nothing either: a connection whose password was changed has been closed by the broker.
     """
-    for channel in list(connection.channels.values()):
-        channel.permissions_changed()
+    connection.permissions_changed()
     connection.send_method("connection.update-secret-ok")
 
 
-HANDLERS: dict[str, Callable[[Connection, Arguments], None]] = {
+HANDLERS: dict[str, Callable[[HandshakeConnection, Arguments], None]] = {
     "connection.start-ok": start_ok,
     "connection.tune-ok": tune_ok,
     "connection.open": open_vhost,

@@ -6,15 +6,14 @@ frame, or everything behind the point at which the input of the connection stopp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from front.amqp.backpressure import Backpressure
 from front.amqp.replies import FRAME_ERROR, ProtocolError
 from front.amqp.states import DROPS_INPUT, SPLITS_NO_FRAMES, ConnectionState
+from front.amqp.terms import Limits
 from native.content import Buffer
-from native.frame_split import split
-
-if TYPE_CHECKING:
-    from front.amqp.connection import Connection
+from native.frame_split import Item, split
 
 UNAUTHENTICATED_BYTES_MAX = 65_536
 # An incomplete publish up to this size is kept until it is whole; bigger ones are put together frame by frame, which costs
@@ -24,12 +23,31 @@ ASSEMBLE_BYTES_MAX = 262_144
 JOINED_BYTES_MAX = 65_536
 
 
+class IntakeConnection(Protocol):
+    """The connection that the bytes are for. What it makes of some changes how the next ones are split."""
+
+    state: ConnectionState
+    limits: Limits
+    pressure: Backpressure
+    frame_max: int
+    framing_lost: bool
+
+    @property
+    def awaits_login(self) -> bool: ...
+
+    def take_protocol_header(self, data: Buffer) -> int: ...
+
+    def take_items(self, items: list[Item]) -> None: ...
+
+    def lose_framing(self, error: ProtocolError) -> None: ...
+
+
 class Intake:
-    """See the module. One for each connection, which it gives the items: `Connection.take_items`."""
+    """See the module. One for each connection."""
 
     __slots__ = ("_connection", "_unsplit")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: IntakeConnection) -> None:
         self._connection = connection
         self._unsplit: bytearray | None = None  # what cannot be split yet
 

@@ -7,15 +7,31 @@ channel turns them into replies. `no_wait` keeps back the answer, never an error
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.errors import NotSupported
+from broker.pending import Pending
 from wire.amqp.spec import Arguments, encode
 
 if TYPE_CHECKING:
-    from front.amqp.channel import Channel
+    from broker.session.session import GotMessage, Session
 
-Handler = Callable[["Channel", Arguments, int], None]
+T = TypeVar("T")
+
+
+class MethodChannel(Protocol):
+    """What a method needs of its channel."""
+
+    session: Session
+
+    def send(self, payload: bytes) -> None: ...
+
+    def answer(self, pending: Pending[T], reply: Callable[[T], bytes | None]) -> None: ...
+
+    def send_got(self, got: GotMessage) -> None: ...
+
+
+Handler = Callable[[MethodChannel, Arguments, int], None]
 
 
 def _done(name: str, arguments: Arguments) -> Callable[[Any], bytes | None]:
@@ -27,20 +43,20 @@ def _done(name: str, arguments: Arguments) -> Callable[[Any], bytes | None]:
 # ----------------------------------------------------------------------------- channel, access
 
 
-def _channel_flow(channel: Channel, arguments: Arguments, now: int) -> None:
+def _channel_flow(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     if not arguments["active"]:
         raise NotSupported("active=false")
     channel.send(encode("channel.flow-ok", active=True))
 
 
-def _access_request(channel: Channel, arguments: Arguments, now: int) -> None:
+def _access_request(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.send(encode("access.request-ok", ticket=1))  # realms left the protocol before 0-9-1; some clients still ask
 
 
 # ----------------------------------------------------------------------------- exchanges
 
 
-def _exchange_declare(channel: Channel, arguments: Arguments, now: int) -> None:
+def _exchange_declare(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.declare_exchange(
         arguments["exchange"],
         arguments["type"],
@@ -54,19 +70,19 @@ def _exchange_declare(channel: Channel, arguments: Arguments, now: int) -> None:
     channel.answer(pending, _done("exchange.declare-ok", arguments))
 
 
-def _exchange_delete(channel: Channel, arguments: Arguments, now: int) -> None:
+def _exchange_delete(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.delete_exchange(arguments["exchange"], if_unused=arguments["if_unused"], now=now)
     channel.answer(pending, _done("exchange.delete-ok", arguments))
 
 
-def _exchange_bind(channel: Channel, arguments: Arguments, now: int) -> None:
+def _exchange_bind(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.bind_exchange(
         arguments["destination"], arguments["source"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("exchange.bind-ok", arguments))
 
 
-def _exchange_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
+def _exchange_unbind(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.unbind_exchange(
         arguments["destination"], arguments["source"], arguments["routing_key"], arguments["arguments"], now
     )
@@ -76,7 +92,7 @@ def _exchange_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
 # ----------------------------------------------------------------------------- queues
 
 
-def _queue_declare(channel: Channel, arguments: Arguments, now: int) -> None:
+def _queue_declare(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.declare_queue(
         arguments["queue"],
         passive=arguments["passive"],
@@ -102,21 +118,21 @@ def _queue_declare(channel: Channel, arguments: Arguments, now: int) -> None:
     )
 
 
-def _queue_bind(channel: Channel, arguments: Arguments, now: int) -> None:
+def _queue_bind(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.bind_queue(
         arguments["queue"], arguments["exchange"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("queue.bind-ok", arguments))
 
 
-def _queue_unbind(channel: Channel, arguments: Arguments, now: int) -> None:
+def _queue_unbind(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.topology.unbind_queue(
         arguments["queue"], arguments["exchange"], arguments["routing_key"], arguments["arguments"], now
     )
     channel.answer(pending, _done("queue.unbind-ok", arguments))
 
 
-def _queue_purge(channel: Channel, arguments: Arguments, now: int) -> None:
+def _queue_purge(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     no_wait = arguments["no_wait"]
     channel.answer(
         channel.session.topology.purge_queue(arguments["queue"], now),
@@ -124,7 +140,7 @@ def _queue_purge(channel: Channel, arguments: Arguments, now: int) -> None:
     )
 
 
-def _queue_delete(channel: Channel, arguments: Arguments, now: int) -> None:
+def _queue_delete(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     no_wait = arguments["no_wait"]
     pending = channel.session.topology.delete_queue(
         arguments["queue"], if_unused=arguments["if_unused"], if_empty=arguments["if_empty"], now=now
@@ -135,14 +151,14 @@ def _queue_delete(channel: Channel, arguments: Arguments, now: int) -> None:
 # ----------------------------------------------------------------------------- consuming
 
 
-def _basic_qos(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_qos(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     if arguments["prefetch_size"]:
         raise NotSupported(f"prefetch_size!=0 ({arguments['prefetch_size']})")
     channel.session.set_prefetch(arguments["prefetch_count"], arguments["global"])
     channel.send(encode("basic.qos-ok"))
 
 
-def _basic_consume(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_consume(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     pending = channel.session.consume(
         arguments["queue"],
         arguments["consumer_tag"],
@@ -156,13 +172,13 @@ def _basic_consume(channel: Channel, arguments: Arguments, now: int) -> None:
     channel.answer(pending, lambda tag: None if no_wait else encode("basic.consume-ok", consumer_tag=tag))
 
 
-def _basic_cancel(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_cancel(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.cancel(arguments["consumer_tag"], now)
     if not arguments["no_wait"]:
         channel.send(encode("basic.cancel-ok", consumer_tag=arguments["consumer_tag"]))
 
 
-def _basic_get(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_get(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     def reply(got: Any) -> bytes | None:
         if got is None:
             return encode("basic.get-empty")
@@ -172,26 +188,26 @@ def _basic_get(channel: Channel, arguments: Arguments, now: int) -> None:
     channel.answer(channel.session.get(arguments["queue"], arguments["no_ack"], now), reply)
 
 
-def _basic_ack(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_ack(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     tag = arguments["delivery_tag"]
     channel.session.acknowledge(tag, tag, arguments["multiple"], now)
 
 
-def _basic_reject(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_reject(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.reject(arguments["delivery_tag"], arguments["requeue"], now)
 
 
-def _basic_nack(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_nack(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.nack(arguments["delivery_tag"], arguments["multiple"], arguments["requeue"], now)
 
 
-def _basic_recover_async(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_recover_async(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     if not arguments["requeue"]:
         raise NotSupported("requeue=false")
     channel.session.recover(True, now)
 
 
-def _basic_recover(channel: Channel, arguments: Arguments, now: int) -> None:
+def _basic_recover(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     _basic_recover_async(channel, arguments, now)
     channel.send(encode("basic.recover-ok"))
 
@@ -199,22 +215,22 @@ def _basic_recover(channel: Channel, arguments: Arguments, now: int) -> None:
 # ----------------------------------------------------------------------------- confirms, transactions
 
 
-def _confirm_select(channel: Channel, arguments: Arguments, now: int) -> None:
+def _confirm_select(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.publisher.select_confirms()
     if not arguments["no_wait"]:
         channel.send(encode("confirm.select-ok"))
 
 
-def _tx_select(channel: Channel, arguments: Arguments, now: int) -> None:
+def _tx_select(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.select_transactions()
     channel.send(encode("tx.select-ok"))
 
 
-def _tx_commit(channel: Channel, arguments: Arguments, now: int) -> None:
+def _tx_commit(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.answer(channel.session.commit(now), _done("tx.commit-ok", arguments))
 
 
-def _tx_rollback(channel: Channel, arguments: Arguments, now: int) -> None:
+def _tx_rollback(channel: MethodChannel, arguments: Arguments, now: int) -> None:
     channel.session.rollback(now)
     channel.send(encode("tx.rollback-ok"))
 
