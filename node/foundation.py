@@ -25,8 +25,9 @@ from raft.driver import Driver
 from raft.failure_detector import DetectorSettings
 from raft.groups import Groups, Timer
 from raft.store.group_stores import NodeStores
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
 from raft.store.replicas import NewReplica
+from raft.store.store_limits import StoreLimits
 from raft.transport import Net
 from storage.disk import Disk
 from storage.log_users import LogShare, LogUsers

@@ -5,30 +5,72 @@ What a job uses from its plan on does not change any more, or is changed by jobs
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from raft.core.errors import Damaged, RaftError
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import MemberId, SnapshotMeta
 from raft.store import snapshots
 from raft.store.group_records import SegmentRow, StoredSnapshot
+from raft.store.groups_file import GroupsFile
 from raft.store.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
-from raft.store.segments import SegmentBuilder, Wanted, rewrite, wanted_of
+from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, rewrite, wanted_of
+from raft.store.store_limits import StoreLimits
+from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.disk import Buffer, Disk
 from storage.errors import Corrupt, Exhausted, StorageError
+from storage.log_users import LogShare
 from storage.quarantine import quarantine
-
-if TYPE_CHECKING:
-    from raft.store.node_log import RaftStore
-    from raft.store.wal_log_store import WalLogStore
+from storage.wal_writer import LogWriter
 
 Segments = dict[int, tuple[SegmentRow, ...]]
 
 
-def segments_of_all(node: RaftStore) -> Segments:
+class StoreOfJobs(Protocol):
+    """What jobs use of the node's store, and what it is told at their end."""
+
+    disk: Disk
+    limits: StoreLimits
+    stores: dict[int, WalLogStore]
+    groups_file: GroupsFile
+    open_segments: OpenSegments
+    share: LogShare
+    ends: deque[tuple[int, dict[int, bytes]]]
+    untidy: dict[int, None]
+    dead_files: list[str]
+
+    @property
+    def log(self) -> LogWriter: ...
+
+    @property
+    def last_ticket(self) -> int: ...
+
+    def next_number(self) -> int: ...
+
+    def must_keep_segments(self, group: int) -> bool: ...
+
+    def save_groups(self, first_file: int, states: dict[int, bytes], segments: Segments) -> None: ...
+
+    def delete(self, gone: Sequence[str]) -> None: ...
+
+    def snapshot_saved(self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries) -> bool: ...
+
+    def snapshot_received(
+        self, store: WalLogStore, stored: StoredSnapshot, live: LiveEntries, done: Callable[[], None]
+    ) -> bool: ...
+
+    def not_installed(self, store: WalLogStore, why: str) -> None: ...
+
+    def renumber_now(
+        self, store: WalLogStore, loss: Loss, aside: Sequence[str], done: Callable[[MemberId], None]
+    ) -> None: ...
+
+
+def segments_of_all(node: StoreOfJobs) -> Segments:
     return {group: store.log.segments for group, store in node.stores.items() if store.log.segments}
 
 
@@ -44,7 +86,7 @@ class GroupDamaged(RaftError):
 class Flush:
     """Moves what counts out of full log files, and lets these go."""
 
-    def __init__(self, node: RaftStore) -> None:
+    def __init__(self, node: StoreOfJobs) -> None:
         self._node = node
         self._moved: list[tuple[WalLogStore, RowsToMove]] = []
         self._rows: list[tuple[SegmentRow, ...]] = []
@@ -121,7 +163,7 @@ class Tidied(NamedTuple):
 class Compact:
     """Deletes segments of which nothing counts, rewrites those of which little does, joins small ones."""
 
-    def __init__(self, node: RaftStore) -> None:
+    def __init__(self, node: StoreOfJobs) -> None:
         self._node = node
         self._planned: list[Tidied] = []
         self._tidied: list[Tidied] = []
@@ -253,7 +295,7 @@ class SaveSnapshot:
 
     def __init__(
         self,
-        node: RaftStore,
+        node: StoreOfJobs,
         store: WalLogStore,
         meta: SnapshotMeta,
         state: Sequence[Buffer],
@@ -294,7 +336,7 @@ class Install:
     """A snapshot that was received."""
 
     def __init__(
-        self, node: RaftStore, store: WalLogStore, meta: SnapshotMeta, done: Callable[[bytes | None], None]
+        self, node: StoreOfJobs, store: WalLogStore, meta: SnapshotMeta, done: Callable[[bytes | None], None]
     ) -> None:
         self._node = node
         self._store = store
@@ -341,7 +383,7 @@ class Loss(NamedTuple):
 class Renumber:
     """A member that lost something becomes another one. What it gives up is copied aside."""
 
-    def __init__(self, node: RaftStore, store: WalLogStore, loss: Loss, done: Callable[[MemberId], None]) -> None:
+    def __init__(self, node: StoreOfJobs, store: WalLogStore, loss: Loss, done: Callable[[MemberId], None]) -> None:
         self._node = node
         self._store = store
         self._loss = loss

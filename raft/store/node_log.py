@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from raft.core import membership, packs
@@ -45,6 +44,7 @@ from raft.store.log_replay import LogFilesByName, LogReplay, files_of
 from raft.store.moving import Compact, Delete, Flush, GroupDamaged, Install, Loss, Renumber, SaveSnapshot
 from raft.store.replicas import NewReplica, successor
 from raft.store.segments import OpenSegments
+from raft.store.store_limits import StoreLimits
 from raft.store.wal_log_store import Done, Installed, WalLogStore
 from storage import names
 from storage.beside_loop import Background
@@ -58,19 +58,6 @@ from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 
 ENTRY_BYTES = 120  # what an entry costs in memory beside its data
-
-
-@dataclass(slots=True, frozen=True)
-class StoreLimits:
-    """Sizes. Tests use tiny ones."""
-
-    segment_entries_max: int = 65_536
-    log_files_kept: int = 2  # full log files that wait for their entries to be superseded before these are moved out
-    entries_kept: int = 1_024  # of each group, below its snapshot, for followers that are a little behind
-    memory_bytes_max: int = 16 << 20  # of entries that were appended lately, of all groups
-    open_segments_max: int = 64
-    small_segments_max: int = 8  # of one group; more of them are joined
-    compaction_interval_ms: int = 15_000
 
 
 class RaftStore:

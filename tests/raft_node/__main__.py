@@ -16,7 +16,7 @@ import grpc.aio
 import uvloop
 
 from node.run import Ending, keep_freed_memory, throttle_garbage_collection
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 from tests.raft_node.assemble import Options, RaftNode
 from tests.raft_node.service import Service
 

@@ -22,8 +22,9 @@ from raft.core.settings import Settings
 from raft.driver import Driver, SnapshotRules
 from raft.groups import Groups
 from raft.store.group_records import GroupIdentity
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
 from raft.store.replicas import FOUNDER
+from raft.store.store_limits import StoreLimits
 from storage import names
 from storage.log_users import LogUsers
 from storage.os_disk import OsDisk

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from raft.core.settings import Settings
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 
 SECONDS = 60.0
 HEALED_BEFORE_END_S = 14.0

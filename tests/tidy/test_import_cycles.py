@@ -34,7 +34,6 @@ BACK: dict[Edge, str] = {
     ("quorum.purges", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.queue_figures", "quorum.queue"): "to go: helpers of a queue",
     ("quorum.windows", "quorum.queue"): "to go: helpers of a queue",
-    ("raft.store.moving", "raft.store.node_log"): "to go: helpers of the log",
 }
 
 

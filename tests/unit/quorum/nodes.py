@@ -27,7 +27,8 @@ from raft.core.settings import Settings
 from raft.driver import SnapshotRules
 from raft.group_owners import GroupOwners
 from raft.groups import Groups
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
+from raft.store.store_limits import StoreLimits
 from replicated.member import Odd
 from replicated.ports import CatalogPorts
 from replicated.queue import QueueReports

@@ -18,7 +18,7 @@ from quorum.leading import EXPIRES_RETRY_MS
 from raft.core.errors import Damaged
 from raft.core.messages import member_id, node_of
 from raft.driver import SnapshotRules
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 from replicated.busy_queues import LOOK_S
 from replicated.reply_timeout import WAIT_MS
 from storage.errors import DiskFull

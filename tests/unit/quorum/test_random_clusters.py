@@ -10,7 +10,7 @@ from broker.errors import BrokerError
 from broker.queue_type import Got, Outcome
 from native.content import messages
 from raft.driver import SnapshotRules
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 
 SEEDS = range(15)

@@ -14,7 +14,8 @@ from raft.driver import Driver, SnapshotRules
 from raft.groups import Groups
 from raft.store.group_records import GroupIdentity
 from raft.store.group_stores import GroupStores, NodeStores
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
+from raft.store.store_limits import StoreLimits
 from storage.beside_loop import AtOnce
 from storage.log_users import LogUsers
 from storage.wal import LogCore

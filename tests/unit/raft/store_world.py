@@ -13,8 +13,9 @@ from raft.core.membership import encode as encode_entry
 from raft.core.messages import Entry, EntryKind, Membership, SnapshotChunk, SnapshotMeta, member_id
 from raft.core.ready import Facts
 from raft.store.group_records import GroupIdentity
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
 from raft.store.replicas import NewReplica
+from raft.store.store_limits import StoreLimits
 from raft.store.wal_log_store import WalLogStore
 from storage.beside_loop import AtOnce
 from storage.errors import Corrupt

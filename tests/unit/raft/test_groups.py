@@ -13,7 +13,7 @@ from raft.core.messages import AppendReply, Entry, Membership, NodeId, member_id
 from raft.core.settings import Settings
 from raft.driver import SnapshotRules
 from raft.groups import ROUND_GROUPS_MAX, NoSuchGroup
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 from raft.transport import LETTER_BYTES, encode_batches
 from storage.record import PAYLOAD_BYTES_MAX
 from tests.raft_node.register import Outcome, put

@@ -11,7 +11,8 @@ from node.background import Threads
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, SnapshotMeta, member_id
 from raft.store.group_records import GroupIdentity
-from raft.store.node_log import RaftStore, StoreLimits
+from raft.store.node_log import RaftStore
+from raft.store.store_limits import StoreLimits
 from storage.log_users import LogUsers
 from storage.os_disk import OsDisk
 from storage.wal import LogCore

@@ -8,7 +8,7 @@ from random import Random
 from raft.core.errors import Damaged
 from raft.core.messages import Membership, member_id
 from raft.driver import SnapshotRules
-from raft.store.node_log import StoreLimits
+from raft.store.store_limits import StoreLimits
 from storage.names import LOG_DIRECTORY, QUARANTINE_DIRECTORY, RAFT_DIRECTORY
 from tests.raft_node.register import put
 from tests.sim.disk import Fault, SimDisk, no_faults

@@ -1,0 +1,18 @@
+"""How much of the groups' logs is kept in memory and in files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class StoreLimits:
+    """Sizes. Tests use tiny ones."""
+
+    segment_entries_max: int = 65_536
+    log_files_kept: int = 2  # full log files that wait for their entries to be superseded before these are moved out
+    entries_kept: int = 1_024  # of each group, below its snapshot, for followers that are a little behind
+    memory_bytes_max: int = 16 << 20  # of entries that were appended lately, of all groups
+    open_segments_max: int = 64
+    small_segments_max: int = 8  # of one group; more of them are joined
+    compaction_interval_ms: int = 15_000
