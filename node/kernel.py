@@ -63,9 +63,10 @@ from raft.groups import Groups, Timer
 from raft.store.node_log import RaftStore
 from raft.transport import Net
 from replicated.ports import CatalogPorts, MemberDriver
-from replicated.queue import QueueReports
+from replicated.queue import QueueReports, ReplicatedQueue
 from storage.lmdb_store import Store
 from storage.wal_writer import LogWriter
+from stream.driver import StreamQueues
 
 ENTER_S = 5.0  # for the others to hear of this node, before it serves what it has without them
 
@@ -98,6 +99,7 @@ class Kernel:
     classic: ClassicQueues
     anywhere: ClassicAnywhere
     quorum: QuorumQueues
+    streams: StreamQueues
     turns: Turns
     places: QueuePlaces
     member: MetadataMember  # of the metadata group, on this node
@@ -200,7 +202,7 @@ class Kernel:
         )
         broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
         self._add_classic()
-        self._add_quorum()
+        self._add_replicated()
         self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once
         broker.recover(wall_ms())
         self.classic.opened(wall_ms())
@@ -286,7 +288,8 @@ class Kernel:
 
     def sentences(self) -> tuple[str, ...]:
         """What an operator should know of this node; each goes on behind its name."""
-        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, self.quorum.members.quarantined))
+        quarantined: list[ReplicatedQueue] = [*self.quorum.members.quarantined, *self.streams.members.quarantined]
+        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, quarantined))
 
     # ------------------------------------------------------------------------- queues
 
@@ -300,11 +303,27 @@ class Kernel:
         self._close += [lambda: anywhere.close(wall_ms()), lambda: broker.end_connections(wall_ms())]
         broker.add_kind(anywhere)
 
-    def _add_quorum(self) -> None:
+    def _add_replicated(self) -> None:
+        """Quorum queues and streams: each a kind of its own, over the same groups and the same log."""
         ports, place, member = self._ports, self.place, self.member
         records = QueueRecords(self.metadata)
-        reports = QuorumReports(logger, ports.clock.monotonic)
-        self.quorum = quorum = QuorumQueues(
+        told = QuorumReports(logger, ports.clock.monotonic)
+        catalog = CatalogPorts(
+            records.set_members,
+            records.incarnation_of,
+            partial(name_of_node, self.metadata.catalog),
+            alone=lambda: member.alone,
+            is_behind=lambda: member.catalog_is_behind,
+        )
+        reports = QueueReports(
+            on_damaged=self._repair_member,
+            on_repaired=log_repaired,
+            on_lost=self._queue_cut,
+            on_quarantined=told.quarantined,
+            on_diverged=told.diverged,
+            on_refused=told.refused,
+        )
+        self.quorum = QuorumQueues(
             SessionKey(place.number, place.incarnation),
             place.disk_id,
             groups=self.groups,
@@ -315,27 +334,34 @@ class Kernel:
             wall_ms=self._wall_ms,
             monotonic=ports.clock.monotonic,
             new_replica=self._new_replica,
-            catalog=CatalogPorts(
-                records.set_members,
-                records.incarnation_of,
-                partial(name_of_node, self.metadata.catalog),
-                alone=lambda: member.alone,
-                is_behind=lambda: member.catalog_is_behind,
-            ),
-            reports=QueueReports(
-                on_damaged=self._repair_member,
-                on_repaired=log_repaired,
-                on_lost=self._queue_cut,
-                on_quarantined=reports.quarantined,
-                on_diverged=reports.diverged,
-                on_refused=reports.refused,
-            ),
+            catalog=catalog,
+            reports=reports,
             node_name=place.name,
             entry_bytes_kept_max=self._settings.entry_bytes_kept_max,
         )
-        records.tell(quorum.members.changed)
-        quorum.attach(self.broker)
-        self.broker.add_kind(quorum)
+        self.streams = StreamQueues(
+            place.incarnation,
+            place.disk_id,
+            groups=self.groups,
+            owners=self._owners,
+            store=self.store,
+            calls=self._calls,
+            loop=ports.loop,
+            wall_ms=self._wall_ms,
+            monotonic=ports.clock.monotonic,
+            new_replica=self._new_replica,
+            catalog=catalog,
+            reports=reports,
+            node_name=place.name,
+            chunk_bytes_kept_max=self._settings.entry_bytes_kept_max,
+        )
+        self._add_kind(records, self.quorum)
+        self._add_kind(records, self.streams)
+
+    def _add_kind(self, records: QueueRecords, kind: QuorumQueues | StreamQueues) -> None:
+        records.tell(kind.members.changed)
+        kind.attach(self.broker)
+        self.broker.add_kind(kind)
 
     def _queue_cut(self, record: QueueRecord, kept: int) -> None:
         if self.place.survives:  # as an operator has asked for; nobody knows whether something is missing
@@ -366,6 +392,7 @@ class Kernel:
         self.classic.tick(now)
         self.anywhere.tick(now)
         self.quorum.tick(now)
+        self.streams.tick(now)
         self._reconciler.tick(now)
         self.foundation.stores.tick(now)
         self.metadata.tick()
@@ -377,7 +404,7 @@ class Kernel:
     def _hold(self) -> None:
         """Publishers wait while too much waits for this node's disk, or for other nodes."""
         crowded = self.log.gathering_bytes > self._settings.gathering_bytes_max or self.classic.congested
-        congested = self.anywhere.congested or self.quorum.congested
+        congested = self.anywhere.congested or self.quorum.congested or self.streams.congested
         if self._held != (crowded, congested):
             self._held = crowded, congested
             self.anywhere.hold(crowded)

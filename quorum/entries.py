@@ -6,6 +6,7 @@ Fulfils replicated.leader_route.Entries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from quorum import letters
 from quorum.fifo import commands
@@ -42,9 +43,9 @@ class QueueEntries:
         """What time it is in the queue, if it is led from here."""
         return self._time.now(self.member.machine.state.now if self.member is not None else 0)
 
-    def head(self) -> bytes:
+    def entry(self, ops: Sequence[Any]) -> bytes:
         told = self.member.machine.state.now if self.member is not None else 0
-        return commands.entry_head(self._time.now(told))
+        return b"".join((commands.entry_head(self._time.now(told)), *ops))
 
     def applied(self, on_answer: OnAnswer, results: Sequence[Result] | None, error: RaftError | None) -> None:
         if results is None:

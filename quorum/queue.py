@@ -46,7 +46,7 @@ from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
 from quorum.queue_figures import fill_in, for_operators
-from quorum.session import Asker, Owner, Portion, QueueSession
+from quorum.session import QueueSession
 from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
 from quorum.windows import Windows
 from raft.core.errors import Damaged
@@ -55,6 +55,7 @@ from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
 from replicated.letters import head
 from replicated.member import MemberLife
+from replicated.portions import Asker, Owner, Portion
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from replicated.reply_timeout import WAIT_MS, ReplyTimeout

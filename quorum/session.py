@@ -1,26 +1,18 @@
-"""What this node says to one queue's group: gathered into portions, one entry each, and said again until it is answered.
+"""What this node says to one queue's group: gathered into portions, one entry each (replicated/portions.py).
 
     gathering    what was said since the last portion was cut; grows while the pipeline is full
-    portions     cut and not answered yet, in order; the first `sent` of them are on their way, the rest will be (again)
 
 Runs that agree on all that the machine looks at become one operation, whichever channels they come from.
 
-Nothing waits for a portion to grow: `flush` at the end of a turn sends what there is, a lone message at once. While a portion
-is on its way the next one gathers, so portions grow with the load. Only what is AMPLE does not wait for the one before it, and
-what consumers settle does not wait for the like: it is small, and brings them the messages that they have room for.
-
-An answer counts only if everything before it was answered too. When one portion fails (its leader is gone, its fate unknown),
-all from the first unanswered one on are said again, in the old order: the first alone, the rest once that is answered. Said
-together, a leader that has room for the first but not for both would refuse the second each time, and each time the answer to
-the first would be that of an attempt that is over. What was applied already is recognised by the machine: by
-the sequences of messages, the numbers of consumers, gets and purges, the ids of deliveries. So a channel's order holds whatever
-happens to leaders, and nothing said later takes effect for good before what was said earlier.
+Only what is AMPLE does not wait for the portion before it, and what consumers settle does not wait for the like: it is small,
+and brings them the messages that they have room for. What was applied already is recognised by the machine: by the sequences of
+messages, the numbers of consumers, gets and purges, the ids of deliveries.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from broker.confirms import Receipt
@@ -28,51 +20,13 @@ from broker.message import Run
 from broker.queue_type import Outcome
 from quorum.fifo import commands
 from quorum.fifo.commands import ConsumerKey, Gap, SessionKey
+from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pipeline, Portion
 
-PORTION_BYTES_MAX = 512 << 10  # of one entry; a single operation may be larger
-IN_FLIGHT_MAX = 4
-# A portion costs each node a record, two messages and its share of an fsync, whatever it holds. Three nodes on two cores, one
-# publisher with 1000 unconfirmed and one consumer: 79,000 messages a second with one portion on its way, 55,000 with two,
-# 57,000 with three, 43,000 with eight. With 100 unconfirmed: 19,000, 15,000, 17,000, 13,000.
-AMPLE_BYTES = 128 << 10
 SETTLE_RANGES_MAX = 10_000  # of one operation
 JOINED_BYTES_MAX = 128 << 10  # of an operation that several runs were joined to
 
 _LENGTHS_BYTES = 8  # of a message in a content, see native/content.py; its properties follow and begin with their flags
 _HAS_PRIORITY = 0x08  # in the first byte of these
-
-Asker = Callable[[Any], None] | list[Receipt] | None
-"""Who waits for an operation's result: receipts of publishers, a function that is given the result, or nobody."""
-
-
-class Portion:
-    """What one entry holds."""
-
-    __slots__ = ("askers", "ops", "publishes", "results", "sequence_end", "size")
-
-    def __init__(self, ops: list[bytes], askers: list[Asker], size: int, sequence_end: int, *, publishes: bool) -> None:
-        self.ops = ops  # their bytes, one behind the other; an operation may be several of these
-        self.askers = askers  # one for each operation
-        self.size = size
-        self.sequence_end = sequence_end  # of the first message that is not in it, nor in one before it
-        self.publishes = publishes  # and is not only what consumers say
-        self.results: Sequence[Any] | None = None  # known, while those of a portion before it are not
-
-
-class Owner:
-    """Whose session it is: the queue."""
-
-    def send(self, portion: Portion, attempt: int) -> None:
-        """Bring it to the leader; then call `answered` or `failed` with this attempt, once."""
-        raise NotImplementedError
-
-    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
-        """What became of runs; these are the receipts of those whose publishers wait for it."""
-        raise NotImplementedError
-
-    def lost_touch(self) -> None:
-        """What was sent will not be answered. Set `open` again when there is somebody to say it to."""
-        raise NotImplementedError
 
 
 class _Op:
@@ -117,45 +71,21 @@ class _Publishes:
         )  # fmt: skip
 
 
-class QueueSession:
+class QueueSession(Pipeline):
     """This node's, of one queue, in one life of the process."""
 
     __slots__ = (
-        "_answered",
-        "_cut_to",
-        "_doubts",
-        "_gathering",
-        "_gathering_bytes",
-        "_gathering_runs",
-        "_next_number",
-        "_next_sequence",
-        "_owner",
-        "_settles",
-        "attempt",
-        "key",
-        "open",
-        "portions",
-        "sent",
-        "waiting_bytes",
-        "waiting_messages",
-    )
+        "_cut_to", "_gathering", "_gathering_bytes", "_gathering_runs", "_next_number", "_next_sequence", "_settles", "key",
+    )  # fmt: skip
 
     def __init__(self, key: SessionKey, owner: Owner) -> None:
+        super().__init__(owner)
         self.key = key
-        self.open = True  # False while there is nobody to say anything to: then all gathers
-        self.attempt = 0  # counts how often all was said anew; answers to an earlier one are late
-        self.sent = 0
-        self.portions: deque[Portion] = deque()
-        self.waiting_bytes = 0  # said and not answered, sent or not
-        self.waiting_messages = 0
-        self._owner = owner
-        self._doubts = False  # since the last failure nothing was answered
         self._gathering: deque[_Op | _Publishes] = deque()
         self._gathering_bytes = 0
         self._gathering_runs = 0
         self._settles: dict[tuple[int, Outcome], list[tuple[int, int]]] = {}
         self._next_sequence = 1
-        self._answered = 1  # sequence of the first message that has no answer
         self._cut_to = 1  # sequence of the first message that is in no portion yet
         self._next_number = 1
 
@@ -237,21 +167,12 @@ class QueueSession:
         """Whether everything was answered."""
         return not (self.portions or self._gathering or self._settles)
 
-    def flush(self) -> None:
-        """Send what waits, as far as the pipeline has room."""
-        if not self.open:
-            return
+    def _gather(self) -> None:
         self._say_settles()
-        while self.open and self.sent < (1 if self._doubts else IN_FLIGHT_MAX):
-            if self.sent == len(self.portions):
-                if not self._gathering or not self._may_overlap():
-                    return
-                self.portions.append(self._cut())
-            self.sent += 1
-            self._owner.send(self.portions[self.sent - 1], self.attempt)
 
-    def _may_overlap(self) -> bool:
-        """Whether what gathers need not wait until what was sent is answered."""
+    def _may_cut(self) -> bool:
+        if not self._gathering:
+            return False
         if not self.sent or self._gathering_bytes >= AMPLE_BYTES:
             return True
         return not self._gathering_runs and not self.portions[-1].publishes
@@ -277,54 +198,14 @@ class QueueSession:
         self._gathering_runs -= runs
         return Portion(ops, askers, size, sequence_end, publishes=runs > 0)
 
-    def answered(self, portion: Portion, attempt: int, results: Sequence[Any]) -> None:
-        """The portion was applied."""
-        if attempt != self.attempt:
-            return
-        if len(results) != len(portion.askers) or any(type(result) is Gap for result in results):
-            self.failed(attempt)  # what came before it is missing; or it was made by nobody who knows what was asked
-            return
-        portion.results = results
-        while self.portions and self.portions[0].results is not None:
-            self._tell(self.portions.popleft())
-        self.flush()
+    def _is_gap(self, result: Any) -> bool:
+        return type(result) is Gap
 
-    def _tell(self, portion: Portion) -> None:
-        self.sent -= 1
-        self._doubts = False
-        self.waiting_bytes -= portion.size
-        self.waiting_messages -= portion.sequence_end - self._answered
-        self._answered = portion.sequence_end
-        assert portion.results is not None, "a portion is told its results before they are known"
-        for asker, result in zip(portion.askers, portion.results, strict=True):
-            if type(asker) is list:
-                self._owner.enqueued(asker, result)
-            elif asker is not None:
-                assert callable(asker), f"{asker!r} waits for a result"
-                asker(result)
-
-    def failed(self, attempt: int) -> None:
-        """A portion of this attempt was not applied, or nobody knows."""
-        if attempt != self.attempt:
-            return
-        self.attempt += 1
-        self.sent = 0
-        self.open = False
-        self._doubts = True
-        for portion in self.portions:
-            portion.results = None
-        self._owner.lost_touch()
-
-    def close(self) -> list[Asker]:
-        """The queue is gone: nothing is said any more. Returns who still waited."""
-        self.open = False
-        self.attempt += 1
-        waiting: list[Asker] = [asker for portion in self.portions for asker in portion.askers if asker is not None]
-        waiting += [op.asker for op in self._gathering if op.asker is not None]
-        self.portions.clear()
+    def _forget(self) -> list[Asker]:
+        waiting = [op.asker for op in self._gathering]
         self._gathering.clear()
         self._settles.clear()
-        self.sent = self.waiting_bytes = self.waiting_messages = self._gathering_bytes = self._gathering_runs = 0
+        self._gathering_bytes = self._gathering_runs = 0
         return waiting
 
 

@@ -23,8 +23,8 @@ OnAnswer = Callable[[Sequence[Any] | None], None]
 class Entries(Protocol):
     """The entries of one kind of queue: how they begin, and how their results reach who proposed them."""
 
-    def head(self) -> bytes:
-        """What the leader's node puts before the ops."""
+    def entry(self, ops: Sequence[Any]) -> bytes | None:
+        """What the leader's node proposes for these ops. None: it can do nothing with them now."""
 
     def applied(self, on_answer: OnAnswer, results: Sequence[Any] | None, error: RaftError | None) -> None:
         """This node led: the results of the entry; None: it was not applied, or that is unknown."""
@@ -117,13 +117,17 @@ class LeaderRoute:
         self, ops: Sequence[Any], on_results: Callable[[Sequence[Any] | None, RaftError | None], None]
     ) -> None:
         """This node leads, as far as it knows."""
-        data = b"".join((self._entries.head(), *ops))
+        entry = self._entries.entry(ops)
+        if entry is None:
+            on_results(None, None)
+            return
+        size = len(entry)
 
         def told(results: Sequence[Any] | None, error: RaftError | None) -> None:
-            assert not isinstance(error, TooLarge), f"an entry of {len(data)} bytes: larger runs are not to be taken"
+            assert not isinstance(error, TooLarge), f"an entry of {size} bytes: larger runs are not to be taken"
             on_results(results[0] if results else None, error)
 
-        self._groups.propose(self._group, [data], told)
+        self._groups.propose(self._group, [entry], told)
 
     def _answered(self, node: NodeId, on_answer: OnAnswer, data: bytes | None) -> None:
         if data is None:

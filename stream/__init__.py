@@ -3,7 +3,16 @@
 - What was confirmed was fsynced by a majority. Offsets are dense, ascend, and are never given to another message.
 - Readers see what is committed, on any member, and take nothing away. Only retention removes, in whole segments.
 
-A stream is a Raft group whose entries are chunks of messages, and whose log is kept as the files that readers read. Read in
-this order: `chunk.py` (what clients get), `entries.py` (what the log consists of), `segment_file.py` (its files), `log.py`,
+A stream is a Raft group whose entries are chunks of messages.
+
+    chunk.py          what clients get                              stored_form.py    messages of AMQP 0-9-1 in it
+    entries.py        what the log consists of                      machine.py        which chunks count, and where they are
+    publishing.py     what a node says to the leader                session.py        the same, until it is answered
+    tail.py           where the leader puts the next chunk          leading.py        what only the leader's node does
+    member.py         the machine under Raft                        reading.py        where to begin, and what comes there
+    queue.py          the stream as clients of this node see it     reader.py         one consumer of it
+    driver.py         all of the node's                             rules.py          retention
+
+The log lies in the node's store of groups today. Files that readers read are to take its place: `segment_file.py`, `log.py`,
 `log_reading.py`, `log_recovery.py` (what a start makes of the files).
 """

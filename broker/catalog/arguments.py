@@ -19,9 +19,11 @@ from wire.amqp.tables import encode_table
 QUEUE_KINDS = ("classic", "quorum", "stream")
 TEN_YEARS_MS = 315_360_000_000
 PRIORITY_MAX = 255
+STREAM_SEGMENT_BYTES_MAX = 3_000_000_000
 INTEGER_END = 1 << 63  # integers have 64 bits and a sign
 OVERFLOW_MODES = ("drop-head", "reject-publish", "reject-publish-dlx")
 LEADER_LOCATORS = ("client-local", "balanced")
+OLD_LEADER_LOCATORS = ("random", "least-leaders", "min-masters")  # of streams: they mean balanced
 REQUEUE_ORDERS = ("first", "in-place")
 # A table of arguments is kept in memory and in the catalog for ever; no client comes near these.
 ARGUMENTS_MAX = 128
@@ -121,6 +123,22 @@ def _leader_locator(value: Any, arguments: Arguments) -> None:
         raise _Refused("invalid_queue_locator_arg")
 
 
+def _stream_leader_locator(value: Any, arguments: Arguments) -> None:
+    if _expect_text(value) not in (*LEADER_LOCATORS, *OLD_LEADER_LOCATORS):
+        raise _Refused("invalid_queue_locator_arg")
+
+
+def _segment_bytes(value: Any, arguments: Arguments) -> None:
+    _positive(value, arguments)
+    if value > STREAM_SEGMENT_BYTES_MAX:
+        raise _Refused(f"Exceeded max value {STREAM_SEGMENT_BYTES_MAX}")
+
+
+def _filter_bytes(value: Any, arguments: Arguments) -> None:
+    if not 16 <= _expect_integer(value) <= 255:
+        raise _Refused(f"{{value_out_of_range,{value},16,255}}")
+
+
 def _queue_version(value: Any, arguments: Arguments) -> None:
     if _expect_integer(value) != 2:
         raise _Refused(f"\"unsupported queue version '{value}'\"")
@@ -178,10 +196,10 @@ _QUORUM: dict[str, Check] = {
 _STREAM: dict[str, Check] = {
     "x-max-length-bytes": _not_negative,
     "x-max-age": _max_age,
-    "x-stream-max-segment-size-bytes": _positive,
-    "x-stream-filter-size-bytes": _positive,
+    "x-stream-max-segment-size-bytes": _segment_bytes,
+    "x-stream-filter-size-bytes": _filter_bytes,
     "x-initial-cluster-size": _positive,
-    "x-queue-leader-locator": _leader_locator,
+    "x-queue-leader-locator": _stream_leader_locator,
 }
 _OF_KIND: dict[str, dict[str, Check]] = {"classic": _CLASSIC, "quorum": _QUORUM, "stream": _STREAM}
 _NAMES_OF_KIND = {kind: frozenset(checks) for kind, checks in _OF_KIND.items()}
@@ -249,15 +267,15 @@ def check_exchange(vhost: str, name: str, arguments: Arguments) -> None:
 
 
 _OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+_NOT_OF_STREAM_CONSUMERS = ("x-priority", "x-consumer-timeout")
 
 
 def check_consumer(vhost: str, queue: str, kind: str, arguments: Arguments) -> None:
     """The arguments of a consumer of this queue. What a stream is asked for (x-stream-offset) it checks itself."""
     check_size("queue", queue, vhost, arguments)
-    if kind != "stream":
-        for argument in _OF_STREAM_CONSUMERS:
-            if argument in arguments:
-                raise _not_for_kind(argument, queue, vhost, kind)
+    for argument in _NOT_OF_STREAM_CONSUMERS if kind == "stream" else _OF_STREAM_CONSUMERS:
+        if argument in arguments:
+            raise _not_for_kind(argument, queue, vhost, kind)
     if "x-priority" in arguments:
         _run(_long, "x-priority", arguments["x-priority"], "queue", queue, vhost, arguments)
     if "x-consumer-timeout" in arguments:

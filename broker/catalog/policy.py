@@ -7,6 +7,8 @@ smaller counts. Then the queue's own arguments, by key and kind of queue:
                                                  classic     quorum          stream
     message-ttl, expires, max-length             smaller     smaller         -
     max-length-bytes                             smaller     smaller         policy
+    max-age, segment and filter size,
+      initial-cluster-size                       -           -               policy
     delivery-limit                               -           smaller; the larger if one is negative (no limit)
     dead-letter-exchange and its routing key     argument    argument        -
     overflow                                     argument    policy          -
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.catalog.arguments import arguments_of_kind, check_policy_definition
+from broker.catalog.arguments import OLD_LEADER_LOCATORS, arguments_of_kind, check_policy_definition
 from broker.catalog.patterns import check_pattern, matches
 from broker.errors import PreconditionFailed
 from broker.records import PolicyRecord, QueueRecord
@@ -38,8 +40,13 @@ _APPLY_TO = {
 _POLICY_FIRST = {
     "classic": frozenset({"queue-leader-locator"}),
     "quorum": frozenset({"queue-leader-locator", "overflow"}),
-    "stream": frozenset({"queue-leader-locator", "max-length-bytes"}),
-}
+    "stream": frozenset(
+        {
+            "queue-leader-locator", "max-length-bytes", "max-age", "stream-max-segment-size-bytes",
+            "stream-filter-size-bytes", "initial-cluster-size",
+        }
+    ),
+}  # fmt: skip
 _SMALLER = frozenset({"message-ttl", "expires", "max-length", "max-length-bytes"})
 
 
@@ -58,6 +65,10 @@ class EffectiveArguments:
     single_active_consumer: bool = False
     delivery_limit: int | None = None
     queue_leader_locator: str = DEFAULT_LEADER_LOCATOR
+    max_age: str | None = None
+    stream_max_segment_size_bytes: int | None = None
+    stream_filter_size_bytes: int | None = None
+    initial_cluster_size: int | None = None
     policy: str | None = None
     operator_policy: str | None = None
     definition: dict[str, Any] = field(default_factory=dict)  # both policies merged, for display
@@ -114,11 +125,19 @@ def effective_arguments(
         max_priority=arguments.get("x-max-priority") or None,
         single_active_consumer=arguments.get("x-single-active-consumer", False),
         delivery_limit=value("delivery-limit"),
-        queue_leader_locator=value("queue-leader-locator") or DEFAULT_LEADER_LOCATOR,
+        queue_leader_locator=_locator(value("queue-leader-locator")),
+        max_age=value("max-age"),
+        stream_max_segment_size_bytes=value("stream-max-segment-size-bytes"),
+        stream_filter_size_bytes=value("stream-filter-size-bytes"),
+        initial_cluster_size=value("initial-cluster-size"),
         policy=user.name if user is not None else None,
         operator_policy=operator.name if operator is not None else None,
         definition=definition,
     )
+
+
+def _locator(asked: str | None) -> str:
+    return "balanced" if asked in OLD_LEADER_LOCATORS else asked or DEFAULT_LEADER_LOCATOR
 
 
 def _combined(key: str, kind: str, arguments: Mapping[str, Any], definition: Mapping[str, Any]) -> Any:

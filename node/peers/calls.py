@@ -52,6 +52,7 @@ CLASSIC = 2
 QUORUM = 3
 CLUSTER = 4
 REPLIES = 5
+STREAM = 6
 
 LETTER_BYTES = 1 << 20  # a fuller one is closed, and another begun
 PART_BYTES = 1 << 20

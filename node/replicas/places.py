@@ -1,4 +1,4 @@
-"""Where the members of new quorum queues go: what node/replicas/placement.py asks, kept at hand.
+"""Where the members of new quorum queues and streams go: what node/replicas/placement.py asks, kept at hand.
 
 How many members and leaders each node has is counted along with the commands that are applied, so that a declaration costs as
 much with 100,000 queues as with none. Leaders are counted where their queues were declared; elections may have moved them.
@@ -59,13 +59,17 @@ class QueuePlaces:
 
     def _founders(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
         record = proposed_queue(wish, self._catalog.vhosts)
-        if record.kind != "quorum":
+        if record.kind == "classic":
             return ()
         policies = self._catalog.policies(wish.vhost), self._catalog.policies(wish.vhost, operator=True)
         user, operator = (applying(some, record.kind, wish.name) for some in policies)
-        locator = effective_arguments(record, user, operator).queue_leader_locator
+        effective = effective_arguments(record, user, operator)
         nodes = {node.number: node for node in self._catalog.nodes.values()}
-        places = place(self.candidates(), self._here, wish.arguments.get(GROUP_SIZE, 0), locator)
+        if record.kind == "stream":
+            wanted = effective.initial_cluster_size or sum(node.kind == "disk" for node in nodes.values())
+        else:
+            wanted = wish.arguments.get(GROUP_SIZE, 0)
+        places = place(self.candidates(), self._here, wanted, effective.queue_leader_locator)
         return tuple(member_id(number, nodes[number].disk_id) for number in places.members)
 
     def candidates(self) -> list[Candidate]:

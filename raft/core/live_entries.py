@@ -34,6 +34,14 @@ class LiveEntries:
         live._have(*union(columns))
         return live
 
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[Sequence[int]]) -> LiveEntries:
+        """First and end of each; they ascend and do not touch."""
+        live = cls()
+        columns = list(zip(*ranges, strict=True)) or [(), ()]
+        live._have(array("Q", columns[0]), array("Q", columns[1]))
+        return live
+
     def _have(self, firsts: array[int], ends: array[int]) -> None:
         self._firsts, self._ends = firsts, ends
         self.count = sum(ends) - sum(firsts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from broker.queue_type import QueueHost, QueueType
 from classic.driver import ClassicQueues
@@ -16,8 +17,11 @@ from tests.contract.far_kind import FarClassic
 from tests.contract.memory_queue import MemoryQueues
 from tests.contract.quorum_kinds import ClusteredKind
 from tests.contract.quorum_rules import QUORUM_RULES
+from tests.contract.stream_rules import STREAM_RULES
 from tests.sim.clock import SimLoop
 from tests.sim.disk import SimDisk
+from tests.unit.quorum.nodes import Cluster
+from tests.unit.stream.nodes import StreamCluster
 
 LOG_FILE_BYTES_MAX = 1 << 20  # a log that rolls now and then
 
@@ -33,6 +37,7 @@ class Opened:
     kind: QueueType
     let_disk_finish: Callable[[], None] = nothing  # everything that was asked of the disk so far is done after it
     close: Callable[[], None] = nothing
+    consumes_with: Mapping[str, Any] = field(default_factory=dict)  # what a consumer has unless its test says otherwise
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,6 +47,7 @@ class Kind:
     differs: Mapping[str, str] = field(
         default_factory=dict
     )  # tests of rules that it does not have: what it has instead
+    keeps: frozenset[str] | None = None  # tests of the rules that it has; None: of all others
     node_acknowledges: bool = False  # for clients that do not: the queue's figures count that, too
 
 
@@ -98,15 +104,26 @@ def open_quorum(nodes: int, members: Sequence[int], client: int, home: int) -> C
     """On a cluster of so many nodes, whose client is connected to one of them."""
 
     def open_it(host: QueueHost, directory: Path) -> Opened:
-        kind = ClusteredKind(host, nodes, members, client, home)
+        kind = ClusteredKind(host, Cluster, nodes, members, client, home)
         return Opened(kind, kind.settle, kind.close)
+
+    return open_it
+
+
+def open_stream(nodes: int, client: int) -> Callable[[QueueHost, Path], Opened]:
+    """On a cluster of so many nodes, all of them members; the first one leads. A consumer reads it from the beginning."""
+
+    def open_it(host: QueueHost, directory: Path) -> Opened:
+        kind = ClusteredKind(host, StreamCluster, nodes, range(1, nodes + 1), client, 1)
+        reads = {"prefetch": 2_000, "arguments": {"x-stream-offset": "first"}}
+        return Opened(kind, kind.settle, kind.close, reads)
 
     return open_it
 
 
 def kinds_for(test: str) -> list[Kind]:
     """Those that keep the rules of this test."""
-    return [kind for kind in KINDS if test not in kind.differs]
+    return [kind for kind in KINDS if test not in kind.differs and (kind.keeps is None or test in kind.keeps)]
 
 
 KINDS = [
@@ -117,4 +134,7 @@ KINDS = [
     Kind("quorum-on-the-leader", open_quorum(3, [1, 2, 3], 1, 1), QUORUM_RULES),
     Kind("quorum-on-a-follower", open_quorum(3, [1, 2, 3], 2, 1), QUORUM_RULES),
     Kind("quorum-without-a-member", open_quorum(3, [1, 2], 3, 1), QUORUM_RULES),
+    Kind("stream-alone", open_stream(1, 1), keeps=STREAM_RULES),
+    Kind("stream-on-the-leader", open_stream(3, 1), keeps=STREAM_RULES),
+    Kind("stream-on-a-follower", open_stream(3, 2), keeps=STREAM_RULES),
 ]

@@ -1,4 +1,4 @@
-"""Quorum queues under the contract suite: one node alone, and three nodes with the client on any of them."""
+"""Replicated queues under the contract suite: one node alone, and three nodes with the client on any of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.message import Run
-from broker.queue_type import DeathReason, Queue, QueueHost
+from broker.queue_type import DeathReason, Queue, QueueHost, QueueType
 from broker.records import QueueRecord
-from quorum.driver import QuorumQueues
-from quorum.queue import QuorumQueue
 from raft.core.messages import NodeId, member_id
 from tests.unit.quorum.nodes import DISK_ID, Cluster
 
@@ -52,14 +50,15 @@ class OtherHost:
 class ClusteredKind:
     """The kind on all nodes of a cluster, used through the node of the client. Fulfils QueueType."""
 
-    name = "quorum"
-
-    def __init__(self, host: Any, nodes: int, members: Sequence[NodeId], client: NodeId, home: NodeId) -> None:
+    def __init__(
+        self, host: Any, cluster: type[Cluster], nodes: int, members: Sequence[NodeId], client: NodeId, home: NodeId
+    ) -> None:
+        self.name = cluster.kind_name
         self._host = host
         self._members = members
         self._client = client
         self._home = home
-        self.cluster = Cluster(nodes, self._host_of, self.now)
+        self.cluster = cluster(nodes, self._host_of, self.now)
 
     def now(self) -> int:
         now: int = self._host.now
@@ -70,11 +69,13 @@ class ClusteredKind:
         return host if node == self._client else OtherHost(self, host)
 
     @property
-    def _kind(self) -> QuorumQueues:
-        return self.cluster.nodes[self._client].kind
+    def _kind(self) -> QueueType:
+        kind: QueueType = self.cluster.nodes[self._client].kind
+        return kind
 
-    def seen_by_client(self, queue: Queue) -> QuorumQueue:
-        return self.cluster.nodes[self._client].queue(queue.record)
+    def seen_by_client(self, queue: Queue) -> Queue:
+        found: Queue = self.cluster.nodes[self._client].queue(queue.record)
+        return found
 
     # QueueType
 
@@ -89,7 +90,7 @@ class ClusteredKind:
             node.kind.open(record, effective, now)
         self.cluster.leader(record)
         self.settle()
-        queue = self.cluster.nodes[self._client].queue(record)
+        queue: Queue = self.cluster.nodes[self._client].queue(record)
         others = [node.queue(record) for node in self.cluster.alive() if node.number != self._client]
         mine = queue.policy_changed
 
@@ -119,6 +120,8 @@ class ClusteredKind:
         loop = self.cluster.loop
         until = loop.time() + SETTLED_WITHIN_S
         loop.run_soon()
+        for node in self.cluster.alive():
+            node.kind.tick(self.now())
         while not self._is_settled():
             assert loop.time() < until, "the nodes do not come to an end"
             loop.run_for(0.005)

@@ -147,7 +147,7 @@ class World:
 
     def consumer(self, queue: Queue, tag: str = "c", **properties: Any) -> tuple[Consumer, Taker]:
         taker = Taker()
-        consumer = Consumer(tag, queue, taker, **properties)
+        consumer = Consumer(tag, queue, taker, **{**self.opened.consumes_with, **properties})
         consuming = queue.consume(consumer, self.now)
         if consuming is not None:
             self.opened.let_disk_finish()

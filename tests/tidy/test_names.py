@@ -25,8 +25,10 @@ PORTS = {
     "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "log": ("raft", "stream"),  # as a member's core sees it; the files of a stream
     "letters": ("quorum", "replicated"),  # of one kind of queue; of all whose log is a group
-    "machine": ("quorum", "raft"),
-    "member": ("quorum", "replicated"),  # with the fifo machine; as every group has it
+    "leading": ("quorum", "stream"),
+    "machine": ("quorum", "raft", "stream"),
+    "member": ("quorum", "replicated", "stream"),  # with the machine of a kind of queue; as every group has it
+    "rules": ("quorum", "stream"),
     "ready": ("quorum", "raft"),  # messages that wait for a consumer; what a member's core wants done
     "limits": ("broker", "classic"),  # what a client may open, how long a queue may get
 }

@@ -53,6 +53,7 @@ class Opened:
     def __init__(self, far: FarClassic) -> None:
         self.kind = far
         self.let_disk_finish = far.settle
+        self.consumes_with: dict[str, Any] = {}
 
 
 @pytest.fixture

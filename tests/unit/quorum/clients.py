@@ -175,10 +175,11 @@ class Taker:
 class Clients:
     """A cluster and everybody who is connected to it."""
 
+    cluster_type = Cluster
+
     def __init__(self, count: int = 3, **options: Any) -> None:
         self.hosts: dict[NodeId, Host] = {}
-        self.cluster: Cluster
-        self.cluster = Cluster(count, self.host, **options)
+        self.cluster = self.cluster_type(count, self.host, **options)
 
     @property
     def now(self) -> int:

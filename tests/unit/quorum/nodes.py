@@ -1,4 +1,4 @@
-"""Nodes with quorum queues in one thread: real groups over simulated disks, joined in memory, in virtual time.
+"""Nodes with quorum queues, or others with a group each, in one thread: real groups over simulated disks, in virtual time.
 
 Each node has what a real one has below its broker: log, store, groups, calls, quorum queues. The broker above is whatever the
 test hands in: a QueueHost whose turns end by `turn`. Letters take DELAY_S; a cut loses them and breaks the links of calls.
@@ -51,7 +51,7 @@ SILENCE_LOOK_S = 0.05
 class Wire:
     """The links of one node's calls. Fulfils node.peers.calls.Wire."""
 
-    def __init__(self, node: QuorumNode) -> None:
+    def __init__(self, node: ReplicatedNode) -> None:
         self.node = node
         self.ears: CallEars
         self.ways: dict[NodeId, deque[bytes]] = {}
@@ -83,8 +83,10 @@ class Wire:
         self.ears.drained(node)
 
 
-class QuorumNode:
-    """One process, from start to kill."""
+class ReplicatedNode:
+    """One process, from start to kill. What kind of queue it has, a subclass says."""
+
+    kind: Any
 
     def __init__(self, cluster: Cluster, number: NodeId, disk: SimDisk, incarnation: int, disk_id: int) -> None:
         self.cluster = cluster
@@ -125,9 +127,8 @@ class QuorumNode:
         self.store.on_damaged = self.groups.damaged
         self.wire = Wire(self)
         self.calls = PeerCalls(self.wire, cluster.loop, LOGGER)
-        self.kind = QuorumQueues(
-            SessionKey(number, incarnation),
-            disk_id,
+        self.kind = self._new_kind(
+            disk_id=disk_id,
             groups=self.groups,
             owners=owners,
             store=self.store,
@@ -154,7 +155,10 @@ class QuorumNode:
             rules=cluster.rules,
         )
 
-    def queue(self, record: QueueRecord) -> QuorumQueue:
+    def _new_kind(self, **parts: Any) -> Any:
+        raise NotImplementedError
+
+    def queue(self, record: QueueRecord) -> Any:
         return self.kind.queues[(1 << 32) + record.id]
 
     def send(self, node: NodeId, letter: bytes) -> None:
@@ -178,8 +182,23 @@ class QuorumNode:
             self.failures.append(reason)
 
 
+class QuorumNode(ReplicatedNode):
+    """With quorum queues."""
+
+    kind: QuorumQueues
+
+    def _new_kind(self, **parts: Any) -> QuorumQueues:
+        return QuorumQueues(SessionKey(self.number, self.incarnation), **parts)
+
+    def queue(self, record: QueueRecord) -> QuorumQueue:
+        return self.kind.queues[(1 << 32) + record.id]
+
+
 class Cluster:
     """The nodes 1 to `count`. `host_of` makes the host of a node's queues."""
+
+    kind_name = "quorum"
+    nodes: dict[NodeId, Any]
 
     def __init__(
         self,
@@ -205,7 +224,7 @@ class Cluster:
         self.cuts: set[frozenset[NodeId]] = set()
         self.silent: set[NodeId] = set()  # stand still: their links live, and nothing that is on them arrives
         self._replicas = 1000
-        self.nodes: dict[NodeId, QuorumNode] = {}
+        self.nodes = {}
         for number in range(1, count + 1):
             self.start(number, SimDisk())
         self.join_all()
@@ -216,13 +235,15 @@ class Cluster:
         """Open the queue on every node."""
         number = len(self.records) + 1
         founders = tuple(member_id(node, DISK_ID) for node in members)
-        record = QueueRecord("/", name, "quorum", True, False, False, arguments, number, f"n{home}", members=founders)
+        record = QueueRecord(
+            "/", name, self.kind_name, True, False, False, arguments, number, f"n{home}", members=founders
+        )
         self.records[number] = record
         for node in self.alive():
             self.open(node, record)
         return record
 
-    def open(self, node: QuorumNode, record: QueueRecord) -> QuorumQueue:
+    def open(self, node: Any, record: QueueRecord) -> Any:
         node.kind.check(record)
         node.kind.open(record, effective_arguments(record, None, None), self.wall_ms())
         return node.queue(record)
@@ -245,22 +266,26 @@ class Cluster:
 
     # nodes and what joins them
 
-    def start(self, number: NodeId, disk: SimDisk, disk_id: int = DISK_ID) -> QuorumNode:
+    def start(self, number: NodeId, disk: SimDisk, disk_id: int = DISK_ID) -> Any:
         before = self.nodes.get(number)
-        node = self.nodes[number] = QuorumNode(self, number, disk, before.incarnation + 1 if before else 1, disk_id)
+        node = self._new_node(number, disk, before.incarnation + 1 if before else 1, disk_id)
+        self.nodes[number] = node
         node.kind.attach(self.host_of(number))
         for record in self.records.values():
             self.open(node, record)
         return node
 
-    def restart(self, number: NodeId, disk: SimDisk | None = None) -> QuorumNode:
+    def _new_node(self, number: NodeId, disk: SimDisk, incarnation: int, disk_id: int) -> Any:
+        return QuorumNode(self, number, disk, incarnation, disk_id)
+
+    def restart(self, number: NodeId, disk: SimDisk | None = None) -> Any:
         """A new process of a killed node, on its disk or on a new one."""
         assert not self.nodes[number].alive
         node = self.start(number, disk or self.nodes[number].disk, DISK_ID if disk is None else DISK_ID + 1)
         self.join_all()
         return node
 
-    def alive(self) -> list[QuorumNode]:
+    def alive(self) -> list[Any]:
         return [node for node in self.nodes.values() if node.alive]
 
     def join_all(self) -> None:
@@ -269,7 +294,7 @@ class Cluster:
                 if node.number < other.number and frozenset((node.number, other.number)) not in self.cuts:
                     self._join(node, other)
 
-    def _join(self, one: QuorumNode, other: QuorumNode) -> None:
+    def _join(self, one: ReplicatedNode, other: ReplicatedNode) -> None:
         if other.number in one.wire.ways:
             return
         for node, peer in ((one, other), (other, one)):
@@ -297,10 +322,10 @@ class Cluster:
         self.cuts.clear()
         self.join_all()
 
-    def carry(self, sender: QuorumNode, to: NodeId, letter: bytes) -> None:
+    def carry(self, sender: ReplicatedNode, to: NodeId, letter: bytes) -> None:
         self.loop.call_later(DELAY_S, self._arrive, sender, to, letter)
 
-    def _arrive(self, sender: QuorumNode, to: NodeId, letter: bytes) -> None:
+    def _arrive(self, sender: ReplicatedNode, to: NodeId, letter: bytes) -> None:
         receiver = self.nodes.get(to)
         cut = frozenset((sender.number, to)) in self.cuts or bool(self.silent & {sender.number, to})
         if receiver is not None and receiver.alive and sender.alive and not cut:
@@ -320,13 +345,13 @@ class Cluster:
             assert self.expects_quarantine or not self.quarantined, f"quarantined: {self.quarantined}"
             assert node.calls.handler_failures == 0, f"node {node.number} failed to handle a call: see its log"
 
-    def leader(self, record: QueueRecord, within_s: float = 5.0) -> QuorumNode:
+    def leader(self, record: QueueRecord, within_s: float = 5.0) -> Any:
         """The node that leads the queue's group, waited for."""
         until = self.loop.time() + within_s
         while True:
             leaders = [node for node in self.alive() if node.queue(record).route.leads]
             if leaders:
-                return max(leaders, key=lambda node: node.queue(record).route.driver.standing.term)  # type: ignore[union-attr]
+                return max(leaders, key=lambda node: node.queue(record).route.driver.standing.term)
             assert self.loop.time() < until, f"no leader of {record.name} within {within_s} s"
             self.loop.run_for(0.01)
 

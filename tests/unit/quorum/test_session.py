@@ -26,7 +26,8 @@ from quorum.fifo.commands import (
     decode_entry,
     entry_head,
 )
-from quorum.session import AMPLE_BYTES, IN_FLIGHT_MAX, JOINED_BYTES_MAX, PORTION_BYTES_MAX, Owner, Portion, QueueSession
+from quorum.session import JOINED_BYTES_MAX, QueueSession
+from replicated.portions import AMPLE_BYTES, IN_FLIGHT_MAX, PORTION_BYTES_MAX, Owner, Portion
 
 KEY = SessionKey(3, 7)
 NO_PROPERTIES = b"\0\0"

@@ -38,8 +38,8 @@ class LineLetter(IntEnum):
 class Entries:
     """Of the machine of this kind. Fulfils replicated.leader_route.Entries."""
 
-    def head(self) -> bytes:
-        return ENTRY_HEAD
+    def entry(self, ops: Sequence[Any]) -> bytes:
+        return b"".join((ENTRY_HEAD, *ops))
 
     def applied(self, on_answer: Any, results: Sequence[Any] | None, error: RaftError | None) -> None:
         raise AssertionError("nothing is proposed from here")

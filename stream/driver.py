@@ -1,0 +1,208 @@
+"""The streams of one node. Fulfils broker.queue_type.QueueType.
+
+What any queue needs whose log is a group is in replicated/. Assembly: make it, `attach` it to the broker, add it as a kind, let
+the broker recover, and call `tick` ten times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from broker.catalog.policy import EffectiveArguments
+from broker.confirms import Receipt
+from broker.errors import ResourceExhausted
+from broker.message import Run
+from broker.queue_type import Queue, QueueHost
+from broker.records import QueueRecord
+from raft.core.settings import Settings
+from raft.driver import SnapshotRules
+from raft.store.replicas import NewReplica
+from replicated.administration import Administration
+from replicated.busy_queues import BusyQueues
+from replicated.departures import Departures
+from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
+from replicated.peer_letters import KindOfLetters, PeerLetters
+from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, Payload, QueueLoop, QueuePorts, RaftGroups
+from replicated.queue import QueueReports
+from replicated.verdicts import Verdicts
+from stream.leading import StreamLeading
+from stream.machine import MACHINE_VERSION, StreamMachine, Written
+from stream.member import StreamMember
+from stream.publish_entries import done
+from stream.publishing import check_publishing
+from stream.queue import StreamQueue
+from stream.reading import KEPT_BYTES_MAX, ChunkCache, StreamReading
+
+CHECK_MS = 1_000  # how often leaders look after retention and records
+WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
+EAGER = 4.0  # of the member on the node where the stream was declared; see raft/core/settings.py
+ENTRY_HEAD_BYTES_MAX = 1 << 10  # what a chunk entry has besides what its node published
+STREAM_TOPIC = 6  # of PeerCalls
+KIND = "stream"
+
+
+class StreamQueues:
+    """See the module. Everything belongs to the event loop's thread."""
+
+    name = KIND
+
+    def __init__(
+        self,
+        incarnation: int,
+        disk_id: int,
+        *,
+        groups: RaftGroups,
+        owners: Owners,
+        store: MemberStores,
+        calls: Calls,
+        loop: QueueLoop,
+        wall_ms: Callable[[], int],
+        monotonic: Callable[[], float],
+        new_replica: NewReplica,
+        catalog: CatalogPorts,
+        reports: QueueReports | None = None,
+        node_name: str = "",
+        settings: Settings | None = None,
+        rules: SnapshotRules | None = None,
+        chunk_bytes_kept_max: int = KEPT_BYTES_MAX,
+    ) -> None:
+        """`incarnation`: of this node. `disk_id`: of the members that it founds."""
+        self.queues: dict[int, StreamQueue] = {}  # by group
+        self.refusals = 0  # to propose what other nodes publish, and by other nodes to propose what this one does
+        self._incarnation = incarnation
+        self._ports = ports = QueuePorts(
+            groups.node, incarnation, STREAM_TOPIC, groups, owners, calls, loop, wall_ms, monotonic
+        )
+        self._catalog = catalog
+        self._reports = reports = reports or QueueReports()
+        self._node_name = node_name
+        self._settings = settings or Settings()
+        self._cache = ChunkCache(chunk_bytes_kept_max)
+        self._host: QueueHost
+        self._check_at = 0
+        self._busy = BusyQueues[StreamQueue](loop)
+        self.verdicts = Verdicts(ports, store, lambda: MACHINE_VERSION, reports.on_diverged)
+        self.members = LocalMembers[StreamQueue](
+            KindOfMember(KIND, self._new_member, self._settings_of, rules or SnapshotRules()),
+            self.queues,
+            disk_id,
+            ports=ports,
+            store=store,
+            catalog=catalog,
+            new_replica=new_replica,
+            reports=reports,
+            on_leading=self._busy.leading_changed,
+            on_unnamed=lambda queue: self._departures.begin(queue),
+        )
+        self.administration = Administration[StreamQueue](ports, catalog.name_of, self.members.promise)
+        self._departures = Departures(ports, self.members, catalog.incarnation_of, self.administration.figures)
+        letters = PeerLetters(
+            KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX),
+            self.queues,
+            ports=ports,
+            administration=self.administration,
+            verdicts=self.verdicts,
+            entry_bytes_max=self._settings.entry_bytes_max,
+            on_refused=self._refused,
+        )
+        calls.serve(STREAM_TOPIC, letters.heard)
+        calls.on_link(self._busy.link_changed)
+        calls.on_writable(self._busy.writable)
+
+    def attach(self, host: QueueHost) -> None:
+        """Before the first stream is opened."""
+        self._host = host
+
+    # QueueType
+
+    def check(self, record: QueueRecord) -> None:
+        """The catalog refuses what no replicated queue can be (broker/catalog/arguments.py)."""
+
+    def open(self, record: QueueRecord, effective: EffectiveArguments, now: int) -> Queue:
+        group = QUEUE_GROUPS + record.id
+        queue = self.queues[group] = StreamQueue(
+            record,
+            effective,
+            group,
+            self._incarnation,
+            ports=self._ports,
+            host=self._host,
+            busy=self._busy,
+            lead=self._lead,
+            on_refused=lambda why: self._refused(queue, why),
+        )
+        self.members.take_part(queue)
+        return queue
+
+    def delete(self, queue: Queue, now: int) -> int:
+        """A stream tells nobody how many messages it had."""
+        assert isinstance(queue, StreamQueue), f"{queue!r} is no stream"
+        queue.close()
+        self.members.forget(queue)
+        del self.queues[queue.group]
+        self._busy.forget(queue)
+        self._departures.forget(queue)
+        return 0
+
+    def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
+        refused: ResourceExhausted | None = None
+        for queue in queues:
+            assert isinstance(queue, StreamQueue), f"{queue!r} is no stream"
+            try:
+                queue.publish(run, receipt)
+            except ResourceExhausted as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    # Its streams.
+
+    def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
+        machine = StreamMachine()
+        return StreamMember(machine, StreamReading(queue.group, machine, self._cache, read_entry), queue)
+
+    def _settings_of(self, queue: StreamQueue) -> Settings:
+        """Where the stream was declared its member usually leads: its first clients are there."""
+        at_home = queue.record.home == self._node_name
+        return replace(self._settings, eagerness=EAGER) if at_home else self._settings
+
+    def _lead(self, queue: StreamQueue, member: StreamMember) -> StreamLeading:
+        return StreamLeading(queue, member, self._ports, self._catalog, self.verdicts)
+
+    @property
+    def led(self) -> Collection[StreamQueue]:
+        """Those that this node leads."""
+        return self._busy.led
+
+    # Now and then.
+
+    @property
+    def congested(self) -> bool:
+        """Whether publishers should pause: too much waits for leaders."""
+        return self.waiting_bytes > WAITING_BYTES_MAX
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Said and not answered, by streams that have a leader."""
+        return sum([queue.session.waiting_bytes for queue in self._busy.asking if queue.session.open])
+
+    def tick(self, now: int) -> None:
+        """Called some ten times a second."""
+        self._busy.tick()
+        if self._check_at - CHECK_MS <= now < self._check_at:
+            return  # it is too early, and the clock was not set back
+        self._check_at = now + CHECK_MS
+        self._departures.tick()
+        self.members.begin_what_was_put_off()
+        self._busy.check(now)
+
+    # Other nodes.
+
+    def _refused(self, queue: StreamQueue, why: str) -> None:
+        """Something was not proposed, as it would do harm to every member."""
+        self.refusals += 1
+        self._reports.on_refused(queue, why)
+
+    def _done(self, queue: StreamQueue, results: Sequence[Written]) -> Payload:
+        return done(self._ports.node, results)

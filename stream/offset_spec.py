@@ -1,0 +1,67 @@
+"""Where a reader wants to begin: what it asks for as an argument (x-stream-offset), and what that means.
+
+first, last, next       the first message that is kept; the first of the last chunk; what is published from now on
+a number                this offset; the nearest that there is, if it is not there
+a timestamp             the first chunk that is not older
+an age, as 5m           the same, so long before now: digits, and one of Y M D h m s
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from wire.amqp.tables import Timestamp
+
+OFFSET_MAX = (1 << 63) - 1
+
+_AGE = re.compile(r"([0-9]{1,12})([YMDhms])")
+_DAY_S = 24 * 60 * 60
+_UNIT_S = {"Y": 365 * _DAY_S, "M": 30 * _DAY_S, "D": _DAY_S, "h": 3600, "m": 60, "s": 1}
+
+
+class Begin(Enum):
+    """An end of the stream."""
+
+    FIRST = "first"
+    LAST = "last"
+    NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    time_ms: int
+
+
+OffsetSpec = Begin | AtOffset | AtTime
+
+
+def offset_spec(asked: Any, now_ms: int) -> OffsetSpec | None:
+    """None: nothing can begin there. `asked`: the argument's value; without one a reader begins with what comes next."""
+    if asked is None:
+        return Begin.NEXT
+    if isinstance(asked, Timestamp):
+        return AtTime(int(asked) * 1000)
+    if isinstance(asked, bool):
+        return None
+    if isinstance(asked, int):
+        return AtOffset(min(max(asked, 0), OFFSET_MAX))
+    if not isinstance(asked, str):
+        return None
+    if asked in {begin.value for begin in Begin}:
+        return Begin(asked)
+    age_ms = age_in_ms(asked)
+    return AtTime(now_ms - age_ms) if age_ms is not None else None
+
+
+def age_in_ms(text: str) -> int | None:
+    """None: this is no age."""
+    found = _AGE.fullmatch(text)
+    return int(found[1]) * _UNIT_S[found[2]] * 1000 if found else None

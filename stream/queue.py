@@ -1,0 +1,354 @@
+"""One stream as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
+
+    session     what clients of this node publish: to the leader, wherever it is, through `route`
+    readers     the consumers of this node; each reads this node's member from its own place on
+    member      the stream's machine and log, if this node has them
+    leading     what only the leader's node does; None elsewhere
+
+What is published is confirmed when a majority of the members has fsynced it. Readers are given what is committed, and take
+nothing away: what they settle gives them credit, and nothing else. Where this node has no member nothing can be read, and
+readers whose member is removed are cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from broker.browsed import COUNT_MAX, Browsed, bounded
+from broker.catalog.policy import EffectiveArguments
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.errors import NotSupported, PreconditionFailed, ResourceExhausted
+from broker.message import Run
+from broker.pending import Pending
+from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
+from broker.records import QueueRecord
+from native.content import singles
+from raft.core.errors import Damaged
+from raft.core.messages import NodeId, node_of
+from replicated.busy_queues import BusyQueues
+from replicated.leader_route import LeaderRoute
+from replicated.member import MemberLife
+from replicated.portions import Asker, Owner, Portion
+from replicated.ports import MemberDriver, QueuePorts
+from replicated.remote_serving import RemoteServing
+from stream.leading import StreamLeading
+from stream.machine import Written
+from stream.member import StreamMember
+from stream.offset_spec import AtOffset, OffsetSpec, offset_spec
+from stream.publish_entries import PublishEntries
+from stream.reader import StreamReader
+from stream.rules import rules_of
+from stream.session import StreamSession
+
+WAITING_BYTES_MAX = 32 << 20
+RUN_BYTES_MAX = (
+    31 << 20
+)  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
+
+
+class StreamQueue(Owner):
+    """See the module."""
+
+    def __init__(
+        self,
+        record: QueueRecord,
+        effective: EffectiveArguments,
+        group: int,
+        incarnation: int,
+        *,
+        ports: QueuePorts,
+        host: QueueHost,
+        busy: BusyQueues[StreamQueue],
+        lead: Callable[[StreamQueue, StreamMember], StreamLeading],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why."""
+        self.record = record
+        self.group = group
+        self.deleted = False
+        self.rules = rules_of(effective)
+        self.session = StreamSession(ports.node, incarnation, self)
+        self.entries = PublishEntries(ports.wall_ms, on_refused)
+        self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
+        self.member: StreamMember | None = None
+        self.leading: StreamLeading | None = None
+        self.remote_serving: RemoteServing | None = None
+        self.member_life = MemberLife.ABSENT
+        self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
+        self.readers: dict[Consumer, StreamReader] = {}
+        self._ports = ports
+        self._host = host
+        self._busy = busy
+        self._new_leading = lead
+        self._next_number = 1  # of a reader
+        self._ends_readers = False  # nothing can be read here any more
+        self._statistics = QueueStatistics()
+        self._delivered_before = 0  # to readers that have left
+
+    # Where it is.
+
+    def member_nodes(self) -> Sequence[NodeId]:
+        return [node_of(member) for member in self.record.members]
+
+    def joined(self, driver: MemberDriver, member: StreamMember) -> None:
+        self.route.driver = driver
+        self.member = member
+        self.quarantined = None
+        self._ends_readers = False
+        self._host.wake(self)
+
+    def left(self) -> None:
+        """One that is damaged is repaired, and its readers go on then. Else there is nothing to read here any more."""
+        self._lead(False)
+        self.route.driver = self.member = None
+        if self.member_life is not MemberLife.DAMAGED:
+            self._ends_readers = True
+            self._host.wake(self)
+
+    def leading_changed(self) -> None:
+        self._lead(self.route.leads)
+        self.try_again()
+
+    def _lead(self, leads: bool) -> None:
+        if self.leading is not None:
+            self.leading.end()
+            self.leading = None
+        if leads and not self.deleted:
+            assert self.member is not None, f"{self.record.name} is led from here, without a member"
+            self.leading = self._new_leading(self, self.member)
+            self.leading.begin()
+        self.entries.leading = self.leading
+
+    def try_again(self) -> None:
+        """Somebody may be there to talk to."""
+        if self.deleted or not self.route.look_for():
+            return
+        if not self.session.open:
+            self.session.open = True
+            self.session.flush()
+
+    @property
+    def finds_no_leader(self) -> bool:
+        """Whether something waits for one to be found."""
+        return not (self.deleted or self.session.open)
+
+    # What the contract asks.
+
+    @property
+    def ready_count(self) -> int:
+        return self.member.machine.state.message_count if self.member is not None else 0
+
+    @property
+    def consumer_count(self) -> int:
+        """Of this node."""
+        return len(self.readers)
+
+    def consume(self, consumer: Consumer, now: int) -> Pending[None] | None:
+        spec = self._checked(consumer, now)
+        if self.member is None:
+            raise PreconditionFailed(f"{self._named()} does not have a running replica on the local node")
+        try:
+            place = self.member.reading.place_of(spec)
+        except Damaged as damage:
+            self._ports.groups.damaged(self.group, damage)
+            raise ResourceExhausted(f"{self._named()} is being repaired on this node: {damage}") from damage
+        self.readers[consumer] = StreamReader(consumer, self._next_number, place)
+        self._next_number += 1
+        return None
+
+    def _checked(self, consumer: Consumer, now: int) -> OffsetSpec:
+        if consumer.no_ack:
+            raise NotSupported(f"automatic acknowledgement not supported by {self._named()}")
+        if not consumer.window:
+            raise PreconditionFailed(f"consumer prefetch count is not set for {self._named('stream queue')}")
+        asked = consumer.arguments.get("x-stream-offset")
+        spec = offset_spec(asked, now)
+        if spec is None:
+            raise PreconditionFailed(
+                f"invalid arg 'x-stream-offset' for {self.record.label}: {asked!r} is neither an offset nor a timestamp, "
+                f"first, last, next, or an age as 5m"
+            )
+        return spec
+
+    def _named(self, what: str = "stream") -> str:
+        return f"{what} '{self.record.name}' in vhost '{self.record.vhost}'"
+
+    def cancel(self, consumer: Consumer, now: int) -> None:
+        reader = self.readers.pop(consumer, None)
+        if reader is not None:
+            self._delivered_before += reader.delivered
+
+    def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
+        raise NotSupported(f"basic.get not supported by stream queues {self.record.label}")
+
+    def settle(self, piece: Slice, outcome: Outcome, now: int) -> None:
+        """However it comes back: its reader has room for as many others."""
+        if outcome is Outcome.ACKNOWLEDGED:
+            self._statistics.acknowledged += piece.count
+        if not self.deleted:
+            self._host.wake(self)
+
+    def settle_all(self, held: Sequence[HeldSlice], outcome: Outcome, now: int) -> None:
+        if not self.deleted:
+            self._host.wake(self)
+
+    def pump(self, now: int) -> None:
+        if self.deleted:
+            return
+        self.session.flush()
+        if self.member is not None:
+            self._read(self.member)
+        elif self._ends_readers:
+            self._end_readers(now)
+
+    def _end_readers(self, now: int) -> None:
+        self._ends_readers = False
+        for consumer in list(self.readers):
+            self.cancel(consumer, now)
+            consumer.sink.consumer_cancelled(consumer)
+
+    def _read(self, member: StreamMember) -> None:
+        more = False
+        try:
+            for reader in list(self.readers.values()):
+                if reader.consumer in self.readers:
+                    more = reader.read(self, member.reading) or more
+        except Damaged as damage:  # its readers wait until the member is repaired
+            self._ports.groups.damaged(self.group, damage)
+        if more:  # not in this turn: others come first
+            self._ports.loop.call_soon(self._host.wake, self)
+
+    def used(self, now: int) -> Pending[None] | None:
+        """A stream does not expire."""
+        return None
+
+    def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
+        if self.member is None:
+            return Pending.failed(
+                ResourceExhausted(f"{self._named()} does not have a running replica on the local node")
+            )
+        try:
+            found = self._messages(self.member, self.member.machine.state.first_offset + skip)
+            return Pending.of(bounded(found, min(limit, COUNT_MAX)))
+        except Damaged as damage:
+            self._ports.groups.damaged(self.group, damage)
+            return Pending.failed(ResourceExhausted(f"{self._named()} is being repaired on this node: {damage}"))
+
+    def _messages(self, member: StreamMember, offset: int) -> Iterator[Browsed]:
+        if offset >= member.machine.state.next_offset:
+            return
+        index = member.reading.place_of(AtOffset(offset)).entry_index
+        while (found := member.reading.next_chunk(index)) is not None:
+            for messages in found[1].messages:
+                contents = singles(messages.content, 0, messages.message_count)
+                for number, content in enumerate(contents, messages.first_offset):
+                    if number >= offset:
+                        yield Browsed(messages.exchange, messages.routing_key, content, persistent=True)
+            index = found[0] + 1
+
+    def purge(self, now: int) -> Pending[int]:
+        raise NotSupported(f"queue.purge not supported by stream queues {self.record.label}")
+
+    def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
+        self.rules = rules_of(effective)
+
+    def statistics(self) -> QueueStatistics:
+        found = self._statistics
+        found.ready = self.ready_count
+        found.consumers = len(self.readers)
+        found.delivered = self._delivered_before + sum([reader.delivered for reader in self.readers.values()])
+        found.unacknowledged = sum([consumer.outstanding for consumer in self.readers])
+        found.state = "running" if self.member is None or self.route.leader() else "minority"
+        if self.member is not None:
+            found.ready_bytes = self.member.machine.state.size
+            found.persistent = found.ready
+            found.disk_reads = self.member.reading.reads
+        return found
+
+    def figures(self) -> dict[str, Any]:
+        """For operators."""
+        found: dict[str, Any] = {"readers": len(self.readers), "life": self.member_life.value}
+        if self.member is not None:
+            state = self.member.machine.state
+            found["machine"] = {
+                "version": state.version, "applied": state.applied, "digest": state.digest,
+                "first_offset": state.first_offset, "committed_offset": state.next_offset - 1,
+                "segments": len(state.segments), "bytes": state.size,
+            }  # fmt: skip
+        if self.quarantined is not None:
+            found["quarantined"] = self.quarantined
+        if self.leading is not None and (odd := self.leading.group.comparison.diverged) is not None:
+            found["diverged"] = {"nodes": list(odd.nodes), "index": odd.at}
+        return found
+
+    # Publishing, as the driver does it.
+
+    def publish(self, run: Run, receipt: Receipt | None) -> None:
+        """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
+        waits_in_vain = self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open
+        if len(run.content) > RUN_BYTES_MAX or waits_in_vain:
+            if receipt is None:
+                raise ResourceExhausted(self._no_room(run))
+            receipt.refused()
+            return
+        self._statistics.published += run.count
+        self.session.publish(run, receipt)
+        self._host.wake(self)
+
+    def _no_room(self, run: Run) -> str:
+        if len(run.content) > RUN_BYTES_MAX:
+            return f"{self.record.label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {len(run.content)}"
+        return f"{self.record.label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
+
+    def close(self) -> None:
+        """The stream is deleted. What was published to it counts as confirmed."""
+        self.deleted = True
+        self._lead(False)
+        for asker in self.session.close():
+            self._answer(asker, accepted=True)
+        self.readers.clear()
+
+    @staticmethod
+    def _answer(asker: Asker, *, accepted: bool) -> None:
+        assert isinstance(asker, list), f"{asker!r} waits for a stream"
+        for receipt in asker:
+            if accepted:
+                receipt.accepted()
+            else:
+                receipt.refused()
+
+    # Owner, of the session
+
+    def send(self, portion: Portion, attempt: int) -> None:
+        self._busy.ask(self)
+        self.route.propose(portion.ops, partial(self._proposed, portion, attempt))
+
+    def still_asks(self) -> bool:
+        """What was said to a leader of old is said again to the next one."""
+        if self.session.sent and self.route.leader_moved():
+            self.session.failed(self.session.attempt)
+        return bool(self.session.sent)
+
+    def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
+        if results is None:
+            self.session.failed(attempt)
+        else:
+            self.session.answered(portion, attempt, results)
+
+    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
+        self._answer(receipts, accepted=result is Written.DONE or result is Written.KNOWN)
+
+    def lost_touch(self) -> None:
+        if not self.deleted:
+            self._busy.look_for_leader(self)
+
+    # StreamFollower, of the member
+
+    def moved(self, written: Sequence[Written]) -> None:
+        if self.leading is not None and Written.OUT_OF_PLACE in written:
+            self.leading.out_of_place()
+        if self.readers:
+            self._host.wake(self)

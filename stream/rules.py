@@ -1,0 +1,42 @@
+"""What a stream has to keep to: its arguments and its policies, put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.catalog.policy import EffectiveArguments
+from stream.machine import StreamState
+from stream.offset_spec import age_in_ms
+
+SEGMENT_BYTES_MAX = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """None is: no limit."""
+
+    max_length_bytes: int | None = None
+    max_age_ms: int | None = None
+    segment_bytes_max: int = SEGMENT_BYTES_MAX
+
+    def first_to_keep(self, state: StreamState, now_ms: int) -> int:
+        """Offset of the first message that retention keeps. Whole segments go, and the last one stays."""
+        segments, size = state.segments, state.size
+        kept = 0
+        while kept + 1 < len(segments):
+            oldest = segments[kept]
+            too_long = self.max_length_bytes is not None and size > self.max_length_bytes
+            too_old = self.max_age_ms is not None and oldest.last_time_ms < now_ms - self.max_age_ms
+            if not (too_long or too_old):
+                break
+            size -= oldest.size
+            kept += 1
+        return segments[kept].first_offset if segments else state.first_offset
+
+
+def rules_of(effective: EffectiveArguments) -> StreamRules:
+    return StreamRules(
+        effective.max_length_bytes,
+        age_in_ms(effective.max_age) if effective.max_age is not None else None,
+        effective.stream_max_segment_size_bytes or SEGMENT_BYTES_MAX,
+    )

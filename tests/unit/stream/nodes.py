@@ -1,0 +1,33 @@
+"""Nodes with streams in one thread, as tests/unit/quorum/nodes.py has them with quorum queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.records import QueueRecord
+from raft.core.messages import NodeId
+from stream.driver import StreamQueues
+from stream.queue import StreamQueue
+from tests.sim.disk import SimDisk
+from tests.unit.quorum.nodes import Cluster, ReplicatedNode
+
+
+class StreamNode(ReplicatedNode):
+    """With streams."""
+
+    kind: StreamQueues
+
+    def _new_kind(self, **parts: Any) -> StreamQueues:
+        return StreamQueues(self.incarnation, **parts)
+
+    def queue(self, record: QueueRecord) -> StreamQueue:
+        return self.kind.queues[(1 << 32) + record.id]
+
+
+class StreamCluster(Cluster):
+    """The nodes 1 to `count`."""
+
+    kind_name = "stream"
+
+    def _new_node(self, number: NodeId, disk: SimDisk, incarnation: int, disk_id: int) -> StreamNode:
+        return StreamNode(self, number, disk, incarnation, disk_id)

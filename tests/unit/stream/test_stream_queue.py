@@ -1,0 +1,194 @@
+"""A stream as one node's clients meet it: no leader, no member here, proposals that get lost, deletion, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from broker.confirms import Receipt
+from broker.consumer import Consumer
+from broker.errors import PreconditionFailed, ResourceExhausted
+from broker.message import Run
+from broker.queue_type import Slice
+from broker.records import QueueRecord
+from native.content import encode
+from raft.core.errors import RaftError, Unknown
+from raft.core.messages import NodeId
+from stream.queue import RUN_BYTES_MAX, WAITING_BYTES_MAX, StreamQueue
+from stream.session import PORTION_MESSAGES_MAX
+from tests.unit.quorum.clients import Publisher
+from tests.unit.stream.test_random_streams import StreamClients
+
+OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
+
+
+class Offsets:
+    """A consumer's client that never settles. Fulfils DeliverySink."""
+
+    def __init__(self) -> None:
+        self.writable = True
+        self.offsets: list[int] = []
+        self.cancelled = False
+
+    def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
+        assert piece.offset is not None
+        self.offsets += range(piece.offset, piece.offset + piece.count)
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        self.cancelled = True
+
+
+def world(nodes: int = 3, members: Sequence[NodeId] = (1, 2, 3), **arguments: Any) -> tuple[StreamClients, QueueRecord]:
+    clients = StreamClients(nodes)
+    record = clients.cluster.declare("s", members, **arguments)
+    clients.cluster.leader(record)
+    clients.cluster.run(0.2)
+    return clients, record
+
+
+def consume(clients: StreamClients, node: NodeId, record: QueueRecord, prefetch: int = 100_000) -> Offsets:
+    _, queue = clients.of(node, record)
+    client = Offsets()
+    queue.consume(Consumer("c", queue, client, prefetch=prefetch, arguments={"x-stream-offset": "first"}), clients.now)
+    clients.hosts[node].wake(queue)
+    return client
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_a_proposal_that_gets_lost_under_one_leader_is_said_again(lost: int) -> None:
+    """As in a transfer of the leadership that comes to nothing. What was sealed behind it counts for nothing either."""
+    clients, record = world()
+    groups = clients.cluster.leader(record).groups
+    propose, count = groups.propose, 0
+
+    def lose_one(group: int, commands: Sequence[bytes], on_results: OnResults) -> None:
+        nonlocal count
+        count += 1
+        if count == lost + 1:
+            on_results(None, Unknown("it got lost"))
+        else:
+            propose(group, commands, on_results)
+
+    groups.propose = lose_one
+    publishers = [Publisher(clients, node, record, name=f"{node}-") for node in (1, 2, 3)]
+    for _ in range(5):
+        for publisher in publishers:
+            publisher.publish(3)
+        clients.cluster.run(0.002)
+    clients.cluster.run(3)
+    assert count > 4
+    assert [publisher.confirmed for publisher in publishers] == [publisher.all for publisher in publishers]
+    assert consume_all(clients, record) == list(range(45))
+
+
+def consume_all(clients: StreamClients, record: QueueRecord) -> list[int]:
+    client = consume(clients, 1, record)
+    clients.cluster.run(0.2)
+    return client.offsets
+
+
+def test_a_node_without_a_member_publishes_and_says_that_it_cannot_read() -> None:
+    clients, record = world(members=(1, 2))
+    publisher = Publisher(clients, 3, record, name="p-")
+    publisher.publish(4)
+    clients.cluster.run(1)
+    assert publisher.confirmed == publisher.all
+    with pytest.raises(PreconditionFailed, match="does not have a running replica on the local node"):
+        consume(clients, 3, record)
+    assert consume_all(clients, record) == [0, 1, 2, 3]
+
+
+def test_readers_of_a_member_that_is_removed_are_cancelled() -> None:
+    clients, record = world()
+    node = next(node for node in (1, 2, 3) if node != clients.cluster.leader(record).number)
+    client = consume(clients, node, record)
+    _, queue = clients.of(clients.cluster.leader(record).number, record)
+    clients.cluster.nodes[1].kind.administration.remove_member(clients.cluster.nodes[1].queue(record), node).then(
+        lambda _: None, lambda error: pytest.fail(str(error))
+    )
+    clients.cluster.run(5)
+    assert client.cancelled and not clients.cluster.nodes[node].queue(record).readers
+    assert queue.member_nodes() != [1, 2, 3]
+
+
+def test_without_a_leader_so_much_waits_and_the_rest_is_refused() -> None:
+    clients, record = world()
+    for number in (2, 3):
+        clients.cluster.nodes[number].kill()
+    clients.cluster.run(5)
+    kind, queue = clients.of(1, record)
+    content = encode(b"\0\0", b"x" * (1 << 20))
+    run = Run("", "q", content, 1, 1 << 20)
+    for _ in range(WAITING_BYTES_MAX >> 20):
+        kind.publish((queue,), run, None, clients.now)
+    clients.cluster.run(0.5)
+    with pytest.raises(ResourceExhausted, match="no leader"):
+        for _ in range(2):
+            kind.publish((queue,), run, None, clients.now)
+    publisher = Publisher(clients, 1, record, name="p-")
+    bodies = publisher.publish(2)
+    assert publisher.refused == bodies
+    for number in (2, 3):
+        clients.cluster.restart(number)
+    clients.cluster.run(8)
+    assert queue.ready_count >= WAITING_BYTES_MAX >> 20 and queue.session.idle
+
+
+def test_a_message_that_no_entry_holds_is_refused() -> None:
+    clients, record = world(1, (1,))
+    kind, queue = clients.of(1, record)
+    content = encode(b"\0\0", bytes(RUN_BYTES_MAX))
+    with pytest.raises(ResourceExhausted, match="takes messages of up to"):
+        kind.publish((queue,), Run("", "q", content, 1, RUN_BYTES_MAX), None, clients.now)
+    clients.cluster.run(0.2)
+    assert queue.ready_count == 0
+
+
+def test_a_run_of_very_many_messages_becomes_several_chunks_and_one_answer() -> None:
+    clients, record = world(1, (1,))
+    kind, queue = clients.of(1, record)
+    count = 2 * PORTION_MESSAGES_MAX + 5
+    answers: list[Receipt] = []
+
+    class Answered:
+        def answered(self, receipt: Receipt) -> None:
+            answers.append(receipt)
+
+        def given_up(self, receipt: Receipt) -> None:
+            raise AssertionError(receipt)
+
+    receipt = Receipt(Answered(), 1, count, 1)
+    kind.publish((queue,), Run("", "q", encode(b"\0\0", b"x") * count, count, count), receipt, clients.now)
+    clients.cluster.run(1)
+    assert answers == [receipt] and queue.ready_count == count
+    assert len(list(queue.member.machine.live_entries())) == 3
+    assert consume_all(clients, record) == list(range(count))
+
+
+def test_what_waits_for_a_stream_that_is_deleted_counts_as_confirmed() -> None:
+    clients, record = world()
+    publisher = Publisher(clients, 2, record, name="p-")
+    publisher.publish(3)
+    for node in clients.cluster.alive():
+        assert node.kind.delete(node.queue(record), clients.now) == 0
+    del clients.cluster.records[record.id]
+    clients.cluster.run(1)
+    assert publisher.confirmed == publisher.all
+
+
+def test_figures_tell_where_it_begins_and_ends() -> None:
+    clients, record = world(1, (1,))
+    publisher = Publisher(clients, 1, record, name="p-")
+    publisher.publish(3)
+    clients.cluster.run(0.5)
+    client = consume(clients, 1, record, prefetch=2)
+    clients.cluster.run(0.2)
+    queue: StreamQueue = clients.of(1, record)[1]
+    figures, statistics = queue.figures(), queue.statistics()
+    machine = figures["machine"]
+    assert (machine["first_offset"], machine["committed_offset"], machine["segments"]) == (0, 2, 1)
+    assert (statistics.ready, statistics.published, statistics.delivered) == (3, 3, 2)
+    assert (statistics.consumers, statistics.unacknowledged, statistics.state) == (1, 2, "running")
+    assert client.offsets == [0, 1]

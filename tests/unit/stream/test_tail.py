@@ -1,0 +1,117 @@
+"""Chunks that a leader seals before it knows what becomes of the ones before: where they go, and when it has to look again."""
+
+from __future__ import annotations
+
+import pytest
+
+from raft.core.errors import BadBytes
+from replicated.peer_letters import RefusedProposal
+from stream.chunk import SubBatch, message_item, sub_batch_item
+from stream.entries import ChunkEntry, WriterPosition, decode
+from stream.machine import StreamMachine, Written
+from stream.publishing import Publishing, check_publishing, publish_head, read_publishing
+from stream.tail import StreamTail
+
+SEGMENT = 1 << 20
+
+
+def said(sequence: int, count: int = 1, *, node: int = 1, life: int = 1) -> Publishing:
+    return Publishing(WriterPosition(node, life, sequence), count, count, message_item(b"body") * count)
+
+
+def sealed(tail: StreamTail, *publishings: Publishing, now: int = 0, segment: int = SEGMENT) -> list[bytes]:
+    found = [tail.seal(one, now, segment) for one in publishings]
+    assert None not in found
+    return [one for one in found if one is not None]
+
+
+def test_what_is_sealed_ahead_follows_on_itself() -> None:
+    machine = StreamMachine()
+    entries = sealed(StreamTail(machine.state, 3), said(2, 2), said(3), said(4, 4, node=2), said(5, 2))
+    assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.DONE] * 4
+    assert machine.state.next_offset == 9
+    first = decode(entries[0])
+    assert isinstance(first, ChunkEntry) and first.header.term == 3
+
+
+def test_what_its_node_said_before_must_be_there() -> None:
+    tail = StreamTail(StreamMachine().state, 1)
+    assert tail.seal(said(2), 0, SEGMENT) is None
+    sealed(tail, said(1))
+    assert tail.seal(said(3), 0, SEGMENT) is None
+    assert tail.seal(said(3, life=2), 0, SEGMENT) is None
+    sealed(tail, said(3, 2), said(1, life=2))
+
+
+def test_what_is_said_again_takes_no_place() -> None:
+    machine = StreamMachine()
+    entries = sealed(StreamTail(machine.state, 1), said(2, 2), said(2, 2), said(3))
+    written = [machine.apply(index, entry) for index, entry in enumerate(entries, 1)]
+    assert written == [Written.DONE, Written.KNOWN, Written.DONE]
+
+
+def test_behind_an_entry_that_was_lost_nothing_counts_until_the_tail_is_found_again() -> None:
+    machine = StreamMachine()
+    tail = StreamTail(machine.state, 1)
+    lost, *entries = sealed(tail, said(2, 2), said(3), said(2, 2), said(1, node=2))
+    assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.OUT_OF_PLACE] * 3
+    again = sealed(StreamTail(machine.state, 1), said(2, 2), said(3))
+    assert [machine.apply(index, entry) for index, entry in enumerate(again, 4)] == [Written.DONE] * 2
+    assert lost != again[0] or machine.state.next_offset == 3
+
+
+def test_time_never_goes_back() -> None:
+    machine = StreamMachine()
+    tail = StreamTail(machine.state, 1)
+    entries = sealed(tail, said(1), now=50) + sealed(tail, said(2), now=20)
+    assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.DONE] * 2
+    assert sealed(StreamTail(machine.state, 2), said(3), now=10) and machine.state.time_ms == 50
+
+
+def test_a_segment_ends_with_the_chunk_that_fills_it_also_for_the_next_leader() -> None:
+    machine = StreamMachine()
+    tail = StreamTail(machine.state, 1)
+    size = 48 + len(said(1).data)
+    entries = sealed(tail, *(said(number) for number in range(1, 5)), segment=3 * size)
+    assert [decode(entry).ends_segment for entry in entries] == [False, False, True, False]
+    for index, entry in enumerate(entries, 1):
+        machine.apply(index, entry)
+    later = sealed(StreamTail(machine.state, 2), said(5), said(6), segment=3 * size)
+    assert [decode(entry).ends_segment for entry in later] == [False, True]
+
+
+def letter(one: Publishing) -> bytes:
+    return b"head" + publish_head(one.writer, one.item_count, one.message_count) + bytes(one.data)
+
+
+def test_what_another_node_publishes_is_looked_at_first() -> None:
+    check_publishing(letter(said(7, 3)), 4, 1)
+    batch = sub_batch_item(SubBatch(0, 2, 16, message_item(b"body") * 2))
+    check_publishing(letter(Publishing(WriterPosition(1, 1, 2), 1, 2, batch)), 4, 1)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Publishing(WriterPosition(2, 1, 1), 1, 1, message_item(b"")),  # another node's
+        Publishing(WriterPosition(1, 1, 1), 0, 0, b""),
+        Publishing(WriterPosition(1, 1, 1), 2, 1, message_item(b"") * 2),
+        Publishing(WriterPosition(1, 1, 1), 1, 2, message_item(b"")),
+        Publishing(WriterPosition(1, 1, 2), 2, 2, message_item(b"")),
+        Publishing(WriterPosition(1, 1, 1), 1, 1, message_item(b"") + b"x"),
+        Publishing(WriterPosition(1, 1, 70_000), 70_000, 70_000, message_item(b"") * 70_000),
+    ],
+)
+def test_what_would_do_harm_in_a_stream_is_refused(bad: Publishing) -> None:
+    with pytest.raises(RefusedProposal):
+        check_publishing(letter(bad), 4, 1)
+
+
+def test_cut_off_or_of_another_kind_it_says_nothing() -> None:
+    whole = letter(said(1))
+    for size in range(4, len(whole)):
+        with pytest.raises(RefusedProposal):
+            check_publishing(whole[:size], 4, 1)
+    with pytest.raises(BadBytes):
+        read_publishing((b"\x02" + whole[5:],))
+    assert read_publishing((whole[4:20], whole[20:])) == said(1)
