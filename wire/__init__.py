@@ -6,5 +6,6 @@ ValueError of the module that reads it; a front turns it into a reply of its pro
 
     amqp/                AMQP 0-9-1: field tables, property lists, methods, frames
     amqp10/              AMQP 1.0: typed values, and the sections of a message
+    stream/              the RabbitMQ stream protocol: commands and frames, messages of a Publish frame
     proxy_protocol.py    the header that a load balancer puts before a connection
 """

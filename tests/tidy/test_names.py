@@ -47,7 +47,8 @@ EMPTY_WORDS = {"util", "utils", "helper", "helpers", "misc", "common", "manager"
 ONLY_IN = {
     "quorum": ("broker", "node", "quorum"),  # a kind of queue, and its arguments; arithmetic is called majority
     "majority": ("raft",),
-    "committed": ("node", "client", "raft", "stream"),  # by a majority; what one node has fsynced is durable
+    # By a majority; what one node has fsynced is durable.
+    "committed": ("node", "client", "front", "raft", "stream", "wire"),
     "master": (),
     "slave": (),
     "mirror": (),

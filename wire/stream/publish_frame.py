@@ -1,0 +1,186 @@
+"""The messages of a Publish frame, taken apart in one pass into runs that a stream stores as they are.
+
+    version 1     id u64 | item        as chunks hold it: a message, or a sub-batch
+    version 2     id u64 | filter string, a length of 65535 for none | message
+
+    message       u32 length, its top bit 0 | bytes
+    sub-batch     u8 128 + 16 x compression | u16 messages | u32 uncompressed bytes | u32 length | bytes
+
+A run is consecutive messages whose ids ascend, or one sub-batch: a sub-batch is always a chunk of its own. Its items lie one
+behind the other without their ids, and the ids as a confirm has them. So what is done for one message here is all that is done
+for one message: 0.2 µs in frames of 100, 2.5 µs in frames of one (tests/bench/stream_publish.py).
+
+A sub-batch that says impossible things is refused with all that follows it in the frame: those may depend on it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import NamedTuple
+
+from wire.stream.command_fields import STRING_BYTES_MAX, BadStreamFrame
+from wire.stream.stream_commands import PublishFrame
+
+SUB_BATCH_BYTES_MAX = 64 * 2**20  # uncompressed
+
+_ID = Struct(">Q")
+_MESSAGE = Struct(">QI")  # its id, and its length
+_SUB_BATCH = Struct(">QBHII")
+_FILTERED = Struct(">QH")
+_LENGTH = Struct(">I")
+_SUB_BATCH_BIT = 0x8000_0000
+_COMPRESSIONS = 5
+_NO_FILTER = 0xFFFF
+NOTHING_FILTERED: frozenset[bytes] = frozenset()
+
+
+class StreamRun(NamedTuple):
+    """Messages of one publisher that are stored together."""
+
+    item_count: int
+    message_count: int
+    ids: bytes  # of its items, u64 each; they ascend
+    items: bytes
+    filter_values: frozenset[bytes] = NOTHING_FILTERED  # of its messages together
+    has_unfiltered: bool = True  # some message has no filter value
+
+    @property
+    def first_id(self) -> int:
+        first: int = _ID.unpack_from(self.ids)[0]
+        return first
+
+    @property
+    def last_id(self) -> int:
+        last: int = _ID.unpack_from(self.ids, len(self.ids) - _ID.size)[0]
+        return last
+
+
+class StreamRuns(NamedTuple):
+    """What a Publish frame holds."""
+
+    runs: list[StreamRun]
+    refused_ids: bytes = b""  # of a sub-batch that cannot be, and of all behind it
+
+
+def pack_ids(ids: list[int]) -> bytes:
+    return Struct(f">{len(ids)}Q").pack(*ids)
+
+
+def unpack_ids(ids: bytes) -> tuple[int, ...]:
+    return Struct(f">{len(ids) // _ID.size}Q").unpack(ids)
+
+
+def read_runs(frame: PublishFrame) -> StreamRuns:
+    """Raises BadStreamFrame when the frame does not hold exactly as many messages as it says; nothing of it counts then."""
+    entries, runs, refused = frame.entries, list[StreamRun](), list[int]()
+    if frame.entry_count * _MESSAGE.size > len(entries):
+        raise BadStreamFrame(f"{frame.entry_count} messages in {len(entries)} bytes")
+    read = _read_filtered if frame.version == 2 else _read_items
+    try:
+        end = read(entries, frame.entry_count, runs, refused)
+    except (
+        error
+    ) as missing:  # a message begins behind the end. One that only ends there is a shorter slice, and seen below
+        raise BadStreamFrame(f"fewer than {frame.entry_count} messages in {len(entries)} bytes") from missing
+    if end != len(entries):
+        raise BadStreamFrame(f"{frame.entry_count} messages end at byte {end} of {len(entries)}")
+    return StreamRuns(runs, pack_ids(refused))
+
+
+def _read_items(entries: bytes, count: int, runs: list[StreamRun], refused: list[int]) -> int:
+    """Returns where the last message ends."""
+    ids: list[int] = []
+    parts: list[bytes] = []
+    at, before, unpack_from = 0, -1, _MESSAGE.unpack_from
+    for place in range(count):
+        id_, length = unpack_from(entries, at)
+        if length & _SUB_BATCH_BIT:
+            _end_run(runs, ids, parts)
+            if _is_impossible(entries, at):
+                return _refuse(entries, at, count - place, refused)
+            run, at = _sub_batch(entries, at)
+            runs.append(run)
+            before = -1
+            continue
+        if id_ <= before:
+            _end_run(runs, ids, parts)
+        start = at + _ID.size
+        at += _MESSAGE.size + length
+        ids.append(id_)
+        parts.append(entries[start:at])
+        before = id_
+    _end_run(runs, ids, parts)
+    return at
+
+
+def _end_run(runs: list[StreamRun], ids: list[int], parts: list[bytes]) -> None:
+    if ids:
+        runs.append(StreamRun(len(ids), len(ids), pack_ids(ids), b"".join(parts)))
+        ids.clear()
+        parts.clear()
+
+
+def _sub_batch(entries: bytes, at: int) -> tuple[StreamRun, int]:
+    id_, _, messages, _, length = _SUB_BATCH.unpack_from(entries, at)
+    end = at + _SUB_BATCH.size + length
+    return StreamRun(1, messages, _ID.pack(id_), entries[at + _ID.size : end]), end
+
+
+def _is_impossible(entries: bytes, at: int) -> bool:
+    _, first, messages, uncompressed, length = _SUB_BATCH.unpack_from(entries, at)
+    compression = first >> 4 & 7
+    return (
+        compression >= _COMPRESSIONS
+        or messages == 0
+        or not messages * _LENGTH.size <= uncompressed <= SUB_BATCH_BYTES_MAX
+        or (compression > 0 and length == 0)
+    )
+
+
+def _refuse(entries: bytes, at: int, count: int, refused: list[int]) -> int:
+    """Only the ids of so many messages and sub-batches."""
+    for _ in range(count):
+        id_, length = _MESSAGE.unpack_from(entries, at)
+        refused.append(id_)
+        if length & _SUB_BATCH_BIT:
+            at += _SUB_BATCH.size + _SUB_BATCH.unpack_from(entries, at)[-1]
+        else:
+            at += _MESSAGE.size + length
+    return at
+
+
+def _read_filtered(entries: bytes, count: int, runs: list[StreamRun], refused: list[int]) -> int:
+    """As _read_items, of version 2."""
+    ids: list[int] = []
+    parts: list[bytes] = []
+    values: set[bytes | None] = set()
+    at, before = 0, -1
+    for _ in range(count):
+        id_, value_bytes = _FILTERED.unpack_from(entries, at)
+        at += _FILTERED.size
+        value = None
+        if value_bytes != _NO_FILTER:
+            if value_bytes > STRING_BYTES_MAX:
+                raise BadStreamFrame(f"a filter value of {value_bytes - 2**16} bytes")
+            value = entries[at : at + value_bytes]
+            at += value_bytes
+        (length,) = _LENGTH.unpack_from(entries, at)
+        if length & _SUB_BATCH_BIT:
+            raise BadStreamFrame("a sub-batch among messages with filter values")
+        if id_ <= before:
+            _end_filtered_run(runs, ids, parts, values)
+        start, at = at, at + _LENGTH.size + length
+        ids.append(id_)
+        parts.append(entries[start:at])
+        values.add(value)
+        before = id_
+    _end_filtered_run(runs, ids, parts, values)
+    return at
+
+
+def _end_filtered_run(runs: list[StreamRun], ids: list[int], parts: list[bytes], values: set[bytes | None]) -> None:
+    _end_run(runs, ids, parts)
+    if values:
+        found = frozenset(value for value in values if value is not None)
+        runs[-1] = runs[-1]._replace(filter_values=found, has_unfiltered=None in values)
+        values.clear()
