@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker import browsed
 from broker.browsed import Browsed, bounded
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueHost
+from broker.records import QueueRecord
 from native.content import singles
 from quorum import letters
 from quorum.member import QueueMember
 from raft.core.errors import Damaged
+from raft.core.messages import NodeId
 from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
+
+class BrowsedQueue(Protocol):
+    """What is needed of a queue to look at its messages."""
+
+    record: QueueRecord
+
+    @property
+    def group(self) -> int: ...
+
+    @property
+    def member(self) -> QueueMember | None: ...
+
+    def member_nodes(self) -> Sequence[NodeId]: ...
 
 
 def browse(
-    queue: QuorumQueue, ports: QueuePorts, host: QueueHost, skip: int, limit: int, now: int
+    queue: BrowsedQueue, ports: QueuePorts, host: QueueHost, skip: int, limit: int, now: int
 ) -> Pending[list[Browsed]]:
     """As the member here has it, leader or not; else as another one does that can be reached."""
     if queue.member is not None:

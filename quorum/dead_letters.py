@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from broker.queue_type import Arrival, QueueHost
+from broker.queue_type import Arrival, Queue, QueueHost
 from native.content import skip
 from quorum.bodies import counted
 from quorum.fifo.commands import DeadSettled, Op
@@ -22,9 +21,6 @@ from quorum.fifo.effects import Dead
 from quorum.member import QueueMember
 from raft.core.errors import Damaged
 from replicated.ports import QueuePorts
-
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
 
 IN_FLIGHT_MAX = 32
 RETRY_MS = 3_000
@@ -38,9 +34,10 @@ class DeadLetterWorker:
     """Of one leadership."""
 
     def __init__(
-        self, queue: QuorumQueue, member: QueueMember, ports: QueuePorts, host: QueueHost, propose: Propose
+        self, queue: Queue, group: int, member: QueueMember, ports: QueuePorts, host: QueueHost, propose: Propose
     ) -> None:
         self._queue = queue
+        self._group = group
         self._ports = ports
         self._host = host
         self._member = member
@@ -108,7 +105,7 @@ class DeadLetterWorker:
         try:
             body = self._member.bodies.get(dead.piece)
         except Damaged as damage:
-            self._ports.groups.damaged(self._queue.group, damage)
+            self._ports.groups.damaged(self._group, damage)
             self._retry_at = now + RETRY_MS
             return
         start = skip(body.content, body.position, offset)

@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.queue_type import QueueHost
+from broker.queue_type import Queue, QueueHost
 from native.content import singles, skip
 from quorum.bodies import Body, counted
 from quorum.fifo.effects import DeadLetter
-
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
 
 WAITING_MAX = 20_000  # dead letters, pieces of runs; beyond it publishers are to be held
 # Beyond it nothing is buried by the clock: all publishers are not held for one policy that changed.
@@ -28,12 +25,19 @@ WAITING_BYTES_MAX = 64 << 20  # of their messages; half of it for ticks
 PER_STEP = 4  # messages; to publish one takes about 50 µs, more if it goes to several queues
 
 
+class BuryingQueue(Queue, Protocol):
+    """A queue whose messages have died."""
+
+    @property
+    def deleted(self) -> bool: ...
+
+
 class DeadLettersOnce:
     """See the module. Of one node."""
 
     def __init__(self, wall_ms: Callable[[], int]) -> None:
         self._wall_ms = wall_ms
-        self._waiting: deque[tuple[QuorumQueue, DeadLetter, Body, int]] = deque()  # with the bytes of its messages
+        self._waiting: deque[tuple[BuryingQueue, DeadLetter, Body, int]] = deque()  # with the bytes of its messages
         self._bytes = 0
         self._under_way = False
 
@@ -45,7 +49,7 @@ class DeadLettersOnce:
     def holds_ticks(self) -> bool:
         return len(self._waiting) > TICKS_WAITING_MAX or self._bytes > WAITING_BYTES_MAX // 2
 
-    def add(self, queue: QuorumQueue, dead: DeadLetter, body: Body) -> None:
+    def add(self, queue: BuryingQueue, dead: DeadLetter, body: Body) -> None:
         """In the middle of a round of all groups: nothing is published from here."""
         size = skip(body.content, body.position, dead.piece.length) - body.position
         self._waiting.append((queue, dead, body, size))
@@ -65,7 +69,7 @@ class DeadLettersOnce:
         finally:
             self._under_way = False
 
-    def _publish(self, host: QueueHost, queue: QuorumQueue, dead: DeadLetter, body: Body) -> Iterator[None]:
+    def _publish(self, host: QueueHost, queue: BuryingQueue, dead: DeadLetter, body: Body) -> Iterator[None]:
         counts = dead.delivery_count, dead.acquired_count
         contents = singles(body.content, body.position, dead.piece.length)
         while not queue.deleted:

@@ -13,14 +13,15 @@ What is proposed here and lost is proposed again by whoever leads then: the mach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.queue_type import QueueHost
+from broker.queue_type import Queue, QueueHost
 from native.content import skip
 from quorum import letters
 from quorum.bodies import Body
 from quorum.dead_letters import DeadLetterWorker
 from quorum.dead_letters_once import DeadLettersOnce
+from quorum.entries import QueueEntries
 from quorum.fifo import commands
 from quorum.fifo.commands import (
     ConsumerKey,
@@ -35,6 +36,7 @@ from quorum.fifo.commands import (
     Upgrade,
 )
 from quorum.fifo.effects import DeadHeld, DeadLetter, Deliver, Effect, Unused
+from quorum.fifo.rules import Rules
 from quorum.letters import Delivery, QueueNews
 from quorum.member import QueueMember
 from quorum.subscription import FIRST_ID
@@ -43,15 +45,22 @@ from raft.core.messages import NodeId
 from replicated.leader_duties import LeaderDuties
 from replicated.letters import GroupLetter, head
 from replicated.ports import CatalogPorts, QueuePorts
+from replicated.queue import ReplicatedQueue
 from replicated.verdicts import Verdicts
-
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
-
 
 EXPIRES_RETRY_MS = 10_000  # after a deletion by x-expires that did not happen
 ATTENDED_MS = 10_000  # nodes ask again long before
 PUT_OFF_MS = 10  # a tick, while too many dead letters wait to be published
+
+
+class LedQueue(Queue, ReplicatedQueue, Protocol):
+    """The queue that is led."""
+
+    @property
+    def rules(self) -> Rules: ...
+
+    @property
+    def entries(self) -> QueueEntries: ...
 
 
 class Attendant:
@@ -72,7 +81,7 @@ class Leading:
 
     def __init__(
         self,
-        queue: QuorumQueue,
+        queue: LedQueue,
         member: QueueMember,
         key: SessionKey,
         *,
@@ -102,7 +111,7 @@ class Leading:
         self._cancel_deadline: Callable[[], None] | None = None
         self._under_way: set[type] = set()  # of what was proposed here and is not answered: once is enough
         self._used_at = ports.wall_ms()
-        self._worker = DeadLetterWorker(queue, member, ports, host, self.propose)
+        self._worker = DeadLetterWorker(queue, queue.group, member, ports, host, self.propose)
         self._unused_since: int | None = None  # as the machine counts; it should be deleted, unless it was used since
         self._delete_at = 0
         self.group = LeaderDuties(queue, ports, catalog, verdicts, lambda version: self.propose_once(Upgrade(version)))

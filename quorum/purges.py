@@ -7,21 +7,31 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from broker.errors import ResourceExhausted
 from broker.pending import Pending
-from broker.queue_type import QueueHost
+from broker.queue_type import Queue, QueueHost
 from quorum.fifo.commands import Purge, Purged, PurgeOnce, ResultCode
+from quorum.session import QueueSession
 from replicated.reply_timeout import ReplyTimeout
 
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
+
+class PurgedQueue(Queue, Protocol):
+    """The queue whose purges these are."""
+
+    @property
+    def session(self) -> QueueSession: ...
+
+    def took_too_long(self) -> ResourceExhausted: ...
+
+    def not_heard(self) -> ResourceExhausted: ...
 
 
 class Purges:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue, host: QueueHost) -> None:
+    def __init__(self, queue: PurgedQueue, host: QueueHost) -> None:
         self.once = True  # as far as is known the group does: it is of version 4 or later
         self._queue = queue
         self._host = host

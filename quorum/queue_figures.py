@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from broker.queue_type import QueueStatistics
+from quorum.leading import Leading
+from quorum.letters import QueueNews
+from quorum.member import QueueMember
+from quorum.session import QueueSession
+from quorum.subscription import Subscription
+from raft.core.messages import NodeId
+from replicated.leader_route import LeaderRoute
 
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
+
+class ShownQueue(Protocol):
+    """What is shown of a queue."""
+
+    @property
+    def ready_count(self) -> int: ...
+
+    @property
+    def consumer_count(self) -> int: ...
+
+    @property
+    def route(self) -> LeaderRoute: ...
+
+    @property
+    def session(self) -> QueueSession: ...
+
+    @property
+    def subscriptions(self) -> Mapping[int, Subscription]: ...
+
+    @property
+    def member(self) -> QueueMember | None: ...
+
+    @property
+    def leading(self) -> Leading | None: ...
+
+    @property
+    def news(self) -> QueueNews: ...
+
+    @property
+    def quarantined(self) -> str | None: ...
+
+    def member_nodes(self) -> Sequence[NodeId]: ...
 
 
-def fill_in(figures: QueueStatistics, queue: QuorumQueue) -> QueueStatistics:
+def fill_in(figures: QueueStatistics, queue: ShownQueue) -> QueueStatistics:
     """What came and went is counted on the node of whoever published or consumed; what is here is the group's."""
     figures.consumers = queue.consumer_count
     figures.ready = figures.persistent = queue.ready_count
@@ -34,14 +72,14 @@ def fill_in(figures: QueueStatistics, queue: QuorumQueue) -> QueueStatistics:
     return figures
 
 
-def _active_tag(queue: QuorumQueue) -> str | None:
+def _active_tag(queue: ShownQueue) -> str | None:
     if queue.member is not None:
         active = queue.member.machine.state.consumers.active
         return active.tag if active is not None else None
     return next((one.consumer.tag for one in queue.subscriptions.values() if one.consumer.active), None)
 
 
-def for_operators(queue: QuorumQueue) -> dict[str, Any]:
+def for_operators(queue: ShownQueue) -> dict[str, Any]:
     """In JSON's types; replicated/administration.py adds the group."""
     session = queue.session
     found: dict[str, Any] = {

@@ -11,25 +11,36 @@ consumers' windows are told again then: by the member here at once, and on a nod
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.queue_type import QueueHost
+from broker.queue_type import Queue, QueueHost
 from quorum.fifo.commands import Result, ResultCode, Window
 from quorum.fifo.versions import WINDOWS_CHANGE
+from quorum.session import QueueSession
 from quorum.subscription import Subscription
 from replicated.ports import QueueLoop
 
-if TYPE_CHECKING:
-    from quorum.queue import QuorumQueue
-
 RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long as the group is of an earlier version
+
+
+class WindowedQueue(Queue, Protocol):
+    """The queue whose consumers these are."""
+
+    @property
+    def session(self) -> QueueSession: ...
+
+    @property
+    def subscriptions(self) -> Mapping[int, Subscription]: ...
+
+    def give_back_waiting(self, subscription: Subscription) -> None: ...
 
 
 class Windows:
     """Of one queue."""
 
-    def __init__(self, queue: QuorumQueue, host: QueueHost, loop: QueueLoop) -> None:
+    def __init__(self, queue: WindowedQueue, host: QueueHost, loop: QueueLoop) -> None:
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
         self._host = host

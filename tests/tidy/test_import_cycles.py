@@ -27,13 +27,6 @@ BACK: dict[Edge, str] = {
     ("classic.store.backing", "classic.queue"): "to go: helpers of a queue",
     ("classic.store.node_storage", "classic.queue"): "to go: the storage knows the queues it has",
     ("front.amqp.channel", "front.amqp.connection"): "a connection and its channels",
-    ("quorum.browsing", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.dead_letters", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.dead_letters_once", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.leading", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.purges", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.queue_figures", "quorum.queue"): "to go: helpers of a queue",
-    ("quorum.windows", "quorum.queue"): "to go: helpers of a queue",
 }
 
 
