@@ -5,22 +5,18 @@
     kept waiting consumers whose queue had something for them when there was no room, the longest first: when room comes back
                  their queues are asked in this order, and who is served goes behind the others
 
-A queue of this node asks for room when it has something to deliver. A queue elsewhere does not know how much is left, so it
-sends as much as the whole limit allows, and what comes in excess waits on this node. After KEPT_WAITING_MS it goes back to its
-queue, where others can have it, and the consumer is given nothing more until it is its turn again. One message of the room that
-comes back is reserved for it then, for RESERVED_MS: queues of this node would take it before the message arrives.
+A queue of this node asks for room when it has something to deliver. What a queue elsewhere sends in excess may be held back
+(broker/held_back.py): when it is that consumer's turn again, one message of the room that comes back is reserved for it, for
+RESERVED_MS, as queues of this node would take it before the message arrives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from broker.consumer import Consumer
-    from broker.queue_type import Queue
+from broker.queue_type import Queue
 
-KEPT_WAITING_MS = 1_000  # longer than most clients take for a message, shorter than others should wait for one
 RESERVED_MS = 1_000  # much longer than a message takes from one node to another
 
 
@@ -32,6 +28,12 @@ class WakingHost(Protocol):
     def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]: ...
 
 
+class SharingConsumer(Protocol):
+    """A consumer under such a limit."""
+
+    queue: Queue
+
+
 class SharedLimit:
     """See the module."""
 
@@ -40,10 +42,12 @@ class SharedLimit:
     def __init__(self) -> None:
         self.limit = 0
         self.outstanding = 0
-        self._kept_waiting: dict[Consumer, bool] = {}  # True: its queue was woken, and has asked for nothing since
-        self._reserved: dict[Consumer, Callable[[], None]] = {}  # for whom, and what ends it
+        self._kept_waiting: dict[
+            SharingConsumer, bool
+        ] = {}  # True: its queue was woken, and has asked for nothing since
+        self._reserved: dict[SharingConsumer, Callable[[], None]] = {}  # for whom, and what ends it
 
-    def room_for(self, consumer: Consumer) -> int:
+    def room_for(self, consumer: SharingConsumer) -> int:
         """How many messages this consumer may be given now, asked because there are some. Only where there is a limit."""
         reserved = len(self._reserved) - (consumer in self._reserved)
         room = self.limit - self.outstanding - reserved
@@ -52,7 +56,7 @@ class SharedLimit:
         self._kept_waiting[consumer] = False  # where it stands already
         return 0
 
-    def delivered(self, consumer: Consumer, count: int) -> None:
+    def delivered(self, consumer: SharingConsumer, count: int) -> None:
         self.outstanding += count
         if self._kept_waiting:  # behind the others, if it is kept waiting again
             self._kept_waiting.pop(consumer, None)
@@ -70,7 +74,7 @@ class SharedLimit:
         self._kept_waiting = {consumer: True for consumer, woken in self._kept_waiting.items() if not woken}
         return dict.fromkeys(consumer.queue for consumer in self._kept_waiting)
 
-    def reserve(self, consumer: Consumer, host: WakingHost, now: int) -> None:
+    def reserve(self, consumer: SharingConsumer, host: WakingHost, now: int) -> None:
         """One message is on its way to it, perhaps. It is in nobody's way any more."""
         self._kept_waiting.pop(consumer, None)
 
@@ -82,50 +86,12 @@ class SharedLimit:
         if consumer not in self._reserved:
             self._reserved[consumer] = host.call_at(now + RESERVED_MS, end)
 
-    def _unreserve(self, consumer: Consumer) -> None:
+    def _unreserve(self, consumer: SharingConsumer) -> None:
         cancel = self._reserved.pop(consumer, None)
         if cancel is not None:
             cancel()
 
-    def leave(self, consumer: Consumer) -> None:
+    def leave(self, consumer: SharingConsumer) -> None:
         """It consumes no more. What it holds still counts."""
         self._kept_waiting.pop(consumer, None)
         self._unreserve(consumer)
-
-
-class HeldBack:
-    """What the limit of its channel does to a consumer of a queue elsewhere."""
-
-    __slots__ = ("_consumer", "_forget", "_host", "_until", "yes")
-
-    def __init__(self, consumer: Consumer, host: WakingHost) -> None:
-        self.yes = False  # its queue is to give it nothing
-        self._consumer = consumer
-        self._host = host
-        self._until: int | None = None  # what has come for it may wait here
-        self._forget: Callable[[], None] | None = None
-
-    def keep_waiting(self, now: int) -> bool:
-        """Something waits for it here, and there is no room. False: for too long, so it is held back now."""
-        if self._until is None:
-            self._until = now + KEPT_WAITING_MS
-            self._forget = self._host.call_at(self._until, lambda _: self._host.wake(self._consumer.queue))
-        if now < self._until:
-            return True
-        self.served()
-        self.yes = True
-        return False
-
-    def served(self) -> None:
-        """It was given something, or nothing waits for it any more."""
-        if self._forget is not None:
-            self._forget()
-            self._until = self._forget = None
-
-    def still(self, now: int) -> bool:
-        """Whether it is held back. Where there is room again it no longer is, and a part of the room is reserved for it."""
-        shared = self._consumer.shared
-        if self.yes and shared is not None and self._consumer.shared_left():
-            self.yes = False
-            shared.reserve(self._consumer, self._host, now)
-        return self.yes

@@ -10,8 +10,9 @@ from collections import deque
 from typing import NamedTuple
 
 from broker.consumer import Consumer
+from broker.held_back import HeldBack
 from broker.queue_type import Queue, Slice
-from broker.shared_limit import HeldBack, WakingHost
+from broker.shared_limit import WakingHost
 from quorum.bodies import Body, count_headers
 from quorum.fifo.commands import Piece
 from quorum.fifo.consumers import UNLIMITED_WINDOW

@@ -1,7 +1,7 @@
 """How many messages the group may have out to each consumer of this node: as many as its prefetch and the limit of its channel
 allow, which may change while it consumes.
 
-What the limit of the channel keeps waiting here for too long goes back (broker/shared_limit.py). First the group is told to
+What the limit of the channel keeps waiting here for too long goes back (broker/held_back.py). First the group is told to
 give the consumer nothing more, or it would give it the same again.
 
 A group whose machine is of a version that knows no changes does nothing. Every group begins as one, and goes on to a later

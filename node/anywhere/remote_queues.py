@@ -23,12 +23,13 @@ from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError, NotFound, ResourceExhausted
+from broker.held_back import HeldBack
 from broker.message import Run
 from broker.names import not_found
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.shared_limit import HeldBack, WakingHost
+from broker.shared_limit import WakingHost
 from node.anywhere import wire as words
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, PAYLOAD_BYTES_MAX, Payload, PeerCalls

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from broker.consumer import Consumer
+from broker.held_back import KEPT_WAITING_MS
 from broker.queue_type import Outcome, Queue
-from broker.shared_limit import KEPT_WAITING_MS, RESERVED_MS, SharedLimit
+from broker.shared_limit import RESERVED_MS, SharedLimit
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.world import Taker, World
 

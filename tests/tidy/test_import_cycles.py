@@ -17,7 +17,6 @@ Imports = dict[str, set[str]]
 
 BACK: dict[Edge, str] = {
     ("broker.queue_type", "broker.consumer"): "a queue and its consumers",
-    ("broker.shared_limit", "broker.consumer"): "to go: a limit knows who is below it",
     ("broker.session.session", "broker.broker"): "a session and the broker that opened it",
     ("broker.session.publish", "broker.broker"): "to go: with the session",
     ("broker.session.publish", "broker.session.session"): "to go: the sink of a session",
