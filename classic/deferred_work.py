@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from broker.queue_type import HeldSlice, Outcome, QueueHost, Slice
+from broker.queue_type import HeldSlice, Outcome, Queue, QueueHost, Slice
+from classic.store.backing import QueueBacking
+from classic.store.stored_queue import StoredQueue
 from classic.variable_queue import ContentOutOfReach
-
-if TYPE_CHECKING:
-    from classic.queue import ClassicQueue
 
 SETTLEMENTS_PER_STEP = 16
 # Messages by which a queue may grow while it is trimmed. Dead-lettering one takes longer than publishing it, so without this a
@@ -31,10 +30,29 @@ GROWTH_MAX = 10_000
 Request = Callable[[int], None]
 
 
+class DeferringQueue(Queue, StoredQueue, Protocol):
+    """The queue whose work this is."""
+
+    @property
+    def backing(self) -> QueueBacking: ...
+
+    @property
+    def dead_letters(self) -> bool:
+        """Whether it has a dead-letter exchange."""
+
+    def settle_now(self, piece: Slice, outcome: Outcome, now: int) -> None: ...
+
+    def trim_some(self, now: int) -> bool:
+        """One step of letting go at the head; False when nothing is left to go. Raises ContentOutOfReach."""
+
+    def look_again(self, now: int) -> None:
+        """What could not be read may be in reach."""
+
+
 class DeferredWork:
     """See the module."""
 
-    def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
+    def __init__(self, queue: DeferringQueue, host: QueueHost) -> None:
         self.returning = 0  # messages that are to be requeued, and are not ready yet
         self.trimming = False
         self._began_now = False  # trimming began in this very step: its caller continues by itself

@@ -28,6 +28,7 @@ from classic.store.housekeeping import Housekeeping
 from classic.store.log_records import QUEUES_PER_RECORD_MAX, encode_deleted, encode_published
 from classic.store.manifest import Manifest
 from classic.store.node_storage import ClassicLimits, NodeStorage
+from classic.store.stored_queue import StoredQueue
 from classic.stored_run import StoredRun
 from classic.variable_queue import VariableQueue
 from storage.beside_loop import AtOnce, Background
@@ -292,7 +293,7 @@ class ClassicQueues:
         for queue in list(self._storage.purging):
             self._answer_purges(queue, ticket)
 
-    def _answer_purges(self, queue: ClassicQueue, ticket: int) -> None:
+    def _answer_purges(self, queue: StoredQueue, ticket: int) -> None:
         promised = queue.backing.promised
         while promised and promised[0][0] <= ticket:
             _, answer, count = promised.pop(0)

@@ -6,19 +6,18 @@ Each call does no more than a step of work in slices has room for (classic/defer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.catalog.policy import EffectiveArguments
 from broker.message import Run
-from broker.queue_type import POSITION_UNKNOWN, DeathReason, QueueHost, Slice
+from broker.queue_type import POSITION_UNKNOWN, DeathReason, Queue, QueueHost, Slice
 from classic.limits import excess
+from classic.store.backing import QueueBacking
 from classic.stored_run import StoredRun, is_too_old
 from classic.variable_queue import ContentLost, VariableQueue
 from native.content import skip, take
-
-if TYPE_CHECKING:
-    from classic.queue import ClassicQueue
 
 ALL_BYTES = ALL_COUNT = 1 << 62
 # Units of a step: to drop a run is one, and takes 6 us; to dead-letter a message takes ten times that.
@@ -29,10 +28,26 @@ PIECE_MAX = STEP_UNITS // DEAD_LETTER_UNITS  # messages that are dead-lettered i
 Content = tuple[bytes, int]  # of a run, and where in it the messages begin
 
 
+class LeftQueue(Queue, Protocol):
+    """The queue that they leave."""
+
+    @property
+    def backing(self) -> QueueBacking: ...
+
+    @property
+    def levels(self) -> Sequence[VariableQueue]: ...
+
+    @property
+    def ready_bytes(self) -> int: ...
+
+    def forget(self, run: StoredRun, first: int, count: int) -> None:
+        """Messages that are neither ready nor out any more."""
+
+
 class Leaving:
     """See the module. Of one queue."""
 
-    def __init__(self, queue: ClassicQueue, host: QueueHost) -> None:
+    def __init__(self, queue: LeftQueue, host: QueueHost) -> None:
         self._queue = queue
         self._host = host
         # The content that was read for a rejected message last, and where in it the next one begins: others of its run follow.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.pending import Pending
 from broker.records import QueueRecord
 from classic.store.log_records import encode_settled
 from classic.store.node_storage import NodeStorage
 from classic.store.queue_index import QueueIndex
+from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InBody, InStore, StoredRun
 from classic.variable_queue import ContentLost, ContentOutOfReach
 from native.sequence_set import Range, SequenceSet
@@ -17,9 +17,6 @@ from storage import names
 from storage.errors import Corrupt, DiskFailed, Exhausted, NoDescriptors
 from storage.record import Kind
 from storage.wal import Location
-
-if TYPE_CHECKING:
-    from classic.queue import ClassicQueue
 
 
 class QueueBacking:
@@ -155,7 +152,7 @@ class QueueBacking:
 
     # done with
 
-    def forget(self, queue: ClassicQueue, run: StoredRun, first: int, count: int) -> None:
+    def forget(self, queue: StoredQueue, run: StoredRun, first: int, count: int) -> None:
         """Messages with a place on disk do not live any more."""
         where, storage = run.where, self._storage
         if isinstance(where, InStore) and where.transient:
@@ -174,12 +171,12 @@ class QueueBacking:
             if content_id in storage.store.contents and not queue.alive_in(run.first, run.end):
                 storage.release_later(content_id)
 
-    def release_ready(self, queue: ClassicQueue) -> None:
+    def release_ready(self, queue: StoredQueue) -> None:
         """All ready messages are about to be dropped: let go of contents that only they need. Raises ContentOutOfReach, and
         has let go of none."""
         self._release(queue, only_ready=True)
 
-    def delete(self, queue: ClassicQueue) -> None:
+    def delete(self, queue: StoredQueue) -> None:
         """The queue is deleted, and its files with it; later, when it cannot be read now which contents it needed."""
         try:
             self._release(queue, only_ready=False)
@@ -195,7 +192,7 @@ class QueueBacking:
             except NoDescriptors:
                 pass  # the files are deleted; a start after a crash removes the empty directory
 
-    def _release(self, queue: ClassicQueue, only_ready: bool) -> None:
+    def _release(self, queue: StoredQueue, only_ready: bool) -> None:
         storage = self._storage
         try:
             dropped = [one for run, one in self.index.store_ids() if _is_dropped(queue, run, only_ready)]
@@ -213,7 +210,7 @@ class QueueBacking:
                 if isinstance(run.where, InStore) and not run.indexed and _is_dropped(queue, run, only_ready):
                     storage.spilled.release(run.where)
 
-    def purged(self, queue: ClassicQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
+    def purged(self, queue: StoredQueue, ranges: Sequence[Range], count: int) -> Pending[int]:
         """These messages were dropped; answers with `count` once that is durable."""
         storage = self._storage
         if not ranges or not queue.record.durable:
@@ -235,7 +232,7 @@ def store_id(where: Location | InStore | None) -> InStore:
     return where if isinstance(where, InStore) else InStore(where.file_number, where.offset)
 
 
-def _is_dropped(queue: ClassicQueue, run: StoredRun, only_ready: bool) -> bool:
+def _is_dropped(queue: StoredQueue, run: StoredRun, only_ready: bool) -> bool:
     if not queue.alive_in(run.first, run.end):
         return False
     return not (only_ready and queue.out.intersect(run.first, run.end))

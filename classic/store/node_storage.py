@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from broker.errors import ResourceExhausted
 from classic.store.log_records import encode_settled
@@ -19,6 +18,7 @@ from classic.store.open_files import OpenFiles
 from classic.store.queue_index import LOADED_RUNS_MAX, SEQUENCES_PER_SEGMENT, LoadedSegments
 from classic.store.salvage import Damage
 from classic.store.store import FILE_BYTES_MAX, MessageStore
+from classic.store.stored_queue import StoredQueue
 from classic.stored_run import InStore, StoredRun
 from classic.variable_queue import RAM_COUNT_MAX, RUNS_MAX
 from native.sequence_set import SequenceSet
@@ -30,9 +30,6 @@ from storage.quarantine import quarantine
 from storage.record import Kind
 from storage.wal import Location
 from storage.wal_writer import LogWriter
-
-if TYPE_CHECKING:
-    from classic.queue import ClassicQueue
 
 WRITER = 1  # of the log's records: the classic queues of this node
 FINDINGS_MAX = 1_000  # beyond that many they are only counted
@@ -70,11 +67,11 @@ class NodeStorage:
         self.unindexed: dict[int, dict[InStore, StoredRun]] = {}
         self.touched: dict[int, None] = {}  # of those whose segments differ from what the manifest notes
         self.live: dict[int, int] = {}
-        self.settled: dict[ClassicQueue, SequenceSet] = {}
-        self.active: dict[ClassicQueue, None] = {}  # queues in use, whose rates are to be measured
-        self.outrun: dict[ClassicQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
-        self.purging: dict[ClassicQueue, None] = {}  # queues that owe an answer to a purge
-        self.undeleted: dict[ClassicQueue, None] = {}  # queues that are gone, and whose files are to be deleted later
+        self.settled: dict[StoredQueue, SequenceSet] = {}
+        self.active: dict[StoredQueue, None] = {}  # queues in use, whose rates are to be measured
+        self.outrun: dict[StoredQueue, None] = {}  # queues that somebody published to faster than they can be trimmed
+        self.purging: dict[StoredQueue, None] = {}  # queues that owe an answer to a purge
+        self.undeleted: dict[StoredQueue, None] = {}  # queues that are gone, and whose files are to be deleted later
         self._releasing: list[InStore] = []  # contents that no run refers to any more, and the log does not know it yet
         self._releases: deque[tuple[int, list[InStore]]] = deque()  # the same, by the ticket that makes it durable
         self.next_index = 1  # of the log's records
@@ -139,7 +136,7 @@ class NodeStorage:
         self.next_index += 1
         return location
 
-    def settle(self, queue: ClassicQueue, first: int, end: int) -> None:
+    def settle(self, queue: StoredQueue, first: int, end: int) -> None:
         settled = self.settled.get(queue)
         if settled is None:
             settled = self.settled[queue] = SequenceSet()

@@ -21,10 +21,6 @@ BACK: dict[Edge, str] = {
     ("broker.session.publish", "broker.broker"): "to go: with the session",
     ("broker.session.publish", "broker.session.session"): "to go: the sink of a session",
     ("broker.session.topology", "broker.broker"): "to go: with the session",
-    ("classic.deferred_work", "classic.queue"): "to go: helpers of a queue",
-    ("classic.leaving", "classic.queue"): "to go: helpers of a queue",
-    ("classic.store.backing", "classic.queue"): "to go: helpers of a queue",
-    ("classic.store.node_storage", "classic.queue"): "to go: the storage knows the queues it has",
     ("front.amqp.channel", "front.amqp.connection"): "a connection and its channels",
 }
 
