@@ -21,10 +21,11 @@ from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations
 from front.amqp.server import AmqpServer
-from front.amqp.terms import Credentials, Identity
+from front.amqp.terms import Identity
 from front.answers import answered
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import Server, Tls, serve
+from front.plain_login import Credentials
 from front.web.api import Api
 from front.web.server import WebLimits, WebServer
 from node.addresses import endpoint

@@ -20,7 +20,6 @@ from broker.errors import BrokerError
 from front.amqp import handshake
 from front.amqp.backpressure import Backpressure, item_bytes
 from front.amqp.channel import Channel
-from front.amqp.heartbeat import Heartbeat
 from front.amqp.intake import Intake
 from front.amqp.replies import (
     CHANNEL_ERROR,
@@ -34,7 +33,10 @@ from front.amqp.replies import (
     reply_to,
 )
 from front.amqp.states import DROPS_INPUT, TRANSITIONS, ConnectionState
-from front.amqp.terms import Identity, Limits, Outside, Peer
+from front.amqp.terms import Identity, Limits
+from front.heartbeat import Heartbeat
+from front.peer import Outside, Peer
+from front.strangers import protocol_named
 from native.content import Buffer
 from native.frame_split import FRAME, PUBLISH, Item
 from wire.amqp import frame, spec
@@ -132,7 +134,7 @@ class Connection:
         if len(head) < len(frame.PROTOCOL_HEADER) and b"AMQP".startswith(head[:4]):
             return 0
         self.send(frame.PROTOCOL_HEADER)
-        self._end(f"not AMQP 0-9-1, but {handshake.protocol_named(head)}")
+        self._end(f"not AMQP 0-9-1, but {protocol_named(head)}")
         return len(data)
 
     def take_items(self, items: list[Item]) -> None:

@@ -12,9 +12,11 @@ from broker.broker import Connection as BrokerConnection
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from front.amqp import sasl
 from front.amqp.backpressure import Backpressure
-from front.amqp.heartbeat import Heartbeat
 from front.amqp.replies import COMMAND_INVALID, NOT_ALLOWED, ProtocolError
-from front.amqp.terms import PROTOCOL, Credentials, Identity, Limits, Outside, Peer
+from front.amqp.terms import Identity, Limits
+from front.heartbeat import Heartbeat
+from front.peer import Outside, Peer
+from front.plain_login import Credentials, MalformedResponse
 from wire.amqp import frame
 from wire.amqp.spec import Arguments
 
@@ -99,7 +101,7 @@ def start_ok(connection: HandshakeConnection, arguments: Arguments) -> None:
     else:
         try:
             user, password = _credentials(connection, mechanism, arguments["response"])
-        except sasl.MalformedResponse as error:
+        except MalformedResponse as error:
             connection.broker.audit.login_failed(None, peer.address, str(error))
             connection.refuse_login(mechanism, str(error))
             return
@@ -181,7 +183,7 @@ def open_vhost(connection: HandshakeConnection, arguments: Arguments) -> None:
         user=connection.user,
         login=connection.login,
         vhost=arguments["virtual_host"],
-        protocol=PROTOCOL,
+        protocol=connection.peer.protocol,
         client_properties=connection.client_properties,
         connected_at=connection.now,
         close=connection.close_for_broker,
@@ -209,14 +211,3 @@ HANDLERS: dict[str, Callable[[HandshakeConnection, Arguments], None]] = {
     "connection.open": open_vhost,
     "connection.update-secret": update_secret,
 }
-
-
-def protocol_named(head: bytes) -> str:
-    """What the first bytes of a stranger look like, for the log."""
-    if head[:4] == b"AMQP":
-        return f"AMQP {' '.join(str(number) for number in head[4:])}"
-    if head[:2] == b"\x16\x03":
-        return "a TLS hello on a plain port"
-    if head[:4] in (b"GET ", b"POST", b"HEAD", b"PUT "):
-        return "HTTP"
-    return repr(head)

@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from front.amqp.terms import Credentials
+from front.plain_login import Credentials, MalformedResponse, check_size, plain
 from wire.amqp.tables import TableError, decode_table
-
-RESPONSE_BYTES_MAX = 4096
-
-
-class MalformedResponse(ValueError):
-    """Raised when a response does not have its mechanism's form. The text never holds what the client sent."""
 
 
 def mechanisms(tls_user: str | None, anonymous: Credentials | None) -> list[str]:
@@ -28,13 +22,6 @@ def mechanisms(tls_user: str | None, anonymous: Credentials | None) -> list[str]
     if tls_user is not None:
         offered.append("EXTERNAL")
     return offered
-
-
-def plain(response: bytes) -> Credentials:
-    parts = response.split(b"\x00")
-    if len(parts) != 3:
-        raise MalformedResponse(f"a PLAIN response has 2 NULs, this one {len(parts) - 1}")
-    return Credentials(_user(parts[1]), parts[2])
 
 
 def amqplain(response: bytes) -> Credentials:
@@ -50,13 +37,5 @@ def amqplain(response: bytes) -> Credentials:
 
 def credentials(mechanism: str, response: bytes) -> Credentials:
     """User and password of PLAIN or AMQPLAIN."""
-    if len(response) > RESPONSE_BYTES_MAX:
-        raise MalformedResponse(f"a response of {len(response)} bytes, at most {RESPONSE_BYTES_MAX} are allowed")
+    check_size(response)
     return plain(response) if mechanism == "PLAIN" else amqplain(response)
-
-
-def _user(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise MalformedResponse("the user name is not UTF-8") from None

@@ -23,11 +23,12 @@ from front.amqp.connection import Connection
 from front.amqp.input_share import InputShare
 from front.amqp.replies import ProtocolError, Reply, reply_to
 from front.amqp.states import ConnectionState
-from front.amqp.terms import Identity, Limits, Peer
-from front.amqp.wheel import SLOT_S, TimerWheel
+from front.amqp.terms import Identity, Limits
 from front.gate import Gate, GateLimits, Guest
 from front.listener import Address
 from front.loopback import is_loopback
+from front.peer import Peer
+from front.wheel import SLOT_S, TimerWheel
 from native.content import Buffer
 from wire.proxy_protocol import HEADER_BYTES_MAX, MalformedProxyHeader, Proxied, read_proxy_header
 

@@ -1,15 +1,14 @@
-"""What a connection is told about the world: its limits, how the server presents itself, who the peer is, whom to call."""
+"""What a connection is told about the world: its limits, and how the server presents itself."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from broker.login.client_address import ClientAddress
+from front.plain_login import Credentials
 
 PRODUCT = "Leveret"
 
-PROTOCOL = "AMQP 0-9-1"
 CAPABILITIES = {
     "publisher_confirms": True,
     "exchange_exchange_bindings": True,
@@ -38,13 +37,6 @@ class Limits:
     write_buffer_high_bytes: int = 4_194_304
 
 
-class Credentials(NamedTuple):
-    """A user's name and what is to prove it."""
-
-    user: str
-    password: bytes
-
-
 @dataclass(slots=True, frozen=True)
 class Identity:
     """How the server presents itself in connection.start. Clients choose what they do by `product` and `version`, so these may
@@ -70,34 +62,3 @@ class Identity:
             "product_version": self.version,
             "version": self.announced_version or self.version,
         }
-
-
-@dataclass(slots=True, frozen=True)
-class Peer:
-    """Who is at the other end, as the socket knows it."""
-
-    id: str  # of the connection, unique on this node
-    name: str  # "ip:port -> ip:port"
-    host: str
-    port: int
-    loopback: bool
-    tls: bool = False
-    tls_user: str | None = None  # the user a verified client certificate names
-    details: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def address(self) -> ClientAddress:
-        return ClientAddress(self.host, self.port, self.loopback, PROTOCOL)
-
-
-class Outside(Protocol):
-    """What a connection asks of whoever drives it."""
-
-    def wake(self) -> None:
-        """There is something to send or to go on with: call `proceed` and `data_to_send` soon."""
-
-    def arm(self, seconds: float) -> None:
-        """Call `timer_elapsed` after this long, once. Replaces what was armed before; 0 only disarms."""
-
-    def monotonic(self) -> float:
-        """Seconds of a clock that nobody sets."""

@@ -24,12 +24,13 @@ import time
 import tracemalloc
 from typing import Any
 
-from front.amqp import terms
+from front import peer
 from front.amqp.backpressure import WAITING_BYTES_MAX
 from front.amqp.connection import Connection
 from front.amqp.replies import NAMES
 from front.amqp.states import ConnectionState
-from front.amqp.terms import Identity, Limits, Peer
+from front.amqp.terms import Identity, Limits
+from front.peer import Peer
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker
 from wire.amqp import spec
 
@@ -220,7 +221,7 @@ def conversation(seed: int) -> int:
     """One connection from its first byte to its end; returns how many frames it was given."""
     rng = random.Random(seed)
     broker = FakeBroker()
-    outside: terms.Outside = Outside()
+    outside: peer.Outside = Outside()
     core = Connection(broker, outside, PEER, LIMITS, IDENTITY, NOW)  # type: ignore[arg-type]  # the broker is a fake
     opening = [mutated_payload(rng, one) for one in HANDSHAKE] if rng.random() < 0.02 else HANDSHAKE
     frames = 4

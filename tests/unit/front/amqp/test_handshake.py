@@ -11,7 +11,8 @@ from pamqp import commands
 from broker.errors import ResourceExhausted
 from front.amqp.handshake import LOGIN_TIMEOUT_S
 from front.amqp.states import ConnectionState
-from front.amqp.terms import Credentials, Peer
+from front.peer import Peer
+from front.plain_login import Credentials
 from tests.unit.front.amqp.client import (
     CAPABILITIES,
     IDENTITY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from front.amqp import sasl
+from front.plain_login import MalformedResponse
 from wire.amqp.tables import encode_table
 
 
@@ -35,7 +36,7 @@ def test_amqplain() -> None:
     ],
 )
 def test_malformed_responses_are_refused_and_not_repeated(mechanism: str, response: bytes) -> None:
-    with pytest.raises(sasl.MalformedResponse) as refused:
+    with pytest.raises(MalformedResponse) as refused:
         sasl.credentials(mechanism, response)
     assert "canary" not in str(refused.value)
 

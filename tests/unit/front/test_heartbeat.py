@@ -6,9 +6,9 @@ import pytest
 from pamqp import commands
 from pamqp.heartbeat import Heartbeat as HeartbeatFrame
 
-from front.amqp.heartbeat import Heartbeat
 from front.amqp.states import ConnectionState
-from front.amqp.wheel import LATENESS_S, SLOT_S, TimerWheel
+from front.heartbeat import Heartbeat
+from front.wheel import LATENESS_S, SLOT_S, TimerWheel
 from tests.unit.front.amqp.client import NOW, PROTOCOL_HEADER, Client, start_ok
 
 

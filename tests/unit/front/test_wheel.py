@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from front.amqp.wheel import SLOT_S, TimerWheel
+from front.wheel import SLOT_S, TimerWheel
 
 
 def test_due_after_its_time_and_once() -> None:
