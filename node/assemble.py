@@ -247,7 +247,7 @@ class Node:
     def _queue_members(self, kernel: Kernel, cluster: Cluster) -> QueueMembers:
         return QueueMembers(
             kernel.metadata.catalog,
-            kernel.quorum,
+            kernel.replicated,
             candidates=kernel.places.candidates,
             reaches=cluster.reaches,
             away_since_ms=cluster.since_ms,

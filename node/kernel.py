@@ -62,6 +62,7 @@ from raft.group_owners import GroupOwners
 from raft.groups import Groups, Timer
 from raft.store.node_log import RaftStore
 from raft.transport import Net
+from replicated.kinds import ReplicatedKinds
 from replicated.ports import CatalogPorts, MemberDriver
 from replicated.queue import QueueReports, ReplicatedQueue
 from storage.lmdb_store import Store
@@ -100,6 +101,7 @@ class Kernel:
     anywhere: ClassicAnywhere
     quorum: QuorumQueues
     streams: StreamQueues
+    replicated: ReplicatedKinds  # both of these
     turns: Turns
     places: QueuePlaces
     member: MetadataMember  # of the metadata group, on this node
@@ -208,7 +210,8 @@ class Kernel:
         self.classic.opened(wall_ms())
         self._reconciler = Reconciler(
             metadata.catalog,
-            self.quorum,
+            self.replicated,
+            place.number,
             self.places.candidates,
             ports.random.fraction,
             grows=self._settings.grows,
@@ -355,6 +358,7 @@ class Kernel:
             node_name=place.name,
             chunk_bytes_kept_max=self._settings.entry_bytes_kept_max,
         )
+        self.replicated = ReplicatedKinds(self.quorum, self.streams)
         self._add_kind(records, self.quorum)
         self._add_kind(records, self.streams)
 

@@ -9,7 +9,7 @@
     remote_serving.py   a queue in use on a node without a member       sole_replica.py     restart from the only, damaged one
     roll_call.py        which voters respond                            reply_timeout.py    a reply with a timeout
     queue_time.py       the clock of a queue                            peer_letters.py     who answers, after which check
-    portions.py         what a node says to a group, until answered
+    portions.py         what a node says to a group, until answered     kinds.py            the queues of all kinds
 
 A kind of queue adds its machine, the commands in its log and how these are checked, the letters that only it has, and what its
 clients see.

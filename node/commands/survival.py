@@ -6,12 +6,12 @@ this is done to the directory of a stopped node, told before it is done, and nev
 
     catalog           as this node has it; what the others had agreed on a moment before may be missing. The other disk nodes
                       are removed, RAM nodes stay; started anew they fetch it
-    quorum queues     with a member here go on with what that has; a member that was behind misses confirmed messages. Those
+    replicated queues with a member here go on with what that has; a member that was behind misses confirmed messages. Those
                       without one are removed
     classic queues    of removed nodes are removed
 
 At its next start the node founds the metadata group anew on this catalog (node/catalog/metadata_member.py), and its members
-of quorum queues become the only ones (replicated/sole_replica.py). Removed nodes join again with empty directories.
+of replicated queues become the only ones (replicated/sole_replica.py). Removed nodes join again with empty directories.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Plan:
 
     me: NodeRecord
     removed: tuple[NodeRecord, ...]
-    kept: tuple[QueueRecord, ...]  # quorum queues that go on with the member that is here
+    kept: tuple[QueueRecord, ...]  # replicated queues that go on with the member that is here
     lost: tuple[QueueRecord, ...]
 
     def sentences(self) -> list[str]:
@@ -53,8 +53,8 @@ class Plan:
         said = [
             f"node {self.me.name} goes on as the only disk node. Removed for good: {gone}. If one of them still runs, stop it "
             f"first: two clusters would take messages that the other one does not know",
-            f"{len(self.kept)} quorum queues go on with what this node has of them. Where it was behind, confirmed messages "
-            f"are missing",
+            f"{len(self.kept)} replicated queues go on with what this node has of them. Where it was behind, confirmed "
+            f"messages are missing",
             "what the others had declared or changed in the last moment may be missing",
         ]
         if self.lost:
@@ -75,11 +75,11 @@ def plan_of(catalog: Catalog, me: NodeId) -> Plan:
         raise CannotSurvive(f"node {mine.name} is the only disk node already: start it")
     names_gone = {node.name for node in removed}
     queues = [record for vhost in catalog.vhosts for record in catalog.queues(vhost)]
-    kept = tuple(one for one in queues if one.kind == "quorum" and me in map(node_of, one.members))
+    kept = tuple(one for one in queues if one.kind != "classic" and me in map(node_of, one.members))
     lost = tuple(
         one
         for one in queues
-        if (one.kind == "quorum" and me not in map(node_of, one.members))
+        if (one.kind != "classic" and me not in map(node_of, one.members))
         or (one.kind == "classic" and one.home in names_gone)
     )
     return Plan(mine, removed, kept, lost)

@@ -1,4 +1,4 @@
-"""What operators do with the members of quorum queues, one queue or many, by the names of nodes. Fulfils QueueMembersPort.
+"""What operators do with the members of replicated queues, one queue or many, by the names of nodes. Fulfils QueueMembersPort.
 
 Each change is one of Raft's, made by the leader of that queue's group (replicated/administration.py); groups do not wait for
 each other. A change that meets another one of the same group, or an election, is tried again for PATIENCE_S.
@@ -27,11 +27,9 @@ from node.replicas.health import lost_without, problems
 from node.replicas.placement import Candidate, next_member
 from node.replicas.rebalancing import Led, moves
 from node.replicas.reconciliation import target_size
-from quorum.driver import QuorumQueues
-from quorum.queue import QuorumQueue
 from raft.core.messages import NodeId, node_of
-from replicated.administration import Administration
-from replicated.local_members import QUEUE_GROUPS
+from replicated.kinds import ReplicatedKinds
+from replicated.queue import ReplicatedQueue
 
 PATIENCE_S = 5.0
 AGAIN_S = 0.1
@@ -44,12 +42,12 @@ Figures = dict[str, Any]
 
 
 class QueueMembers:
-    """Of all quorum queues, asked through this node."""
+    """Of all replicated queues, asked through this node."""
 
     def __init__(
         self,
         catalog: Catalog,
-        quorum: QuorumQueues,
+        kinds: ReplicatedKinds,
         *,
         candidates: Callable[[], Sequence[Candidate]],
         reaches: Callable[[NodeId], bool],
@@ -58,21 +56,17 @@ class QueueMembers:
     ) -> None:
         """`candidates`: all nodes. `away_since_ms`: since when a node that is not reached is away; 0: that is unknown."""
         self._catalog = catalog
-        self._quorum = quorum
+        self._kinds = kinds
         self._candidates = candidates
         self._reaches = reaches
         self._away_since_ms = away_since_ms
         self._audit = audit
 
-    @property
-    def _administration(self) -> Administration[QuorumQueue]:
-        return self._quorum.administration
-
     # one queue
 
     async def group(self, vhost: str, queue: str) -> GroupView | None:
         record = self._record(vhost, queue)
-        if record.kind != "quorum":
+        if record.kind not in self._kinds:
             return None
         found = self._open(record)
         return group_view(
@@ -102,17 +96,17 @@ class QueueMembers:
     async def grow(self, node: str, chosen: Chosen, *, even_only: bool) -> Sequence[ChangeView]:
         there = self._node(node)
 
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             await self._add(queue, there)
             return f"a member on {node} was added"
 
-        def wants(queue: QuorumQueue) -> bool:
+        def wants(queue: ReplicatedQueue) -> bool:
             return there.number not in queue.member_nodes() and not (even_only and len(queue.record.members) % 2)
 
         return await self._each(filter(wants, self._chosen(chosen)), work)
 
     async def grow_to(self, count: int, chosen: Chosen) -> Sequence[ChangeView]:
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             nodes, added = set(queue.member_nodes()), []
             while len(nodes) < count:
                 place = next_member(self._candidates(), nodes)
@@ -130,7 +124,7 @@ class QueueMembers:
     async def shrink(self, node: str, chosen: Chosen, *, anyway: bool) -> Sequence[ChangeView]:
         number = self._number_of(node)
 
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             await self._remove(queue, number, anyway=anyway)
             return f"the member on {node} was removed"
 
@@ -143,7 +137,7 @@ class QueueMembers:
         handed = moves(led, nodes)
         records = {record.number: record for record in self._catalog.nodes.values()}
 
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             there = records[handed[queue.group]]
             await self._transfer(queue, there)
             return f"is led by {there.name} now"
@@ -162,50 +156,50 @@ class QueueMembers:
                 f"disk node can take it now: delete the queues, or add a node"
             )
 
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             await self._move_away(queue, number)
             return ""
 
         failed = [change for change in await self._each(queues, work) if change.error]
         if failed:
             raise ResourceExhausted(
-                f"{len(failed)} quorum queues cannot do without their member on node '{node}' now, such as "
+                f"{len(failed)} replicated queues cannot do without their member on node '{node}' now, such as "
                 f"{labelled('queue', failed[0].queue, failed[0].vhost)}: {failed[0].error}"
             )
 
     # how the queues are
 
     def lost_without(self, node: NodeId) -> str:
-        return lost_without(node, self._quorum.queues.values(), self._reaches)
+        return lost_without(node, self._kinds, self._reaches)
 
     def problems(self) -> Sequence[str]:
-        return problems(self._quorum.queues.values(), self._reaches, self._name_of)
+        return problems(self._kinds, self._reaches, self._name_of)
 
     # steps
 
-    async def _add(self, queue: QuorumQueue, there: NodeRecord) -> None:
+    async def _add(self, queue: ReplicatedQueue, there: NodeRecord) -> None:
         if there.kind != DISK:
             raise PreconditionFailed(f"node '{there.name}' is a RAM node: members of queues are kept on disk nodes")
         if not self._reaches(there.number):
             raise PreconditionFailed(f"node '{there.name}' is down: no member can begin there")
         await self._add_member(queue, there.number)
 
-    async def _add_member(self, queue: QuorumQueue, node: NodeId) -> None:
+    async def _add_member(self, queue: ReplicatedQueue, node: NodeId) -> None:
         what = f"add a member of {queue.record.label} on node '{self._name_of(node)}'"
         with self._audit.change("AddQueueMember", what):
-            await _patiently(partial(self._administration.add_member, queue, node))
+            await _patiently(partial(self._kinds.administration_of(queue).add_member, queue, node))
 
-    async def _remove(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> None:
+    async def _remove(self, queue: ReplicatedQueue, node: NodeId, *, anyway: bool) -> None:
         what = f"remove the member of {queue.record.label} on node '{self._name_of(node)}'"
         with self._audit.change("DeleteQueueMember", f"{what} anyway" if anyway else what):
-            await _patiently(partial(self._administration.remove_member, queue, node, anyway=anyway))
+            await _patiently(partial(self._kinds.administration_of(queue).remove_member, queue, node, anyway=anyway))
 
-    async def _transfer(self, queue: QuorumQueue, there: NodeRecord) -> None:
+    async def _transfer(self, queue: ReplicatedQueue, there: NodeRecord) -> None:
         with self._audit.change("TransferQueueLeader", f"have node '{there.name}' lead {queue.record.label}"):
             await self._hand_over(queue, there)
 
-    async def _hand_over(self, queue: QuorumQueue, there: NodeRecord) -> None:
-        await _patiently(partial(self._administration.transfer, queue, there.number))
+    async def _hand_over(self, queue: ReplicatedQueue, there: NodeRecord) -> None:
+        await _patiently(partial(self._kinds.administration_of(queue).transfer, queue, there.number))
         for _ in range(int(PATIENCE_S / AGAIN_S)):
             figures = await self._figures(queue, there.number)
             if figures is not None and led_by(figures) == there.number:
@@ -215,7 +209,7 @@ class QueueMembers:
             f"node '{there.name}' does not lead {queue.record.label} after {PATIENCE_S:g} s: it may not have caught up yet"
         )
 
-    async def _move_away(self, queue: QuorumQueue, node: NodeId) -> None:
+    async def _move_away(self, queue: ReplicatedQueue, node: NodeId) -> None:
         """The queue has as many members as before, or as there are nodes for, and none on this node."""
         others = [one for one in queue.member_nodes() if one != node]
         place = self._place_for(queue, node)
@@ -226,11 +220,11 @@ class QueueMembers:
                 await self._until_it_votes(queue, place)
         await self._remove(queue, node, anyway=False)
 
-    def _place_for(self, queue: QuorumQueue, leaves: NodeId) -> NodeId | None:
+    def _place_for(self, queue: ReplicatedQueue, leaves: NodeId) -> NodeId | None:
         nodes = [one for one in self._candidates() if one.number != leaves]
         return next_member(nodes, [one for one in queue.member_nodes() if one != leaves])
 
-    async def _until_it_votes(self, queue: QuorumQueue, node: NodeId) -> None:
+    async def _until_it_votes(self, queue: ReplicatedQueue, node: NodeId) -> None:
         for _ in range(int(CAUGHT_UP_S_MAX / AGAIN_S)):
             for figures in (await self._figures_of(queue)).values():
                 voters = figures["raft"]["membership"][0] if figures is not None and "raft" in figures else ()
@@ -241,11 +235,11 @@ class QueueMembers:
             f"the new member of {queue.record.label} has not caught up within {CAUGHT_UP_S_MAX:g} s"
         )
 
-    async def _led(self, queues: Iterable[QuorumQueue]) -> list[Led[int]]:
+    async def _led(self, queues: Iterable[ReplicatedQueue]) -> list[Led[int]]:
         """Those that have a leader."""
         found: list[Led[int]] = []
 
-        async def work(queue: QuorumQueue) -> str:
+        async def work(queue: ReplicatedQueue) -> str:
             node = queue.route.leader() or queue.route.look_for()
             figures = await self._figures(queue, node) if node else None
             leader = led_by(figures) if figures is not None else 0
@@ -258,25 +252,25 @@ class QueueMembers:
         await self._each(queues, work)
         return sorted(found, key=lambda one: one.key)
 
-    async def _figures_of(self, queue: QuorumQueue) -> dict[NodeId, Figures | None]:
+    async def _figures_of(self, queue: ReplicatedQueue) -> dict[NodeId, Figures | None]:
         """Of each member's node; None: it does not answer in time."""
         nodes = sorted(set(queue.member_nodes()))
         return dict(zip(nodes, await asyncio.gather(*(self._figures(queue, node) for node in nodes)), strict=True))
 
-    async def _figures(self, queue: QuorumQueue, node: NodeId) -> Figures | None:
+    async def _figures(self, queue: ReplicatedQueue, node: NodeId) -> Figures | None:
         try:
             async with asyncio.timeout(FIGURES_S):
-                return await answered(self._administration.figures(queue, node))
+                return await answered(self._kinds.administration_of(queue).figures(queue, node))
         except TimeoutError:
             return None
 
     async def _each(
-        self, queues: Iterable[QuorumQueue], work: Callable[[QuorumQueue], Awaitable[str]]
+        self, queues: Iterable[ReplicatedQueue], work: Callable[[ReplicatedQueue], Awaitable[str]]
     ) -> list[ChangeView]:
         """Some at a time, in the order of vhosts and names."""
         turns = asyncio.Semaphore(AT_ONCE)
 
-        async def one(queue: QuorumQueue) -> ChangeView:
+        async def one(queue: ReplicatedQueue) -> ChangeView:
             vhost, name = queue.record.vhost, queue.record.name
             async with turns:
                 try:
@@ -295,24 +289,24 @@ class QueueMembers:
             raise not_found("queue", name, vhost)
         return record
 
-    def _queue(self, vhost: str, name: str) -> QuorumQueue:
+    def _queue(self, vhost: str, name: str) -> ReplicatedQueue:
         record = self._record(vhost, name)
-        if record.kind != "quorum":
-            raise PreconditionFailed(f"{record.label} is a {record.kind} one: quorum queues have members")
+        if record.kind not in self._kinds:
+            raise PreconditionFailed(f"{record.label} is a {record.kind} one: quorum queues and streams have members")
         return self._open(record)
 
-    def _open(self, record: QueueRecord) -> QuorumQueue:
-        queue = self._quorum.queues.get(QUEUE_GROUPS + record.id)
+    def _open(self, record: QueueRecord) -> ReplicatedQueue:
+        queue = self._kinds.find(record)
         if queue is None:
             raise NotFound(f"{record.label} is not open on this node yet: try again")
         return queue
 
-    def _chosen(self, chosen: Chosen) -> list[QuorumQueue]:
+    def _chosen(self, chosen: Chosen) -> list[ReplicatedQueue]:
         for what, pattern in (("vhost pattern", chosen.vhost_pattern), ("queue pattern", chosen.queue_pattern)):
             check_pattern(what, pattern, PATTERN_LENGTH_MAX)
         return [
             queue
-            for queue in self._quorum.queues.values()
+            for queue in self._kinds
             if matches(chosen.vhost_pattern or ".*", queue.record.vhost)
             and matches(chosen.queue_pattern or ".*", queue.record.name)
         ]

@@ -1,4 +1,4 @@
-"""Quorum queues come back to the members that they should have, one change at a time. `next_step` is pure.
+"""Replicated queues come back to the members that they should have, one change at a time. `next_step` is pure.
 
 Only the node that leads a queue does this for it. Two things set it off:
 
@@ -10,7 +10,8 @@ Only the node that leads a queue does this for it. Two things set it off:
 A node that is merely down keeps its members. A queue with more members than its target keeps them all.
 
 The target: the larger one of the argument x-quorum-target-group-size and a policy's target-group-size; else the argument
-x-quorum-initial-group-size; else 3; and never more than there are disk nodes, as node/replicas/placement.py has it.
+x-quorum-initial-group-size; else 3. Of a stream: the initial cluster size of its policy or arguments; else as many as it has.
+And never more than there are disk nodes, as node/replicas/placement.py has it.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from broker.catalog.catalog import Catalog
 from broker.catalog.policy import EffectiveArguments
 from broker.errors import BrokerError
 from broker.records import QueueRecord
+from node.membership.node_names import name_of_node
 from node.replicas.placement import Candidate, next_member, size_for
-from quorum.driver import QuorumQueues
-from quorum.queue import QuorumQueue
 from raft.core.membership import members_of
 from raft.core.messages import MemberId, Membership, NodeId, node_of
+from replicated.kinds import ReplicatedKinds
+from replicated.queue import ReplicatedQueue
 
 INITIAL_SIZE = "x-quorum-initial-group-size"
 TARGET_SIZE = "x-quorum-target-group-size"
@@ -53,6 +55,8 @@ class Remove:
 
 def target_size(record: QueueRecord, effective: EffectiveArguments, disk_nodes: int) -> int:
     """How many members the queue should have on a cluster with so many disk nodes."""
+    if record.kind == "stream":
+        return size_for(effective.initial_cluster_size or len(record.members), max(1, disk_nodes))
     asked = (record.arguments.get(TARGET_SIZE), effective.definition.get(TARGET_SIZE_POLICY))
     target = max((size for size in asked if isinstance(size, int)), default=0)
     return size_for(target or record.arguments.get(INITIAL_SIZE, 0), max(1, disk_nodes))
@@ -84,7 +88,8 @@ class Reconciler:
     def __init__(
         self,
         catalog: Catalog,
-        quorum: QuorumQueues,
+        kinds: ReplicatedKinds,
+        here: NodeId,
         candidates: Callable[[], Sequence[Candidate]],
         fraction: Callable[[], float],
         *,
@@ -93,7 +98,8 @@ class Reconciler:
     ) -> None:
         """`grows`: also without a member that is gone. `fraction`: by chance, from 0 to 1."""
         self._catalog = catalog
-        self._quorum = quorum
+        self._kinds = kinds
+        self._here = here
         self._candidates = candidates
         self._fraction = fraction
         self._grows = grows
@@ -101,8 +107,8 @@ class Reconciler:
         self._look_at: int | None = None
         self._grow_at: int | None = None
         self._growing = False  # until a look finds nothing more to do
-        self._changing: set[QuorumQueue] = set()
-        self._refused: dict[QuorumQueue, str] = {}  # what was told of a queue last: it is logged once
+        self._changing: set[ReplicatedQueue] = set()
+        self._refused: dict[ReplicatedQueue, str] = {}  # what was told of a queue last: it is logged once
 
     def node_joined(self, now: int) -> None:
         if self._grows:
@@ -133,7 +139,7 @@ class Reconciler:
             self._refused = {queue: text for queue, text in self._refused.items() if not queue.deleted}
         found = bool(self._changing)
         candidates: Sequence[Candidate] | None = None
-        for queue in list(self._quorum.led):
+        for queue in self._kinds.led():
             if len(self._changing) >= CHANGES_MAX:
                 return True
             if not self._growing and numbers.issuperset(queue.member_nodes()):
@@ -142,7 +148,7 @@ class Reconciler:
             found |= self._take_step(queue, candidates)
         return found
 
-    def _take_step(self, queue: QuorumQueue, candidates: Sequence[Candidate]) -> bool:
+    def _take_step(self, queue: ReplicatedQueue, candidates: Sequence[Candidate]) -> bool:
         driver = queue.route.driver
         if driver is None or queue in self._changing or queue.deleted:
             return False
@@ -151,14 +157,13 @@ class Reconciler:
             return True
         disks = sum(1 for node in candidates if node.disk)
         target = target_size(queue.record, self._catalog.effective(queue.record), disks)
-        here = self._quorum.key.node
-        step = next_step(status.membership, here, candidates, target, grows=self._growing)
+        step = next_step(status.membership, self._here, candidates, target, grows=self._growing)
         if step is None:
             return bool(status.membership.promotable)  # once it votes, another one may be added
         label = queue.record.label
-        administration = self._quorum.administration
+        administration = self._kinds.administration_of(queue)
         if isinstance(step, Add):
-            what = f"{label} gets a member on node '{self._quorum.name_of(step.node)}'"
+            what = f"{label} gets a member on node '{name_of_node(self._catalog, step.node)}'"
             answer = administration.add_member(queue, step.node)
         else:
             what = f"{label} gives up its member on node {node_of(step.member)}, which belongs to the cluster no more"
@@ -167,12 +172,12 @@ class Reconciler:
         answer.then(lambda _: self._done(queue, what), lambda error: self._failed(queue, what, error))
         return True
 
-    def _done(self, queue: QuorumQueue, what: str) -> None:
+    def _done(self, queue: ReplicatedQueue, what: str) -> None:
         self._changing.discard(queue)
         self._refused.pop(queue, None)
         logger.info("%s", what)
 
-    def _failed(self, queue: QuorumQueue, what: str, error: BrokerError) -> None:
+    def _failed(self, queue: ReplicatedQueue, what: str, error: BrokerError) -> None:
         self._changing.discard(queue)
         if self._refused.get(queue) != error.text:
             self._refused[queue] = error.text

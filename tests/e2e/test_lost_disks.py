@@ -148,7 +148,7 @@ def test_without_a_majority_nothing_changes_quorum_queues_wait_and_classic_ones_
                 assert (
                     "nothing can be declared or changed: of the disk nodes n1, n2, n3 these are down: n2, n3" in words
                 )
-                assert "1 quorum queues have no majority of their members, such as queue 'orders'" in words
+                assert "1 replicated queues have no majority of their members, such as queue 'orders'" in words
                 began = time.monotonic()
                 with pytest.raises(errors.ResourceExhausted, match=r"'n[23]', 'n[23]' cannot be reached"):
                     on(cluster.grpc(1), lambda node: node.topology.declare_queue("refused", kind="quorum"))

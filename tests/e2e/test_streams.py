@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tests.e2e.test_cluster import process_of
 from tests.e2e.test_far_queues import channel_to
 from tests.e2e.test_quorum_queues import all_are_voters, published
-from tests.running_cluster import running_cluster
+from tests.running_cluster import ROOT, RunningCluster, running_cluster
 from tests.running_node import RunningNode
 
 STREAM = {"x-queue-type": "stream"}
@@ -125,3 +128,32 @@ def test_what_a_stream_cannot_do_is_refused_with_the_codes_that_clients_know(nod
     with pytest.raises((pika.exceptions.ChannelClosedByBroker, pika.exceptions.ConnectionClosedByBroker)) as refused:
         ask(channel)
     assert refused.value.reply_code == code
+
+
+def ctl(cluster: RunningCluster, *arguments: str) -> str:
+    command = [sys.executable, "-m", "leveret.ctl", "--node", cluster.grpc(1), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=True).stdout
+
+
+def until_voters(cluster: RunningCluster, stream: str, nodes: list[str]) -> None:
+    for _ in range(60):
+        members = json.loads(ctl(cluster, "--json", "queue", "status", stream))["group"]["members"]
+        if [one["node"] for one in members if one["membership"] == "voter"] == nodes:
+            return
+    raise AssertionError(f"the members of {stream} are {members}, not voters on {nodes}")
+
+
+def test_members_of_a_stream_are_administered_as_those_of_a_quorum_queue(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        all_are_voters(cluster)
+        with channel_to(cluster, 1) as channel:
+            channel.queue_declare("moved", durable=True, arguments={**STREAM, "x-initial-cluster-size": 1})
+            channel.confirm_delivery()
+            published(channel, "moved", range(20))
+        ctl(cluster, "queue", "add-member", "moved", "n2")
+        until_voters(cluster, "moved", ["n1", "n2"])
+        ctl(cluster, "queue", "transfer", "moved", "n2")
+        ctl(cluster, "queue", "delete-member", "moved", "n1")
+        with channel_to(cluster, 2) as channel:
+            assert read(channel, "moved", 20) == numbered(range(20))
+        until_voters(cluster, "moved", ["n2"])

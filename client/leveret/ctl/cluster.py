@@ -77,7 +77,7 @@ def leave() -> None:
 def forget(
     name: Annotated[str, typer.Argument(help="The node, which must be down.")],
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where quorum queues have no majority without it, and are lost.")
+        bool, typer.Option("--anyway", help="Also where replicated queues have no majority without it, and are lost.")
     ] = False,
 ) -> None:
     """Take a node that is down out of the cluster, for good. Classic queues that live there are lost; its members of quorum

@@ -1,4 +1,4 @@
-"""leveretctl queue ...: where quorum queues have their members, and which of them leads."""
+"""leveretctl queue ...: where replicated queues have their members, and which of them leads."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def add_to(app: typer.Typer) -> None:
 
 
 def add_member(name: Name, node: Node) -> None:
-    """Give a node a copy of a quorum queue. It votes once it has caught up."""
+    """Give a node a copy of a quorum queue or stream. It votes once it has caught up."""
     with_node(lambda one: one.admin.add_queue_member(name, node))
     render.done(f"queue '{name}' has a member on '{node}', which votes once it has caught up", queue=name, node=node)
 
 
 def delete_member(name: Name, node: Node, anyway: Anyway = False) -> None:
-    """Have a node give up its copy of a quorum queue."""
+    """Have a node give up its copy of a quorum queue or stream."""
     with_node(lambda one: one.admin.delete_queue_member(name, node, anyway=anyway))
     render.done(f"queue '{name}' has no member on '{node}' any more", queue=name, node=node)
 
 
 def transfer(name: Name, node: Node) -> None:
-    """Have the member on a node lead a quorum queue."""
+    """Have the member on a node lead a quorum queue or stream."""
     with_node(lambda one: one.admin.transfer_queue_leader(name, node))
     render.done(f"queue '{name}' is led by '{node}'", queue=name, node=node)
 
@@ -65,7 +65,7 @@ def grow(
     queue_pattern: QueuePattern = "",
     errors_only: ErrorsOnly = False,
 ) -> None:
-    """Give a node a copy of each quorum queue that has none there."""
+    """Give a node a copy of each quorum queue and stream that has none there."""
     if which not in ("all", "even"):
         raise UsageError(f"to grow {which!r} queues: there are all and even")
     found = with_node(
@@ -84,7 +84,7 @@ def grow_to(
     queue_pattern: QueuePattern = "",
     errors_only: ErrorsOnly = False,
 ) -> None:
-    """Give quorum queues as many copies, on other zones and less loaded nodes first."""
+    """Give quorum queues and streams as many copies, on other zones and less loaded nodes first."""
     found = with_node(
         lambda one: one.admin.grow_queues_to(count, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
     )
@@ -98,7 +98,7 @@ def shrink(
     errors_only: ErrorsOnly = False,
     anyway: Anyway = False,
 ) -> None:
-    """Have a node give up its copies of quorum queues."""
+    """Have a node give up its copies of quorum queues and streams."""
     found = with_node(
         lambda one: one.admin.shrink_queues(
             node, anyway=anyway, vhost_pattern=vhost_pattern, queue_pattern=queue_pattern
@@ -108,7 +108,7 @@ def shrink(
 
 
 def rebalance(vhost_pattern: VhostPattern = "", queue_pattern: QueuePattern = "") -> None:
-    """Have the nodes lead about as many quorum queues each. Members stay where they are."""
+    """Have the nodes lead about as many quorum queues and streams each. Members stay where they are."""
     found = with_node(lambda one: one.admin.rebalance_queues(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern))
     show_changes(found, False, "the nodes lead as many queues each as their members allow already")
 

@@ -75,7 +75,7 @@ def purge(name: Name) -> None:
 
 @app.command()
 def status(name: Name) -> None:
-    """What a queue is made of: lengths, states, rates; of a quorum queue its members."""
+    """What a queue is made of: lengths, states, rates; of a quorum queue or stream its members."""
     found = with_node(lambda node: node.admin.queue_status(name))
     render.facts(status_facts(found), as_json=found)
     if found.group is not None and not options.json:

@@ -20,6 +20,7 @@ from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue
 from raft.core.messages import NodeId
+from replicated.kinds import ReplicatedKinds
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher
 
@@ -49,7 +50,7 @@ class World:
     def members_of(self, quorum: Any) -> QueueMembers:
         return QueueMembers(
             self.catalog,
-            quorum,
+            ReplicatedKinds(quorum),
             candidates=lambda: [Candidate(number, f"z{number}", up=number not in self.away) for number in (1, 2, 3)],
             reaches=lambda node: node not in self.away,
             away_since_ms=lambda node: 5_000,
@@ -91,9 +92,9 @@ def test_with_everybody_there_is_nothing_to_tell() -> None:
 def test_queues_without_a_majority_are_counted_and_the_nodes_that_are_away_are_named() -> None:
     world = World()
     world.away = {2, 3}
-    assert world.members.lost_without(2) == ("1 quorum queues have no majority, such as queue 'q' in vhost '/'")
+    assert world.members.lost_without(2) == ("1 replicated queues have no majority, such as queue 'q' in vhost '/'")
     (told,) = world.members.problems()
-    assert "1 quorum queues have no majority of their members, such as queue 'q' in vhost '/'" in told
+    assert "1 replicated queues have no majority of their members, such as queue 'q' in vhost '/'" in told
     assert told.endswith("until enough of these nodes are back: n2, n3")
 
 
@@ -108,7 +109,9 @@ def test_a_node_whose_members_are_new_is_told_of_until_they_vote() -> None:
     for _ in range(1_000):
         cluster.run(0.001)  # it does not take long
         told += [one for one in world.members.problems() if one not in told]
-    assert told == ["node n3 has members of 1 quorum queues that do not vote yet: they still receive what they lack"]
+    assert told == [
+        "node n3 has members of 1 replicated queues that do not vote yet: they still receive what they lack"
+    ]
     assert world.members.problems() == []
 
 
@@ -178,7 +181,7 @@ def test_a_change_of_members_is_audited_with_who_asked_for_it(
 ) -> None:
     world = World((1, 2))
     queues = world.clients.cluster.nodes[1].kind.queues
-    members = world.members_of(SimpleNamespace(queues=queues, administration=Administration(refusal)))
+    members = world.members_of(SimpleNamespace(name="quorum", queues=queues, administration=Administration(refusal)))
 
     async def asked() -> None:
         acting_for(Actor("admin", ClientAddress("192.0.2.7", 4_000, False, "gRPC")))
@@ -196,7 +199,9 @@ def test_a_change_of_members_is_audited_with_who_asked_for_it(
 def test_a_member_that_moves_away_is_a_member_added_and_one_removed() -> None:
     world = World((1, 2))
     queues = world.clients.cluster.nodes[1].kind.queues
-    asyncio.run(world.members_of(SimpleNamespace(queues=queues, administration=Administration())).evacuate("n2"))
+    asyncio.run(
+        world.members_of(SimpleNamespace(name="quorum", queues=queues, administration=Administration())).evacuate("n2")
+    )
     assert world.audited == [
         "this node: add a member of queue 'q' in vhost '/' on node 'n3'",
         "this node: remove the member of queue 'q' in vhost '/' on node 'n2'",

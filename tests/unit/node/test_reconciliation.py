@@ -17,6 +17,7 @@ from node.replicas.placement import Candidate
 from node.replicas.reconciliation import Add, Reconciler, Remove, next_step, target_size
 from raft.core.membership import AddLearner, Promote, RemoveMember, changed, members_of
 from raft.core.messages import Membership, member_id, node_of
+from replicated.kinds import ReplicatedKinds
 from tests.unit.quorum.clients import Clients, Publisher
 
 
@@ -113,6 +114,14 @@ def test_the_target_is_what_was_asked_for_as_far_as_there_are_nodes(
     assert target_size(record, effective_arguments(record, policy, None), disks) == size
 
 
+@pytest.mark.parametrize(("asked", "members", "size"), [(None, 2, 2), (None, 4, 4), (3, 1, 3), (9, 3, 5)])
+def test_a_stream_keeps_as_many_as_it_has_unless_it_says_how_many(asked: int | None, members: int, size: int) -> None:
+    arguments = {} if asked is None else {"x-initial-cluster-size": asked}
+    named = tuple(member_id(number, 7) for number in range(1, members + 1))
+    record = QueueRecord("/", "s", "stream", True, False, False, arguments, 1, members=named)
+    assert target_size(record, effective_arguments(record, None, None), 5) == size
+
+
 class World:
     """Four nodes, each of which looks after the queues that it leads."""
 
@@ -125,9 +134,12 @@ class World:
         for number in range(1, 5):
             self.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 7, f"n{number}:1")))
         self.reconcilers = {
-            number: Reconciler(self.catalog, node.kind, self.candidates, lambda: 0.5, grows=grows, interval_ms=60_000)
+            number: Reconciler(
+                self.catalog, ReplicatedKinds(node.kind), number, self.candidates, lambda: 0.5,
+                grows=grows, interval_ms=60_000,
+            )
             for number, node in self.cluster.nodes.items()
-        }
+        }  # fmt: skip
 
     def candidates(self) -> list[Candidate]:
         alive = {node.number for node in self.cluster.alive()}

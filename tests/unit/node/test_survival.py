@@ -23,6 +23,7 @@ def catalog_of_three() -> Catalog:
     members = tuple(member_id(node, 100) for node in (1, 2, 3))
     catalog.apply(DeclareQueue("/", "orders", arguments=quorum, home="n2", members=members))
     catalog.apply(DeclareQueue("/", "elsewhere", arguments=quorum, home="n2", members=members[1:]))
+    catalog.apply(DeclareQueue("/", "log", arguments={"x-queue-type": "stream"}, home="n2", members=members))
     for node in (1, 2, 4):
         catalog.apply(DeclareQueue("/", f"classic.{node}", home=f"n{node}"))
     moved = catalog.queue("/", "orders")
@@ -36,12 +37,12 @@ def test_the_node_goes_on_with_what_it_has_and_the_rest_is_named_and_removed() -
     plan = plan_of(catalog, 1)
     said = "\n".join(plan.sentences())
     assert "Removed for good: n2, n3" in said
-    assert "1 quorum queues go on" in said
+    assert "2 replicated queues go on" in said
     assert "queue 'classic.2' in vhost '/'" in said and "queue 'elsewhere' in vhost '/'" in said
     assert plan_of(catalog, 1) == plan, "nothing was changed by looking"
     carry_out(catalog, plan)
     assert set(catalog.nodes) == {"n1", "n4"}
-    assert {record.name for record in catalog.queues("/")} == {"orders", "classic.1", "classic.4"}
+    assert {record.name for record in catalog.queues("/")} == {"orders", "log", "classic.1", "classic.4"}
     orders = catalog.queue("/", "orders")
     assert orders is not None
     # Not 40: what is left may end before the entry 40 that the record speaks of, and begins anew below it.
