@@ -8,7 +8,7 @@ Fronts decide what waiting means: the AMQP front stops reading that channel's fr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from broker.errors import BrokerError
 
@@ -103,3 +103,7 @@ class Pending(Generic[T]):
 
         self.then(go_on, answer.fail)
         return answer
+
+
+def ignore(_: Any) -> None:
+    """For requests of the broker's own: what failed is tried again by whoever needs it."""

@@ -10,7 +10,8 @@ from broker.errors import ConnectionForced, NotFound
 from broker.operations.operator import ADMINISTRATOR, MANAGEMENT, MONITORING, Operator
 
 if TYPE_CHECKING:
-    from broker.broker import Broker, Connection
+    from broker.broker import Broker
+    from broker.client_connection import Connection
     from broker.consumer import Consumer
     from broker.session.session import Session
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from broker.catalog.catalog import Catalog
+from broker.client_connection import Connection
 from broker.confirms import ConfirmTracker, Receipt
 from broker.counters import Counters
 from broker.errors import PreconditionFailed, ResourceExhausted
 from broker.expiration import expiration_ms
 from broker.message import LOOK_CC, LOOK_HEADERS, LOOK_REPLY_TO, Run
+from broker.node_queues import NodeQueues
 from broker.pending import Pending
 from broker.routing.dead_letter import without_history
 from broker.routing.fan_out import FanOut, Handover
@@ -26,13 +27,10 @@ from broker.routing.reply_to import ReplyQueue, addressed
 from broker.routing.sender_selected import further_keys, raw_headers, without_header
 from broker.routing.targets import Router, Target, TargetCache
 from broker.run_parts import part
+from broker.session.session_sink import SessionSink
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 from native.content import encode, one
 from native.frame_split import parse_publish
-
-if TYPE_CHECKING:
-    from broker.broker import Broker, Connection
-    from broker.session.session import SessionSink
 
 NO_ROUTE = 312
 
@@ -42,7 +40,7 @@ class Publisher:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: NodeQueues,
         connection: Connection,
         sink: SessionSink,
         counters: Counters,
@@ -107,8 +105,9 @@ class Publisher:
         return self._publish(run, target, now)
 
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
-        if not self._connection.publishes or self._broker.alarms.blocked_reason is not None:
-            self._broker.note_publishing(self._connection)
+        alarm = self._broker.alarms.blocked_reason
+        if not self._connection.publishes or alarm is not None:
+            self._connection.note_publishing(alarm)
         if run.user_id is not None:
             self._check_user_id(run.user_id)
         if run.look or target.by_message:

@@ -11,57 +11,33 @@ that takes time answers a `Pending`.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from broker import browsed, names
 from broker.background_work import Steps, begin
 from broker.browsed import Browsed
 from broker.catalog import arguments as argument_rules
 from broker.catalog import permissions
+from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.counters import Counters
 from broker.errors import BrokerError, NotAllowed, NotSupported, PreconditionFailed
-from broker.message import Run
+from broker.node_queues import NodeQueues
 from broker.pending import Pending
 from broker.queue_type import Got, Outcome, Queue, Slice
 from broker.routing.reply_to import is_reply_name
 from broker.session.deliveries import Held, Unacknowledged
 from broker.session.publish import Publisher
+from broker.session.session_sink import SessionSink
 from broker.session.topology import Topology
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 from broker.shared_limit import SharedLimit
 
-if TYPE_CHECKING:
-    from broker.broker import Broker, Connection
-
 SETTLED_QUEUES_PER_STEP = 50
 CANCELLED_PER_STEP = 50  # consumers
 GIVEN_BACK_ONE_BY_ONE_MAX = 256  # deliveries; of more the queues make what they need in slices
-
-
-class SessionSink(Protocol):
-    """The front's side of a session."""
-
-    @property
-    def writable(self) -> bool:
-        """False while too much is unsent to the client; the front calls `Session.resume` when there is room again."""
-
-    def deliver(self, consumer: Consumer, first_tag: int, piece: Slice, content: bytes) -> None:
-        """Messages for the client, with delivery tags from `first_tag` on; they begin at `piece.position` of content."""
-
-    def confirm(self, first: int, last: int, multiple: bool, ok: bool) -> None:
-        """Confirms for publishes first .. last; `multiple`: all before have the same answer."""
-
-    def returned(self, run: Run, code: int, text: str) -> None:
-        """All messages of the run are returned to their publisher. Their confirms follow later."""
-
-    def cancelled(self, consumer_tag: str) -> None:
-        """The broker ended this subscription."""
-
-    def timed_out(self, consumer_tag: str) -> None:
-        """The same, because it did not settle in time. A client without consumer_cancel_notify loses its channel."""
 
 
 @dataclass(slots=True)
@@ -75,7 +51,14 @@ class GotMessage:
 class Session:
     """One channel of one connection."""
 
-    def __init__(self, broker: Broker, connection: Connection, sink: SessionSink, number: int) -> None:
+    def __init__(
+        self,
+        broker: NodeQueues,
+        connection: Connection,
+        sink: SessionSink,
+        number: int,
+        on_closed: Callable[[Session], None],
+    ) -> None:
         self.connection = connection
         self.user = connection.user
         self.vhost = connection.vhost
@@ -87,6 +70,7 @@ class Session:
         self.publisher = Publisher(broker, connection, sink, self.counters, self._transactions)
         self._broker = broker
         self._sink = sink
+        self._on_closed = on_closed
         self._prefetch = 0
         self._shared = SharedLimit()
         self._next_tag = 1
@@ -434,7 +418,7 @@ class Session:
             for held, _ in self._transactions.current.settlements:
                 self._give_back(held, Outcome.REQUEUED, turns.now)
         self._give_back(self._unacknowledged.take_all(), Outcome.REQUEUED, turns.now)
-        self._broker.session_closed(self)
+        self._on_closed(self)
 
     def consumers(self) -> Iterable[Consumer]:
         return self._consumers.values()

@@ -8,7 +8,7 @@ it is durable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from broker import names
 from broker.catalog import catalog_commands as commands
@@ -17,16 +17,15 @@ from broker.catalog.catalog import Catalog, check_exclusive_access
 from broker.catalog.namespace import identity_of
 from broker.catalog.permissions import Access, ResourceKind
 from broker.catalog.proposed_queue import proposed_queue
+from broker.client_connection import Connection
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import DIRECT_REPLY_TO
+from broker.node_queues import NodeQueues
 from broker.open_queue import OpenQueue
 from broker.pending import Pending
 from broker.queue_deletion import counted, delete_queue
 from broker.records import Arguments, BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.reply_to import is_reply_name
-
-if TYPE_CHECKING:
-    from broker.broker import Broker, Connection
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class Declared:
 class Topology:
     """A session's requests about what is declared."""
 
-    def __init__(self, broker: Broker, connection: Connection) -> None:
+    def __init__(self, broker: NodeQueues, connection: Connection) -> None:
         self._broker = broker
         self._catalog: Catalog = broker.catalog
         self._user = connection.user

@@ -44,7 +44,7 @@ from wire.amqp.argument_types import MalformedArguments
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.broker import Connection as BrokerConnection
+    from broker.client_connection import Connection as BrokerConnection
     from broker.records import UserRecord
 
 # All contents that are arriving on one connection together, in messages of the greatest size.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.broker import Connection as BrokerConnection
+from broker.client_connection import Connection as BrokerConnection
 from broker.errors import AccessRefused, BrokerError, ResourceExhausted
 from front.amqp import sasl
 from front.amqp.backpressure import Backpressure

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from broker.broker import Connection
+from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError, InternalError, InvalidRequest
 from broker.message import Run
@@ -30,7 +30,8 @@ from front.grpc.caller import caller
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from broker.session.session import Session, SessionSink
+    from broker.session.session import Session
+    from broker.session.session_sink import SessionSink
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]

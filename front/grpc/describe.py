@@ -22,7 +22,7 @@ from front.grpc.stubs import stub_of
 from leveret.v1 import admin_pb2, topology_pb2
 
 if TYPE_CHECKING:
-    from broker.broker import Connection
+    from broker.client_connection import Connection
     from broker.session.session import Session
 
 NO_FIGURES = QueueStatistics(state="")  # of a queue that is being opened

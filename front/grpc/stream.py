@@ -20,7 +20,7 @@ from front.grpc.caller import caller
 from leveret.v1 import message_pb2 as pb
 
 if TYPE_CHECKING:
-    from broker.broker import Connection
+    from broker.client_connection import Connection
     from broker.session.session import Session
 
 

@@ -19,12 +19,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from broker.broker import ignore
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog
 from broker.catalog.metadata import OnApplied
 from broker.errors import BrokerError, NotFound
-from broker.pending import Pending
+from broker.pending import Pending, ignore
 from broker.records import NodeRecord
 from node.catalog.group import METADATA_GROUP
 from node.catalog.group_members import wanted_change

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker.broker import ignore
 from broker.catalog.catalog_commands import Command, SetQueueMembers
+from broker.pending import ignore
 from broker.records import QueueRecord
 from node.catalog.cluster_metadata import ClusterMetadata
 from raft.core.messages import MemberId, NodeId

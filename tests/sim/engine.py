@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from broker.broker import ignore
+from broker.pending import ignore
 from broker.records import QueueRecord
 from node.foundation import Foundation
 from raft.core.errors import CannotApply, Damaged, NumbersUsedUp

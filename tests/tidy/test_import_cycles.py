@@ -17,10 +17,6 @@ Imports = dict[str, set[str]]
 
 BACK: dict[Edge, str] = {
     ("broker.queue_type", "broker.consumer"): "a queue and its consumers",
-    ("broker.session.session", "broker.broker"): "a session and the broker that opened it",
-    ("broker.session.publish", "broker.broker"): "to go: with the session",
-    ("broker.session.publish", "broker.session.session"): "to go: the sink of a session",
-    ("broker.session.topology", "broker.broker"): "to go: with the session",
     ("front.amqp.channel", "front.amqp.connection"): "a connection and its channels",
 }
 

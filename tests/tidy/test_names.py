@@ -35,7 +35,7 @@ PORTS = {
 # Public classes of one name, with their files. What stands here waits for a name; nothing is added.
 SAME_NAME = {
     "Background": ("node/background.py", "storage/beside_loop.py"),  # the port of each: with results, and without
-    "Connection": ("broker/broker.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
+    "Connection": ("broker/client_connection.py", "front/amqp/connection.py"),  # a client's; the state machine of AMQP
     "Damage": ("classic/store/salvage.py", "storage/wal_replay.py"),  # in a segment's bytes; in the log
     "Limits": ("broker/limits.py", "front/amqp/terms.py"),  # of this node; in connection.tune
     "Loop": ("raft/groups.py", "storage/log_thread.py"),  # the port of each to the event loop

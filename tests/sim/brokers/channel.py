@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.broker import Connection
+from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run

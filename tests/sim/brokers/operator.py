@@ -10,10 +10,10 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from broker.broker import ignore
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog_commands import Command
 from broker.errors import BrokerError
+from broker.pending import ignore
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S

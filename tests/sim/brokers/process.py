@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.broker import Broker, ignore
+from broker.broker import Broker
 from broker.errors import BrokerError, PreconditionFailed
+from broker.pending import ignore
 from broker.turns import Turns
 from node.background import Inline
 from node.catalog.catalog_state import decode_state

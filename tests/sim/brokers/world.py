@@ -12,10 +12,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.broker import ignore
 from broker.catalog import catalog_commands as commands
 from broker.consumer import Consumer
 from broker.errors import BrokerError
+from broker.pending import ignore
 from broker.queue_type import Slice
 from broker.records import BindingRecord, ExchangeRecord, QueueRecord
 from broker.routing.route import route_many

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from broker.broker import Broker, Connection
+from broker.broker import Broker
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import Command, PutPermission, PutUser
+from broker.client_connection import Connection
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.limits import Limits

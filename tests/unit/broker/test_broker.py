@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.broker import DELETE_AGAIN_MS, LOGIN_REFUSED
+from broker.broker import LOGIN_REFUSED
 from broker.catalog.catalog_commands import (
     AddNode,
     Bind,
@@ -24,6 +24,7 @@ from broker.catalog.catalog_commands import (
 from broker.errors import AccessRefused, InternalError, NotAllowed, NotFound, ResourceExhausted
 from broker.limits import Limits
 from broker.login.client_address import ClientAddress
+from broker.node_queues import DELETE_AGAIN_MS
 from broker.records import (
     BindingRecord,
     NodeRecord,

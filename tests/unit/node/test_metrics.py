@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.broker import Totals
 from broker.catalog.catalog_commands import DeleteUser
 from broker.counters import Counters
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
+from broker.node_queues import Totals
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from front.slices import SLICE_S

@@ -1,0 +1,36 @@
+"""A client's connection as the broker sees it, whatever protocol it speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from broker.errors import BrokerError
+from broker.records import UserRecord
+
+
+@dataclass(slots=True)
+class Connection:
+    """Made by the front."""
+
+    id: str  # unique in this process
+    name: str
+    user: str
+    vhost: str
+    protocol: str
+    client_properties: dict[str, Any]
+    connected_at: int
+    close: Callable[[BrokerError], None]  # the broker ends it: its vhost or user went, an operator wants it
+    set_blocked: Callable[[str | None], None]  # it published during an alarm: why, or None when that is over
+    statistics: Callable[[], dict[str, Any]]
+    login: UserRecord | None = None  # the user as it was when it was verified; None: verified just now
+    publishes: bool = False  # ever
+    blocked: bool = False
+
+    def note_publishing(self, alarm: str | None) -> None:
+        """Called when it publishes for the first time, and whenever it does so during an alarm."""
+        self.publishes = True
+        if alarm is not None and not self.blocked:
+            self.blocked = True
+            self.set_blocked(alarm)

@@ -1,0 +1,331 @@
+"""The queues that are open on one node, of all kinds.
+
+A queue is opened when a command of the catalog has created it and deleted when one has removed it, whoever submitted it. What
+clients have caused is passed on at the end of each turn (broker/turns.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from broker import names
+from broker.alarms import Alarms
+from broker.background_work import Work
+from broker.catalog import catalog_commands as commands
+from broker.catalog.catalog import Catalog
+from broker.catalog.metadata import Metadata
+from broker.catalog.policy import EffectiveArguments
+from broker.client_connection import Connection
+from broker.consumer import Consumer
+from broker.errors import BrokerError, InternalError, PreconditionFailed, ResourceExhausted
+from broker.exchanges.recent_history import Histories, each_of
+from broker.limits import Limits
+from broker.message import Run
+from broker.open_queue import OpenQueue
+from broker.pending import Pending, ignore
+from broker.queue_type import Arrival, DeathReason, Queue, QueueType
+from broker.records import BindingRecord, QueueRecord
+from broker.routing.asked import Asked
+from broker.routing.burials import Burial, Burials
+from broker.routing.dead_letter import REASON_WORDS, DeadMessage
+from broker.routing.fan_out import QUEUES_PER_STEP
+from broker.routing.reply_to import Replies
+from broker.routing.route import route
+from broker.timers import Timers
+from broker.turns import Turns
+
+DELETE_AGAIN_MS = 1_000
+DRAWN_BYTES = 6  # for a number by chance: far more than there are destinations, so each is as likely
+
+
+@dataclass(slots=True)
+class Totals:
+    """What came and went since the node was started."""
+
+    connections_opened: int = 0
+    connections_closed: int = 0
+    channels_opened: int = 0
+    channels_closed: int = 0
+    queues_declared: int = 0
+    queues_created: int = 0
+    queues_deleted: int = 0
+
+
+class NodeQueues:
+    """See the module. Fulfils QueueHost."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        catalog: Catalog,
+        metadata: Metadata,
+        turns: Turns,
+        tick_at: Callable[[int], None],
+        random_bytes: Callable[[int], bytes],
+        alarms: Alarms,
+        limits: Limits,
+        owners: Container[str],
+        owner_prefix: str,
+        queues_per_step: int = QUEUES_PER_STEP,
+    ) -> None:
+        """`owners` has the ids of connections. `owner_prefix` makes them unique over the cluster, and over the processes of
+        this node."""
+        self.node = node
+        self.catalog = catalog
+        self.metadata = metadata
+        self.random_bytes = random_bytes
+        self.alarms = alarms
+        self.limits = limits
+        self.turns = turns
+        self.work: Work = turns.work
+        self.queues_per_step = queues_per_step
+        self.replies = Replies(random_bytes)
+        self.histories = Histories()
+        self.totals = Totals()
+        self._owners = owners
+        self._owner_prefix = owner_prefix
+        self._timers = Timers(tick_at)
+        self._kinds: dict[str, QueueType] = {}
+        self._queues: dict[tuple[str, str], OpenQueue] = {}
+        self._exclusive: dict[str, dict[str, QueueRecord]] = {}  # of this process, by owner and name
+        self._burials = Burials(self)
+        metadata.subscribe(self._applied)
+
+    # ------------------------------------------------------------------------- what queues ask (QueueHost)
+
+    def wake(self, queue: Queue) -> None:
+        self.turns.wake(queue)
+
+    def call_at(self, when: int, call: Callable[[int], None]) -> Callable[[], None]:
+        return self._timers.call_at(when, call)
+
+    def dead_letter(self, queue: Queue, reason: DeathReason, messages: Sequence[DeadMessage], now: int) -> None:
+        self._burials.bury(Burial(queue, self._told(queue), reason, messages, now, None))
+
+    def dead_letter_confirmed(
+        self, queue: Queue, reason: DeathReason, message: DeadMessage, now: int, on_answer: Callable[[Arrival], None]
+    ) -> None:
+        self._burials.bury(Burial(queue, self._told(queue), reason, (message,), now, on_answer))
+
+    def delete_queue(self, queue: Queue, reason: str) -> None:
+        """What is refused now is tried again, as long as there is a reason to. A queue that expires is asked for anew by its
+        kind, for it may have been used meanwhile."""
+        self._delete(queue.record, lambda: queue.record.auto_delete and not queue.consumer_count)
+
+    def _delete(self, record: QueueRecord, still: Callable[[], bool]) -> None:
+        def refused(_: BrokerError) -> None:
+            self._timers.call_at(self.turns.now + DELETE_AGAIN_MS, again)
+
+        def again(now: int) -> None:
+            found = self._queues.get((record.vhost, record.name))
+            if found is not None and found.queue.record.id == record.id and still():
+                self.turns.now = now
+                self._delete(record, still)
+
+        self.submit(commands.DeleteQueue(record.vhost, record.name, record.id), self.turns.now).then(ignore, refused)
+
+    # ------------------------------------------------------------------------- queues
+
+    def add_kind(self, kind: QueueType) -> None:
+        self._kinds[kind.name] = kind
+
+    def check_kind(self, record: QueueRecord) -> None:
+        """Raises PreconditionFailed when this node cannot have such a queue."""
+        kind = self._kinds.get(record.kind)
+        if kind is None:
+            raise PreconditionFailed(
+                f"invalid arg 'x-queue-type' for {record.label}: \"unsupported queue type '{record.kind}'\""
+            )
+        kind.check(record)
+
+    def recover(self, now: int) -> None:
+        """Open every queue that is declared."""
+        self.turns.now = now
+        for vhost in self.catalog.vhosts:
+            for record in self.catalog.queues(vhost):
+                self._open(record)
+
+    @property
+    def open_queues(self) -> Mapping[tuple[str, str], OpenQueue]:
+        """By vhost and name, as they are now and later."""
+        return self._queues
+
+    def find_queue(self, vhost: str, name: str) -> OpenQueue | None:
+        return self._queues.get((vhost, name))
+
+    def queue(self, vhost: str, name: str) -> Queue:
+        found = self._queues.get((vhost, name))
+        if found is None:
+            raise names.not_found("queue", name, vhost)
+        return found.queue
+
+    def queues(self) -> Iterable[Queue]:
+        return (found.queue for found in self._queues.values())
+
+    def consumer_added(self, consumer: Consumer) -> None:
+        found = self._found(consumer.queue)
+        if found is not None:
+            found.consumers[consumer] = None
+
+    def consumer_removed(self, consumer: Consumer) -> None:
+        found = self._found(consumer.queue)
+        if found is not None:
+            found.consumers.pop(consumer, None)
+
+    def is_open(self, queue: Queue) -> bool:
+        return self._found(queue) is not None
+
+    def _found(self, queue: Queue) -> OpenQueue | None:
+        """None for the queue of a requester's replies, and for one that was deleted, even if its name is used again."""
+        found = self._queues.get((queue.record.vhost, queue.record.name))
+        return found if found is not None and found.queue is queue else None
+
+    def _told(self, queue: Queue) -> EffectiveArguments:
+        """What the queue goes by: a policy that changed reaches many queues one after the other, and until then a queue
+        lets go of messages by the old one."""
+        found = self._found(queue)
+        return found.effective if found is not None else self.catalog.effective(queue.record)
+
+    # ------------------------------------------------------------------------- what is routed
+
+    def asks(self, vhost: str, props: bytes | None) -> Asked:
+        """What exchanges may ask of a message with these properties that is routed on this node."""
+        return Asked(props, self._draw, lambda queue: self._is_here(vhost, queue))
+
+    def replay_history(self, binding: BindingRecord) -> None:
+        """Give what was bound just now the messages that its exchange remembers on this node."""
+        vhost = binding.vhost
+        source = self.catalog.namespace(vhost).exchanges.get(binding.source)
+        for run in self.histories.of(source.bindings) if source is not None else ():
+            if binding.destination_kind == "queue":
+                self._replay(vhost, [binding.destination], run)
+                continue
+            for message, props in each_of(run):
+                asked = self.asks(vhost, props)
+                self._replay(vhost, route(self.catalog, vhost, binding.destination, run.routing_key, asked), message)
+
+    def _replay(self, vhost: str, queues: Iterable[str], run: Run) -> None:
+        for name in queues:
+            found = self._queues.get((vhost, name))
+            if found is not None:
+                with suppress(ResourceExhausted):  # the disk failed: nothing is promised of what is only remembered
+                    found.kind.publish((found.queue,), run, None, self.turns.now)
+
+    def _draw(self, count: int) -> int:
+        return int.from_bytes(self.random_bytes(DRAWN_BYTES)) % count
+
+    def _is_here(self, vhost: str, queue: str) -> bool:
+        found = self._queues.get((vhost, queue))
+        return found is not None and found.queue.record.home in ("", self.node)
+
+    # ------------------------------------------------------------------------- what is declared
+
+    def submit(self, command: commands.Command, now: int) -> Pending[Any]:
+        """A change of what is declared, asked for at this time."""
+        self.turns.now = now
+        return self.metadata.submit(command)
+
+    def _applied(self, command: commands.Command, result: Any) -> None:
+        """Follow a command that was applied, whoever submitted it."""
+        match command:
+            case commands.DeclareQueue():
+                self.totals.queues_declared += 1
+                if (result.vhost, result.name) not in self._queues:
+                    self.totals.queues_created += 1
+                    self._open(result)
+            case commands.DeleteQueue():
+                if result is not None:
+                    self._deleted([result])
+            case commands.NodeStarted() | commands.NodeLost() | commands.RemoveNode() | commands.DeleteVhost():
+                self._deleted(result)
+            case commands.PutPolicy():
+                self.work.do(self._policies_changed(command.record.vhost))
+            case commands.DeletePolicy():
+                self.work.do(self._policies_changed(command.vhost))
+
+    def _open(self, record: QueueRecord) -> None:
+        kind = self._kinds.get(record.kind)
+        if kind is None:
+            raise InternalError(
+                f"{record.label} is declared as a {record.kind} queue, a kind that this node does not have"
+            )
+        effective = self.catalog.effective(record)
+        self._queues[record.vhost, record.name] = OpenQueue(
+            kind, kind.open(record, effective, self.turns.now), effective
+        )
+        self.catalog.version += 1  # routes that were found since the command was applied do not lead to the queue yet
+        if record.owner is not None and self._is_ours(record.owner):
+            self._exclusive.setdefault(record.owner, {})[record.name] = record
+            if record.owner.removeprefix(self._owner_prefix) not in self._owners:  # it has gone meanwhile
+                self.work.do(self.delete_exclusive(record.owner))
+
+    def _deleted(self, records: Iterable[QueueRecord]) -> None:
+        """None of them is found any more; their kinds forget one after the other."""
+        self.work.do(self._forget([found for record in records if (found := self._taken_away(record)) is not None]))
+
+    def _taken_away(self, record: QueueRecord) -> OpenQueue | None:
+        """None: its kind could not open it, and whoever declared it was told."""
+        found = self._queues.get((record.vhost, record.name))
+        if found is None or found.queue.record.id != record.id:
+            return None
+        del self._queues[record.vhost, record.name]
+        self.totals.queues_deleted += 1
+        self.turns.forget_queue(found.queue)
+        if record.owner in self._exclusive:
+            self._exclusive[record.owner].pop(record.name, None)
+        return found
+
+    def _forget(self, deleted: Sequence[OpenQueue]) -> Iterator[None]:
+        for found in deleted:
+            for consumer in list(found.consumers):
+                consumer.sink.consumer_cancelled(consumer)
+            found.kind.delete(found.queue, self.turns.now)
+            yield
+
+    def _policies_changed(self, vhost: str) -> Iterator[None]:
+        """Whatever changes meanwhile comes behind it, with a walk of its own."""
+        for key, found in list(self._queues.items()):
+            if key[0] != vhost or self._queues.get(key) is not found:
+                continue
+            effective = self.catalog.effective(found.queue.record)
+            if effective != found.effective:
+                found.effective = effective
+                found.queue.policy_changed(effective, self.turns.now)
+            yield
+
+    # ------------------------------------------------------------------------- exclusive queues
+
+    def owner_of(self, connection: Connection) -> str:
+        """As whom the connection has exclusive queues."""
+        return self._owner_prefix + connection.id
+
+    def _is_ours(self, owner: str) -> bool:
+        return owner.startswith(self._owner_prefix)
+
+    def delete_exclusive(self, owner: str) -> Iterator[None]:
+        for record in list(self._exclusive.pop(owner, {}).values()):
+            self._delete(record, lambda: True)
+            yield
+
+    # ------------------------------------------------------------------------- turns, figures
+
+    def deliver_from(self, queue: Queue, now: int) -> None:
+        """Before the turn ends: see `Turns.deliver_from`."""
+        self.turns.deliver_from(queue, now)
+
+    def end_turn(self) -> None:
+        """Pass on what a client has caused: see `Turns.end`."""
+        self.turns.end()
+
+    def tick(self, now: int) -> None:
+        """Whatever is due by now."""
+        self.turns.now = now
+        self._timers.tick(now)
+
+    def dead_lettered(self) -> dict[str, int]:
+        """Messages that were given to a dead-letter exchange, by reason."""
+        return {REASON_WORDS[reason]: count for reason, count in self._burials.counted.items()}
