@@ -6,6 +6,7 @@
     frame_split    AMQP bytes -> runs of publishes, ranges of acks, other frames
     deliver        messages of a content -> the frames of their deliveries
     offsets        messages of a stream -> the same with their offsets
+    amqp10_items   messages of a content -> items of a stream's chunk, and back
     content        the bytes in which a run's messages travel and rest
     crc32c         the checksum of everything that rests
     record_scan    log bytes -> whole records, up to the first that is not
@@ -21,7 +22,9 @@ import importlib
 import os
 from types import ModuleType
 
-KERNELS = ("frame_split", "deliver", "offsets", "content", "crc32c", "record_scan", "sequence_set", "index_ranges")
+KERNELS = (
+    "frame_split", "deliver", "offsets", "amqp10_items", "content", "crc32c", "record_scan", "sequence_set", "index_ranges",
+)  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"
 if _WANTED not in ("auto", "compiled", "plain"):

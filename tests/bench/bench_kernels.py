@@ -10,7 +10,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from native import compiled_twin, content, crc32c, deliver, frame_split, offsets, record_scan, sequence_set
+from native import (
+    amqp10_items,
+    compiled_twin,
+    content,
+    crc32c,
+    deliver,
+    frame_split,
+    offsets,
+    record_scan,
+    sequence_set,
+)
+from wire.amqp.tables import encode_properties
+from wire.amqp10.stream_messages import from_sections, items_of, to_sections
 
 Work = Callable[[Any], object]
 
@@ -46,7 +58,7 @@ class _Plain:
 
 PLAIN: dict[str, Any] = {
     module.__name__.removeprefix("native."): _Plain(module)
-    for module in (frame_split, deliver, offsets, content, crc32c, record_scan, sequence_set)
+    for module in (frame_split, deliver, offsets, amqp10_items, content, crc32c, record_scan, sequence_set)
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
 
@@ -60,6 +72,8 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     unlike = b"".join(
         content.encode(b"\x30\0\0\0\0\7\1nI" + number.to_bytes(4, "big") + b"\2", body) for number in range(MESSAGES)
     )
+    numbered = b"".join(content.encode(usual_properties(number), body) for number in range(MESSAGES))
+    items, numbered_items = (items_of(one, 0, MESSAGES, "", "orders") for one in (messages, numbered))
     payload = bytes(range(256)) * 4
     log = (record_scan.seal([payload], 1, 0, 1, 1, 1, 1) + payload) * MESSAGES
     block = bytes(range(256)) * 256
@@ -74,6 +88,14 @@ def works() -> list[tuple[str, str, str, int, Work]]:
          lambda k: k.with_offsets(messages, 0, MESSAGES, 10**9)),
         ("offsets", "the same, 100 B, no two headers alike", "message", MESSAGES,
          lambda k: k.with_offsets(unlike, 0, MESSAGES, 10**9)),
+        ("amqp10_items", "items of 100 B", "message", MESSAGES,
+         lambda k: k.items(messages, 0, MESSAGES, b"", b"orders", to_sections)),
+        ("amqp10_items", "the same, six properties, no two alike", "message", MESSAGES,
+         lambda k: k.items(numbered, 0, MESSAGES, b"", b"orders", to_sections)),
+        ("amqp10_items", "messages of 100 B", "message", MESSAGES,
+         lambda k: k.messages(items, 0, MESSAGES, from_sections)),
+        ("amqp10_items", "the same, six properties, no two alike", "message", MESSAGES,
+         lambda k: k.messages(numbered_items, 0, MESSAGES, from_sections)),
         ("content", "skip", "message", MESSAGES, lambda k: k.skip(messages, 0, MESSAGES)),
         ("crc32c", "checksum of 64 KiB", "byte", len(block), lambda k: k.crc32c(block)),
         ("record_scan", "scan records of 1 KiB", "record", MESSAGES, lambda k: k.scan(log, 0, len(log), SIZE_MAX)),
@@ -82,6 +104,15 @@ def works() -> list[tuple[str, str, str, int, Work]]:
         ("sequence_set", "add one behind, take one in front", "member", MESSAGES, pass_through),
         ("sequence_set", "add 1 000 apart, ask for each, remove each", "member", MESSAGES, scattered),
     ]  # fmt: skip
+
+
+def usual_properties(number: int) -> bytes:
+    return encode_properties(
+        {
+            "content_type": "application/json", "delivery_mode": 2, "message_id": f"m-{number}",
+            "timestamp": 1_700_000_000 + number, "headers": {"tenant": "eu-1", "attempt": number},
+        }
+    )  # fmt: skip
 
 
 def frame(kind: int, payload: bytes) -> bytes:

@@ -70,16 +70,22 @@ class DeliveredMessage(NamedTuple):
 
 
 def from_amqp10(entry: bytes) -> DeliveredMessage:
+    return delivered_with_head(entry)[0]
+
+
+def delivered_with_head(entry: bytes) -> tuple[DeliveredMessage, int]:
+    """And how long the sections are that other messages may share: those before a body that is one data section; else 0."""
     try:
-        return _deliver(entry)
+        body, body_start, is_encoded, is_one_section = _body(entry)
+        message = _deliver(entry[:body_start], body, is_encoded)
     except BadAmqp10:
-        return DeliveredMessage("", None, join_properties({}), entry)
+        return DeliveredMessage("", None, join_properties({}), entry), 0
+    return message, body_start if is_one_section else 0
 
 
-def _deliver(entry: bytes) -> DeliveredMessage:
+def _deliver(head: bytes, body: bytes, is_encoded: bool) -> DeliveredMessage:
     """Raises BadAmqp10."""
-    body, body_start, is_encoded = _body(entry)
-    sections = decode_sections(entry[:body_start])
+    sections = decode_sections(head)
     annotations = _by_name(sections.message_annotations)
     properties = _whole_properties(annotations)
     if properties is None:
@@ -87,19 +93,20 @@ def _deliver(entry: bytes) -> DeliveredMessage:
     return DeliveredMessage(_exchange(annotations), _routing_key(annotations), properties, body)
 
 
-def _body(entry: bytes) -> tuple[bytes, int, bool]:
-    """The body, where its sections begin, and whether it is these sections as they are."""
+def _body(entry: bytes) -> tuple[bytes, int, bool, bool]:
+    """The body, where its sections begin, whether it is these sections as they are, and whether it is one data section."""
     parts = []
     body_start = len(entry)
-    is_encoded = False
+    codes = []
     for code, start, value, end in spans(entry):
         if code in BODY or code is SectionCode.FOOTER:
             body_start = min(body_start, start)
+            codes.append(code)
         if code is SectionCode.DATA:
             parts.append(entry[_binary_start(entry, value) : end])
-        elif code in BODY:
-            is_encoded = True
-    return (entry[body_start:] if is_encoded else b"".join(parts)), body_start, is_encoded
+    is_encoded = bool(codes) and codes[0] in BODY and codes[0] is not SectionCode.DATA
+    body = entry[body_start:] if is_encoded else b"".join(parts)
+    return body, body_start, is_encoded, codes == [SectionCode.DATA]
 
 
 _LENGTH_BYTES = {0xA0: 1, 0xB0: 4}

@@ -53,11 +53,19 @@ _DELIVERED_ONCE = TypedValue(ValueType.UINT, 0)
 
 def to_amqp10(properties: bytes, body: bytes, exchange: str, routing_key: str) -> bytes:
     """The sections of one message. Properties or headers that nobody can read are left out."""
+    head, sections = head_and_body(properties, body, exchange, routing_key)
+    return head + (_data_section(body) if sections is None else sections)
+
+
+def head_and_body(properties: bytes, body: bytes, exchange: str, routing_key: str) -> tuple[bytes, bytes | None]:
+    """The sections before the body, and those that the body is; None: one data section holds it."""
     try:
         fields = split_properties(properties)
     except TableError:
         fields = {}
-    return _Conversion(fields, _headers(fields)).sections(exchange, routing_key) + _body(body, _short(fields, "type"))
+    head = _Conversion(fields, _headers(fields)).sections(exchange, routing_key)
+    is_sections = _short(fields, "type") == names.AMQP10_TYPE and _is_sections_of_a_body(body)
+    return head, body if is_sections else None
 
 
 def _headers(fields: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -180,9 +188,7 @@ class _Conversion:
         return join_properties(fields)
 
 
-def _body(body: bytes, type_: bytes | None) -> bytes:
-    if type_ == names.AMQP10_TYPE and _is_sections_of_a_body(body):
-        return body
+def _data_section(body: bytes) -> bytes:
     return encode_sections(Sections(body=(TypedValue(ValueType.BINARY, body),)))
 
 
