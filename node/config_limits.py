@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.catalog.catalog import CatalogLimits
+from broker.catalog.catalog_limits import CatalogLimits
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits
 from front.amqp.server import ServerLimits

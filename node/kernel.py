@@ -25,8 +25,9 @@ from typing import Any
 
 from broker.background_work import BackgroundWork
 from broker.broker import Authenticator, Broker
-from broker.catalog.catalog import Catalog, CatalogLimits, default_commands
+from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import AddNode, Command, JoinNode, NodeStarted, SetClusterId
+from broker.catalog.catalog_limits import CatalogLimits
 from broker.limits import Limits
 from broker.pending import Pending
 from broker.records import NodeRecord, QueueRecord

@@ -8,7 +8,7 @@ answers. It uses no clock and no chance, so that every node that applies the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from broker.catalog import catalog_commands as commands
@@ -23,21 +23,16 @@ from broker.catalog.arguments import (
     check_size,
 )
 from broker.catalog.catalog_commands import Command, Record
+from broker.catalog.catalog_limits import CatalogLimits, check_count
 from broker.catalog.catalog_nodes import CatalogNodes
-from broker.catalog.namespace import Exchange, Namespace
-from broker.catalog.permission_patterns import check_permission, check_topic_permission
-from broker.catalog.policy import (
-    EffectiveArguments,
-    applying,
-    check_policy,
-    effective_arguments,
-    merged_definition,
-)
+from broker.catalog.catalog_policies import CatalogPolicies
+from broker.catalog.catalog_users import CatalogUsers
+from broker.catalog.namespace import Namespace
 from broker.catalog.proposed_queue import kind_of, proposed_queue
 from broker.errors import NotFound, PreconditionFailed, ResourceLocked
 from broker.exchanges.bindings import Destination
 from broker.exchanges.exchange import check_binding, check_kind
-from broker.limits import USER_LIMITS, VHOST_LIMITS, check_limits, given_limits
+from broker.limits import VHOST_LIMITS, check_limits, given_limits
 from broker.names import check_length, check_name, labelled, not_found
 from broker.records import (
     BindingRecord,
@@ -64,25 +59,8 @@ PREDECLARED_EXCHANGES = (
     ("amq.match", "headers", False),
     ("amq.rabbitmq.trace", "topic", True),  # internal: only the broker publishes there
 )
-USER_TAGS_MAX = 32
 # Records that only come and go, so that counting both gives how many there are.
 _NEVER_REPLACED = (ExchangeRecord, QueueRecord, BindingRecord)
-
-
-@dataclass(slots=True, frozen=True)
-class CatalogLimits:
-    """How much may be declared on the whole cluster; 0 is no limit. All nodes must agree, for every node applies every
-    command: those of the node that was started last hold (commands.NodeStarted)."""
-
-    vhosts: int = 1_000
-    users: int = 100_000
-    exchanges: int = 100_000
-    queues: int = 200_000
-    bindings: int = 1_000_000
-    policies: int = 10_000
-    parameters: int = 100_000
-    topic_wildcards: int = 2  # `#` words in one binding key: each multiplies what matching has to keep track of
-    regex_length: int = 1_024  # characters of a pattern in a permission or policy
 
 
 def default_commands(password_hash: str) -> list[Command]:
@@ -107,7 +85,7 @@ def locked(record: QueueRecord) -> ResourceLocked:
     )
 
 
-class Catalog(CatalogNodes):
+class Catalog(CatalogNodes, CatalogUsers, CatalogPolicies):
     """The applied state. Reading is free; records are immutable; everything iterates in the order it was declared."""
 
     def __init__(self, limits: CatalogLimits | None = None) -> None:
@@ -122,15 +100,15 @@ class Catalog(CatalogNodes):
         self.next_node_number = 1
         self.nodes: dict[str, NodeRecord] = {}
         self.vhosts: dict[str, VhostRecord] = {}
-        self.users: dict[str, UserRecord] = {}
+        self.users = {}
         self._namespaces: dict[str, Namespace] = {}
-        self._permissions: dict[tuple[str, str], PermissionRecord] = {}
-        self._topic_permissions: dict[tuple[str, str], dict[str, TopicPermissionRecord]] = {}
-        self._policies: dict[str, dict[tuple[bool, str], PolicyRecord]] = {}
-        self._parameters: dict[tuple[str, str, str], ParameterRecord] = {}
+        self._permissions = {}
+        self._topic_permissions = {}
+        self._policies = {}
+        self._parameters = {}
         self._counts: dict[type[Any], int] = dict.fromkeys(_NEVER_REPLACED, 0)  # over all vhosts
         self._queues_by_id: dict[int, QueueRecord] = {}
-        self._effective: dict[int, EffectiveArguments] = {}  # by queue id; emptied when a policy changes
+        self._effective = {}
 
     # ------------------------------------------------------------------------- reading
 
@@ -173,53 +151,6 @@ class Catalog(CatalogNodes):
 
     def bindings_of_destination(self, vhost: str, kind: str, name: str) -> Iterable[BindingRecord]:
         return self.namespace(vhost).incoming((kind, name))
-
-    def permissions(self, user: str, vhost: str) -> PermissionRecord | None:
-        return self._permissions.get((user, vhost))
-
-    def all_permissions(self) -> Iterable[PermissionRecord]:
-        return self._permissions.values()
-
-    def topic_permissions(self, user: str, vhost: str) -> Mapping[str, TopicPermissionRecord]:
-        """By exchange."""
-        return self._topic_permissions.get((user, vhost), {})
-
-    def all_topic_permissions(self) -> Iterable[TopicPermissionRecord]:
-        return (record for of_vhost in self._topic_permissions.values() for record in of_vhost.values())
-
-    def policies(self, vhost: str, operator: bool = False) -> Iterable[PolicyRecord]:
-        return (record for record in self._policies.get(vhost, {}).values() if record.operator == operator)
-
-    def policy(self, vhost: str, name: str, operator: bool = False) -> PolicyRecord | None:
-        return self._policies.get(vhost, {}).get((operator, name))
-
-    def parameters(self) -> Iterable[ParameterRecord]:
-        return self._parameters.values()
-
-    def parameter(self, vhost: str, component: str, name: str) -> ParameterRecord | None:
-        return self._parameters.get((vhost, component, name))
-
-    def effective(self, record: QueueRecord) -> EffectiveArguments:
-        """What holds for this queue now, its policies and arguments together."""
-        found = self._effective.get(record.id)
-        if found is None:
-            user = applying(self.policies(record.vhost), record.kind, record.name)
-            operator = applying(self.policies(record.vhost, operator=True), record.kind, record.name)
-            found = self._effective[record.id] = effective_arguments(record, user, operator)
-        return found
-
-    def policy_of_exchange(self, record: ExchangeRecord) -> PolicyRecord | None:
-        return applying(self.policies(record.vhost), "exchange", record.name)
-
-    def alternate_exchange(self, vhost: str, exchange: Exchange) -> str | None:
-        """Where this exchange's unroutable messages go: its argument says, else its policy."""
-        if not exchange.alternate_known:
-            alternate = exchange.record.arguments.get("alternate-exchange")
-            if alternate is None:
-                policy = self.policy_of_exchange(exchange.record)
-                alternate = merged_definition(policy, None).get("alternate-exchange")
-            exchange.alternate, exchange.alternate_known = alternate, True
-        return exchange.alternate
 
     # ------------------------------------------------------------------------- changing
 
@@ -287,7 +218,7 @@ class Catalog(CatalogNodes):
         check_limits(record.limits, VHOST_LIMITS)
         current = self.vhosts.get(record.name)
         if current is None:
-            _check_count("vhosts", len(self.vhosts), self.limits.vhosts)
+            check_count("vhosts", len(self.vhosts), self.limits.vhosts)
         else:
             record = replace(record, limits=current.limits)
         self.vhosts[record.name] = record
@@ -309,10 +240,7 @@ class Catalog(CatalogNodes):
         for queue in queues:
             self._effective.pop(queue.id, None)
         self._delete_permissions(lambda user, vhost: vhost == name)
-        for policy in self._policies.pop(name, {}).values():
-            self._changed(policy, False)
-        for key in [key for key in self._parameters if key[0] == name]:
-            self._changed(self._parameters.pop(key), False)
+        self._delete_policies(name)
         del self._namespaces[name]
         del self.vhosts[name]
         self._changed(record, False)
@@ -327,90 +255,6 @@ class Catalog(CatalogNodes):
         self.vhosts[record.name] = record
         self._changed(record, True)
         return record
-
-    # users and permissions
-
-    def _put_user(self, command: commands.PutUser) -> UserRecord:
-        record = command.record
-        check_name("user", record.name)
-        check_limits(record.limits, USER_LIMITS)
-        if len(record.tags) > USER_TAGS_MAX:
-            raise PreconditionFailed(
-                f"user '{record.name}': {len(record.tags)} tags, and at most {USER_TAGS_MAX} are allowed"
-            )
-        current = self.users.get(record.name)
-        if current is None:
-            _check_count("users", len(self.users), self.limits.users)
-        else:
-            record = replace(record, limits=current.limits)
-        self.users[record.name] = record
-        self._changed(record, True)
-        return record
-
-    def _delete_user(self, command: commands.DeleteUser) -> UserRecord:
-        record = self.existing_user(command.name)
-        self._delete_permissions(lambda user, vhost: user == command.name)
-        del self.users[command.name]
-        self._changed(record, False)
-        return record
-
-    def _set_user_limits(self, command: commands.SetUserLimits) -> UserRecord:
-        record = self.existing_user(command.user)
-        check_limits(command.limits, USER_LIMITS)
-        record = replace(record, limits=given_limits(command.limits))
-        self.users[record.name] = record
-        self._changed(record, True)
-        return record
-
-    def existing_user(self, name: str) -> UserRecord:
-        """Raises NotFound."""
-        record = self.users.get(name)
-        if record is None:
-            raise NotFound(f"no user '{name}'")
-        return record
-
-    def _delete_permissions(self, concerned: Callable[[str, str], bool]) -> None:
-        for key in [key for key in self._permissions if concerned(*key)]:
-            self._changed(self._permissions.pop(key), False)
-        for key in [key for key in self._topic_permissions if concerned(*key)]:
-            for record in self._topic_permissions.pop(key).values():
-                self._changed(record, False)
-
-    def _put_permission(self, command: commands.PutPermission) -> PermissionRecord:
-        record = command.record
-        self.existing_user(record.user)
-        self.namespace(record.vhost)
-        check_permission(record, self.limits.regex_length)
-        self._permissions[record.user, record.vhost] = record
-        self._changed(record, True)
-        return record
-
-    def _delete_permission(self, command: commands.DeletePermission) -> PermissionRecord | None:
-        record = self._permissions.pop((command.user, command.vhost), None)
-        if record is not None:
-            self._changed(record, False)
-        return record
-
-    def _put_topic_permission(self, command: commands.PutTopicPermission) -> TopicPermissionRecord:
-        record = command.record
-        self.existing_user(record.user)
-        self.namespace(record.vhost)
-        check_topic_permission(record, self.limits.regex_length)
-        check_length("exchange", record.exchange)
-        self._topic_permissions.setdefault((record.user, record.vhost), {})[record.exchange] = record
-        self._changed(record, True)
-        return record
-
-    def _delete_topic_permission(self, command: commands.DeleteTopicPermission) -> list[TopicPermissionRecord]:
-        key = command.user, command.vhost
-        records = self._topic_permissions.get(key, {})
-        exchanges = list(records) if command.exchange is None else [command.exchange]
-        gone = [records.pop(exchange) for exchange in exchanges if exchange in records]
-        if not records:
-            self._topic_permissions.pop(key, None)
-        for record in gone:
-            self._changed(record, False)
-        return gone
 
     # exchanges
 
@@ -437,7 +281,7 @@ class Catalog(CatalogNodes):
         check_name("exchange", wish.name)
         check_kind(wish.kind, wish.arguments)
         check_exchange(wish.vhost, wish.name, wish.arguments)
-        _check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
+        check_count("exchanges", self._counts[ExchangeRecord], self.limits.exchanges)
 
     def _declare_exchange(self, command: commands.DeclareExchange) -> ExchangeRecord:
         found = self.declared_exchange(command.record)
@@ -482,7 +326,7 @@ class Catalog(CatalogNodes):
             raise PreconditionFailed(
                 f"cannot declare queue '{wish.name}': queue limit in vhost '{wish.vhost}' ({limit}) is reached"
             )
-        _check_count("queues", self._counts[QueueRecord], self.limits.queues)
+        check_count("queues", self._counts[QueueRecord], self.limits.queues)
 
     def _declare_queue(self, command: commands.DeclareQueue) -> QueueRecord:
         found = self.declared_queue(command)
@@ -552,7 +396,7 @@ class Catalog(CatalogNodes):
         check_length("routing key", binding.routing_key)
         check_size(binding.destination_kind, binding.destination, binding.vhost, binding.arguments)
         check_binding(source.record.kind, binding, queue, self.limits.topic_wildcards)
-        _check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
+        check_count("bindings", self._counts[BindingRecord], self.limits.bindings)
 
     def _bind(self, command: commands.Bind) -> BindingRecord:
         self.check_binding(command.record, command.owner)
@@ -562,51 +406,6 @@ class Catalog(CatalogNodes):
     def _unbind(self, command: commands.Unbind) -> bool:
         return self.namespace(command.record.vhost).remove_binding(command.record)
 
-    # policies and parameters
-
-    def _put_policy(self, command: commands.PutPolicy) -> PolicyRecord:
-        record = command.record
-        self.namespace(record.vhost)
-        check_name("policy", record.name)
-        check_policy(record, self.limits.regex_length)
-        policies = self._policies.setdefault(record.vhost, {})
-        if (record.operator, record.name) not in policies:
-            _check_count("policies", sum(map(len, self._policies.values())), self.limits.policies)
-        policies[record.operator, record.name] = record
-        self._policies_changed(record.vhost)
-        self._changed(record, True)
-        return record
-
-    def _delete_policy(self, command: commands.DeletePolicy) -> PolicyRecord | None:
-        record = self._policies.get(command.vhost, {}).pop((command.operator, command.name), None)
-        if record is not None:
-            self._policies_changed(command.vhost)
-            self._changed(record, False)
-        return record
-
-    def _policies_changed(self, vhost: str) -> None:
-        self._effective.clear()
-        for exchange in self.namespace(vhost).exchanges.values():
-            exchange.alternate_known = False
-
-    def _set_parameter(self, command: commands.SetParameter) -> ParameterRecord:
-        record = command.record
-        if record.vhost:
-            self.namespace(record.vhost)
-        check_name("parameter", record.name)
-        key = record.vhost, record.component, record.name
-        if key not in self._parameters:
-            _check_count("parameters", len(self._parameters), self.limits.parameters)
-        self._parameters[key] = record
-        self._changed(record, True)
-        return record
-
-    def _clear_parameter(self, command: commands.ClearParameter) -> ParameterRecord | None:
-        record = self._parameters.pop((command.vhost, command.component, command.name), None)
-        if record is not None:
-            self._changed(record, False)
-        return record
-
     # taking back what was stored
 
     def _load_vhost(self, record: VhostRecord) -> None:
@@ -615,15 +414,6 @@ class Catalog(CatalogNodes):
 
     def _load_node(self, record: NodeRecord) -> None:
         self.nodes[record.name] = record
-
-    def _load_user(self, record: UserRecord) -> None:
-        self.users[record.name] = record
-
-    def _load_permission(self, record: PermissionRecord) -> None:
-        self._permissions[record.user, record.vhost] = record
-
-    def _load_topic_permission(self, record: TopicPermissionRecord) -> None:
-        self._topic_permissions.setdefault((record.user, record.vhost), {})[record.exchange] = record
 
     def _load_exchange(self, record: ExchangeRecord) -> None:
         self.namespace(record.vhost).add_exchange(record)
@@ -635,39 +425,28 @@ class Catalog(CatalogNodes):
     def _load_binding(self, record: BindingRecord) -> None:
         self.namespace(record.vhost).add_binding(record)
 
-    def _load_policy(self, record: PolicyRecord) -> None:
-        self._policies.setdefault(record.vhost, {})[record.operator, record.name] = record
-
-    def _load_parameter(self, record: ParameterRecord) -> None:
-        self._parameters[record.vhost, record.component, record.name] = record
-
-
-def _check_count(what: str, count: int, limit: int) -> None:
-    if limit and count >= limit:
-        raise PreconditionFailed(f"the limit of {limit} {what} is reached")
-
 
 _APPLY: dict[type[Any], Callable[[Catalog, Any], Any]] = {
     commands.PutVhost: Catalog._put_vhost,
     commands.DeleteVhost: Catalog._delete_vhost,
-    commands.PutUser: Catalog._put_user,
-    commands.DeleteUser: Catalog._delete_user,
-    commands.PutPermission: Catalog._put_permission,
-    commands.DeletePermission: Catalog._delete_permission,
-    commands.PutTopicPermission: Catalog._put_topic_permission,
-    commands.DeleteTopicPermission: Catalog._delete_topic_permission,
+    commands.PutUser: Catalog.put_user,
+    commands.DeleteUser: Catalog.delete_user,
+    commands.PutPermission: Catalog.put_permission,
+    commands.DeletePermission: Catalog.delete_permission,
+    commands.PutTopicPermission: Catalog.put_topic_permission,
+    commands.DeleteTopicPermission: Catalog.delete_topic_permission,
     commands.DeclareExchange: Catalog._declare_exchange,
     commands.DeleteExchange: Catalog._delete_exchange,
     commands.DeclareQueue: Catalog._declare_queue,
     commands.DeleteQueue: Catalog._delete_queue,
     commands.Bind: Catalog._bind,
     commands.Unbind: Catalog._unbind,
-    commands.PutPolicy: Catalog._put_policy,
-    commands.DeletePolicy: Catalog._delete_policy,
-    commands.SetParameter: Catalog._set_parameter,
-    commands.ClearParameter: Catalog._clear_parameter,
+    commands.PutPolicy: Catalog.put_policy,
+    commands.DeletePolicy: Catalog.delete_policy,
+    commands.SetParameter: Catalog.set_parameter,
+    commands.ClearParameter: Catalog.clear_parameter,
     commands.SetVhostLimits: Catalog._set_vhost_limits,
-    commands.SetUserLimits: Catalog._set_user_limits,
+    commands.SetUserLimits: Catalog.set_user_limits,
     commands.SetQueueMembers: Catalog._set_queue_members,
     commands.SetClusterId: Catalog.set_cluster_id,
     commands.AddNode: Catalog.add_node,

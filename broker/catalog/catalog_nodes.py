@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog_commands import Record
+from broker.catalog.catalog_part import CatalogPart
 from broker.catalog.disk_lives import FIRST_LIFE, life_behind
 from broker.errors import NotFound, PreconditionFailed
 from broker.names import check_name
 from broker.records import NODE_KINDS, NodeRecord, QueueRecord
 
 
-class CatalogNodes:
+class CatalogNodes(CatalogPart):
     """Numbers of nodes are never given again, and a disk node is always left: without one nobody would keep the catalog."""
 
     version: int
@@ -26,9 +26,6 @@ class CatalogNodes:
         return next((record for record in self.nodes.values() if record.number == number), None)
 
     # what the rest of the catalog does
-
-    @abstractmethod
-    def _changed(self, record: Record, present: bool) -> None: ...
 
     @abstractmethod
     def _agree_on_limits(self, limits: Mapping[str, int]) -> None: ...

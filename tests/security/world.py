@@ -10,7 +10,8 @@ from typing import Any
 
 from broker.broker import Broker
 from broker.catalog import catalog_commands as commands
-from broker.catalog.catalog import Catalog, CatalogLimits
+from broker.catalog.catalog import Catalog
+from broker.catalog.catalog_limits import CatalogLimits
 from broker.pending import Pending
 from broker.records import PermissionRecord, UserRecord, VhostRecord
 from broker.turns import Turns
