@@ -1,13 +1,13 @@
 """The core of a quorum queue: commands in, results and effects out; the same on every member.
 
-It fulfils raft/machine.py. It knows neither bodies nor clocks: a message is a place in the log, and time comes with each
+It fulfils raft/machine.py, on three layers: where messages go (movement.py), what is done because it is time (deadlines.py),
+who consumes (machine_clients.py). It knows neither bodies nor clocks: a message is a place in the log, and time comes with each
 entry. Between two ops this holds:
 
 - no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
 - the ready messages are within the limits, if the queue drops its head;
-- unless that means to move very many messages: then each entry moves so many rows (quorum/fifo/movement.py), and the deadline
-has
-  come. Nobody is given what has expired, and nothing overtakes what is coming back;
+- unless that means to move very many messages: then each entry moves so many rows (quorum/fifo/movement.py), and the
+  deadline has come. Nobody is given what has expired, and nothing overtakes what is coming back;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
 The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was
@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from broker.queue_type import DeathReason, Outcome
+from broker.queue_type import Outcome
 from native.crc32c import crc32c
 from quorum.fifo import inspection, versions
 from quorum.fifo.commands import (
@@ -50,16 +50,14 @@ from quorum.fifo.commands import (
     ResultCode,
     SessionGone,
     SessionKey,
-    TakenMessage,
     Upgrade,
-    UponCancel,
     Window,
     decode,
     producer_at,
 )  # fmt: skip
-from quorum.fifo.consumers import ConsumerState, MachineConsumer
-from quorum.fifo.effects import ActiveChanged, Dead, Deliver, Effect, TimedOut, Unused
-from quorum.fifo.movement import Movement, Unfinished
+from quorum.fifo.consumers import ConsumerState
+from quorum.fifo.effects import Dead, Deliver, Effect
+from quorum.fifo.machine_clients import MachineClients
 from quorum.fifo.returning import Fate
 from quorum.fifo.rules import Rules
 from quorum.fifo.snapshot import decode_snapshot, encode_snapshot
@@ -77,14 +75,10 @@ _ENQUEUE, _SETTLE = int(CommandKind.ENQUEUE), int(CommandKind.SETTLE)
 _FIRST_OP = ENTRY_HEAD.size
 
 
-class QueueMachine(Movement):
+class QueueMachine(MachineClients):
     """One member's. It begins with the default rules; the first POLICY brings those of its queue."""
 
-    __slots__ = ("_active_told",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._active_told: MachineConsumer | None = None  # whom the last ActiveChanged named
+    __slots__ = ()
 
     # raft/machine.py
 
@@ -136,16 +130,6 @@ class QueueMachine(Movement):
         effects, self._effects = self._effects, []
         self._dead_told = False
         return effects
-
-    def checked_out(self, consumer: ConsumerKey, from_id: int = FIRST_ID) -> list[Deliver]:
-        """What it holds of this id and above, as it was handed out."""
-        found = self.state.consumers.all.get(consumer)
-        if found is None:
-            return []
-        return [
-            Deliver(consumer, first_id, stored.piece, stored.delivery_count, stored.acquired_count)
-            for first_id, stored, _ in found.checked_out.from_id(from_id)
-        ]
 
     def dead_letters(self, from_id: int = FIRST_ID, limit: int = 32) -> list[Dead]:
         """Dead messages that are held, of this id and above, `limit` of them at most."""
@@ -347,93 +331,6 @@ class QueueMachine(Movement):
                 return self._change_window(key, messages)
         return None
 
-    def _consume(self, op: Consume) -> Result:
-        s = self.state
-        key = op.consumer
-        session = s.sessions.of(key.node, key.incarnation)
-        if session is None:
-            return ResultCode.GONE
-        if not session.begin(key.number):
-            return self._consumed_before(key)
-        if not s.consumers.accepts(op.exclusive):
-            return ResultCode.IN_USE
-        consumer = MachineConsumer(key, op.tag, op.prefetch, op.no_ack, op.exclusive, op.priority, op.timeout_ms)
-        consumer.suspected_at = s.now if session.suspected else None
-        s.consumers.add(consumer)
-        s.used_at = s.now
-        return None
-
-    def _consumed_before(self, key: ConsumerKey) -> Result:
-        """Whoever is not known as a consumer was refused the first time, or has left since and waits for no answer."""
-        if self.state.version < versions.REFUSED_AGAIN or key in self.state.consumers.all:
-            return None
-        return ResultCode.IN_USE
-
-    def _cancel(self, key: ConsumerKey, held: UponCancel) -> Result:
-        consumer = self.state.consumers.all.get(key)
-        if consumer is not None and consumer.state is not ConsumerState.GET:
-            if held is not UponCancel.STAYS:
-                fate = Fate.FAILED if held is UponCancel.REQUEUED else Fate.UNSEEN
-                self._deal_with(fate, consumer.checked_out.take_all())
-            self._remove(consumer)
-        return None
-
-    def _change_window(self, key: ConsumerKey, messages: int) -> Result:
-        s = self.state
-        if s.version < versions.WINDOWS_CHANGE:
-            return ResultCode.UNKNOWN
-        consumer = s.consumers.all.get(key)
-        if consumer is not None and consumer.state is not ConsumerState.GET:
-            s.consumers.change_window(consumer, messages)
-            self._trail += messages
-        return None
-
-    def _remove(self, consumer: MachineConsumer) -> None:
-        s = self.state
-        s.consumers.remove(consumer)
-        if s.rules.expires_ms is not None and not s.consumers.count:
-            s.used_at = s.now
-            self._due(s.now + s.rules.expires_ms)
-
-    def _get(self, key: ConsumerKey, no_ack: bool) -> Result:
-        s = self.state
-        session = s.sessions.of(key.node, key.incarnation)
-        if session is None:
-            return ResultCode.GONE
-        if not session.begin(key.number):
-            return self._got_before(key)
-        if s.rules.single_active:
-            return ResultCode.NOT_ACTIVE
-        s.used_at = s.now
-        try:
-            stored = self._take_ready()
-        except Unfinished:  # "empty" would be wrong, and so would be one of those behind
-            session.put_off(key.number)
-            return ResultCode.LATER
-        if stored is None:
-            return None
-        self.counters.got += 1
-        self._trail += stored.entry + stored.first
-        if not no_ack:
-            consumer = MachineConsumer(key, state=ConsumerState.GET)
-            if session.suspected:
-                consumer.suspected_at = s.now
-                self._due(s.now + s.rules.disconnected_timeout_ms)
-            self._hold(consumer, stored)
-            s.consumers.add(consumer)
-        return TakenMessage(FIRST_ID, stored.piece, stored.delivery_count, stored.acquired_count, s.ready.count)
-
-    def _got_before(self, key: ConsumerKey) -> Result:
-        """A get that is heard for the second time has what it got the first time, as long as that is held."""
-        consumer = self.state.consumers.all.get(key)
-        if consumer is None or consumer.state is not ConsumerState.GET:
-            return None
-        for held in self.checked_out(key):
-            return TakenMessage(
-                held.first_id, held.piece, held.delivery_count, held.acquired_count, self.state.ready.count
-            )
-        return None
-
     def _purge(self) -> int:
         return (
             self.state.ready.clear()
@@ -465,100 +362,8 @@ class QueueMachine(Movement):
             self._meet_deadline()
         return None
 
-    def _suspect(self, key: SessionKey, suspected: bool) -> Result:
-        """Its node seems to be down, or is back."""
-        s = self.state
-        session = s.sessions.all.get(key)
-        if session is not None and session.suspected != suspected:
-            session.suspected = suspected
-            for consumer in self._consumers_of([key]):
-                consumer.suspected_at = s.now if suspected else None
-                s.consumers.update(consumer)
-            self._due(s.now + s.rules.disconnected_timeout_ms)
-        return None
-
-    def _end_session(self, session: SessionKey) -> Result:
-        for consumer in self._consumers_of(self.state.sessions.end(session)):
-            self._deal_with(Fate.RETURNED, consumer.checked_out.take_all())
-            self._remove(consumer)
-        return None
-
-    def _consumers_of(self, sessions: Sequence[SessionKey]) -> list[MachineConsumer]:
-        return [consumer for consumer in self.state.consumers.all.values() if consumer.key[:2] in sessions]
-
     def _upgrade(self, version: int) -> Result:
         """Fails on a node that does not know the version: it cannot go on as the others do."""
         versions.must_know(version)
         self.state.version = max(self.state.version, version)
         return None
-
-    # Time.
-
-    def _tell_active(self) -> None:
-        self._active_told = active = self.state.consumers.active
-        self._effects.append(ActiveChanged(active.key if active is not None else None))
-
-    def _meet_deadline(self) -> None:
-        """Do everything that is due by now."""
-        s = self.state
-        self._deal_with_more()
-        self._expire_ready()
-        delayed = s.delayed.take(s.now, max(0, self._rows))
-        self._rows -= len(delayed)
-        for stored in delayed:
-            if stored.expires_at <= s.now:
-                self._die(DeathReason.EXPIRED, [stored])
-            else:
-                s.ready.put_back(stored)
-        for consumer in list(s.consumers.all.values()):
-            self._time_out(consumer)
-            self._disconnect(consumer)
-        expires_ms = s.rules.expires_ms
-        if expires_ms is not None and s.used_at + expires_ms <= s.now and not s.consumers.count:
-            s.used_at = s.now  # should nobody act on it, it is said again
-            self._effects.append(Unused())
-        if s.consumers.active is not self._active_told:
-            self._tell_active()
-        if s.ready.count:
-            self._hand_out()
-        self._set_deadline()
-
-    def _time_out(self, consumer: MachineConsumer) -> None:
-        """Take away what it should have settled by now."""
-        s = self.state
-        timeout, oldest = self._timeout_of(consumer), consumer.checked_out.since
-        if not timeout or oldest is None or oldest + timeout > s.now:
-            return
-        overdue = consumer.checked_out.take_until(s.now - timeout)
-        self._deal_with(Fate.RETURNED, [held.stored for held in overdue])
-        if consumer.state in (ConsumerState.UP, ConsumerState.QUIESCING, ConsumerState.TIMED_OUT):
-            for held in overdue:
-                consumer.overdue.add(held.first_id, held.first_id + held.stored.length)
-            consumer.state = ConsumerState.TIMED_OUT
-            self._effects.append(TimedOut(consumer.key))
-        s.consumers.update(consumer)
-
-    def _disconnect(self, consumer: MachineConsumer) -> None:
-        """Take away everything, if its node is gone for too long."""
-        s = self.state
-        since = consumer.suspected_at
-        if since is not None and since + s.rules.disconnected_timeout_ms <= s.now:
-            self._deal_with(Fate.RETURNED, consumer.checked_out.take_all())
-            s.consumers.update(consumer)
-
-    def _set_deadline(self) -> None:
-        """Find out when the next thing is due."""
-        s = self.state
-        s.deadline = min(s.ready.soonest, s.delayed.due)
-        if inspection.is_unfinished(s):
-            self._due(s.now)
-        for consumer in s.consumers.all.values():
-            timeout, oldest = self._timeout_of(consumer), consumer.checked_out.since
-            if oldest is None:
-                continue
-            if timeout:
-                self._due(oldest + timeout)
-            if consumer.suspected_at is not None:
-                self._due(consumer.suspected_at + s.rules.disconnected_timeout_ms)
-        if s.rules.expires_ms is not None and not s.consumers.count:
-            self._due(s.used_at + s.rules.expires_ms)

@@ -1,4 +1,4 @@
-"""Where messages go within a quorum queue, a bounded number of rows with each entry: what quorum/fifo/machine.py is built on.
+"""Where messages go within a quorum queue, a bounded number of rows with each entry: what the machine is built on.
 
     handed out      to consumers whose turn it is
     coming back     from those who are done with them: ready again, later, or dead
