@@ -4,9 +4,9 @@
     python -m tests.crash.cycles --end power --cycles 100        (as root; see tests/crash/power.py)
 
 Each cycle: publishers work until a drawn number of confirms; the node ends without warning; it must start again;
-every queue is drained and judged. Every few cycles a part is consumed and the node is stopped cleanly: nothing that was
-acknowledged may come back. Half of the cycles run with tiny files, so that log files roll, segments are flushed and stores
-are compacted while the end comes.
+every queue is drained and judged, and a stream is read on from where it was read to. Every few cycles a part is consumed
+and the node is stopped cleanly: nothing that was acknowledged may come back. Half of the cycles run with tiny files, so that
+log files roll, segments are flushed and stores are compacted while the end comes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pamqp import commands
 
 from tests.bench.client import Client
 from tests.crash import power
+from tests.crash.streams import StreamHistory, look
 from tests.crash.workload import Publisher, PublisherHistory, QueueHistory, judge, note_acknowledged, take
 from tests.running_node import RunningNode, start_node
 
@@ -49,6 +50,7 @@ class Verdict:
     clean_stops: int = 0
     confirmed: int = 0
     found: int = 0
+    streamed: int = 0  # messages that the stream has at the end
     start_seconds_max: float = 0.0
     failures: list[str] | None = None
 
@@ -74,6 +76,7 @@ class Cycles:
             QueueHistory("crash.f1", [second, third]),
             QueueHistory("crash.f2", [second, third]),
         ]
+        self._stream = StreamHistory("crash.stream", [second, third])
         self.verdict = Verdict(end, seed, failures=[])
 
     def run(self, cycles: int) -> None:
@@ -93,6 +96,8 @@ class Cycles:
             )
             if self.verdict.failures:
                 break
+        self._note(look(self._stream, node.amqp, whole=True))
+        self.verdict.streamed = len(self._stream.known)
         node.stop()
 
     def _start(self) -> RunningNode:
@@ -146,6 +151,7 @@ class Cycles:
             self._note(judge(queue, found, after_crash=after_crash))
             note_acknowledged(queue, found, certain=False)
         client.close()
+        self._note(look(self._stream, node.amqp, whole=False))
 
     def _note(self, failures: list[str]) -> None:
         assert self.verdict.failures is not None, "made with a list"
@@ -175,7 +181,8 @@ def declare(node: RunningNode) -> None:
     )
     for name in ("crash.a", "crash.f1", "crash.f2"):
         client.declare_queue(name)
-    for name in ("crash.f1", "crash.f2"):
+    client.declare_queue("crash.stream", arguments={"x-queue-type": "stream"})
+    for name in ("crash.f1", "crash.f2", "crash.stream"):
         client.call(1, commands.Queue.Bind(queue=name, exchange="crash.fan"), "Queue.BindOk")
     client.close()
 
