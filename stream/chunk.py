@@ -136,8 +136,8 @@ def items_in(data: Buffer, item_count: int) -> Iterator[Buffer | SubBatch]:
     view = memoryview(data)
     at = 0
     for _ in range(item_count):
-        if at < len(view) and view[at] & _SUB_BATCH_BIT:
-            batch, at = _sub_batch_at(view, at)
+        if at < len(view) and is_sub_batch(view, at):
+            batch, at = sub_batch_at(view, at)
             yield batch
         else:
             start = _behind_fields(view, at, _LENGTH)
@@ -147,7 +147,13 @@ def items_in(data: Buffer, item_count: int) -> Iterator[Buffer | SubBatch]:
         raise BadBytes(f"{len(view) - at} bytes are left over behind {item_count} items")
 
 
-def _sub_batch_at(view: memoryview, at: int) -> tuple[SubBatch, int]:
+def is_sub_batch(data: Buffer, at: int) -> bool:
+    """Whether the item that begins here is one."""
+    return bool(data[at] & _SUB_BATCH_BIT)
+
+
+def sub_batch_at(view: memoryview, at: int) -> tuple[SubBatch, int]:
+    """And where it ends. Raises BadBytes."""
     start = _behind_fields(view, at, _SUB_BATCH)
     first, messages, uncompressed, length = _SUB_BATCH.unpack_from(view, at)
     end = _end_of_item(view, start, length)

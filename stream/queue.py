@@ -246,7 +246,8 @@ class StreamQueue(Owner):
                 contents = singles(messages.content, 0, messages.message_count)
                 for number, content in enumerate(contents, messages.first_offset):
                     if number >= offset:
-                        yield Browsed(messages.exchange, messages.routing_key, content, persistent=True)
+                        key = messages.key_in(self.record.name)
+                        yield Browsed(messages.exchange, key, content, persistent=True)
             index = found[0] + 1
 
     def purge(self, now: int) -> Pending[int]:

@@ -58,7 +58,7 @@ class StreamReader:
             count = take(messages.content, position, count, TURN_BYTES_MAX)[0]
         piece = Slice(
             queue, self.number, first, count, position, messages.exchange,
-            messages.routing_key if messages.exchange or messages.routing_key else queue.record.name, offset=first,
+            messages.key_in(queue.record.name), offset=first,
         )  # fmt: skip
         self.place = self.place._replace(offset=first + count)
         self.delivered += count

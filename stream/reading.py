@@ -16,7 +16,7 @@ from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
 from stream.machine import StreamMachine
 from stream.offset_spec import AtOffset, AtTime, Begin, OffsetSpec
-from stream.stored_form import StreamMessages, stored_messages
+from stream.stored_form import StreamMessages, stream_messages
 
 KEPT_BYTES_MAX = 32 << 20  # of chunks that were read lately
 
@@ -145,7 +145,7 @@ class StreamReading:
             header, data = entry.header, memoryview(entry.chunk)[CHUNK_HEADER_BYTES:]
             must_be_sound(header, data)
             chunk = ReadChunk(
-                header.next_offset, stored_messages(data, header.item_count, header.first_offset), header.size
+                header.next_offset, stream_messages(data, header.item_count, header.first_offset), header.size
             )
         except BadBytes as error:
             raise self._damage(index, error) from error

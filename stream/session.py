@@ -17,7 +17,7 @@ from replicated.portions import AMPLE_BYTES, PORTION_BYTES_MAX, Asker, Owner, Pi
 from stream.entries import WriterPosition
 from stream.machine import Written
 from stream.publishing import publish_head
-from stream.stored_form import items_of
+from stream.stored_form import items_of_run
 
 PORTION_MESSAGES_MAX = 10_000  # a chunk is read as a whole, whoever wants only its last message
 
@@ -54,7 +54,7 @@ class StreamSession(Pipeline):
         self._add(run, receipt)  # answered when all before it is stored, too
 
     def _add(self, run: Run, receipt: Receipt | None) -> None:
-        one = _Publishing(run.count, items_of(run), receipt)
+        one = _Publishing(run.count, items_of_run(run), receipt)
         self._gathering.append(one)
         self._gathering_bytes += one.size
         self.waiting_bytes += one.size

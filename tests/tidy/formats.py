@@ -69,7 +69,6 @@ CHAPTERS = {
         "stream/chunk.py",
         "stream/bloom.py",
         "stream/entries.py",
-        "stream/stored_form.py",
         "stream/machine.py",
         "stream/chunk_places.py",
         "stream/publishing.py",

@@ -21,7 +21,7 @@ class AlikeMessages(NamedTuple):
 
 def items_of(content: Buffer, position: int, count: int, exchange: str, routing_key: str) -> bytes:
     """`count` messages from `position` on as items. ValueError if the content is damaged."""
-    return amqp10_items.items(content, position, count, exchange.encode(), routing_key.encode(), to_sections)
+    return amqp10_items.items(content, position, count, _bytes(exchange), _bytes(routing_key), to_sections)
 
 
 def messages_of(data: Buffer, position: int, count: int) -> tuple[list[AlikeMessages], int, int]:
@@ -29,7 +29,7 @@ def messages_of(data: Buffer, position: int, count: int) -> tuple[list[AlikeMess
     sub-batch. ValueError if an item reaches beyond the data."""
     found, position, taken = amqp10_items.messages(data, position, count, from_sections)
     alike = [
-        AlikeMessages(number, exchange.decode(), None if key is None else key.decode(), content)
+        AlikeMessages(number, _text(exchange), None if key is None else _text(key), content)
         for number, exchange, key, content in found
     ]
     return alike, position, taken
@@ -37,10 +37,19 @@ def messages_of(data: Buffer, position: int, count: int) -> tuple[list[AlikeMess
 
 def to_sections(properties: bytes, body: bytes, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes | None]:
     """See native/amqp10_items.py."""
-    return head_and_body(properties, body, exchange.decode(), routing_key.decode())
+    return head_and_body(properties, body, _text(exchange), _text(routing_key))
 
 
 def from_sections(item: bytes) -> tuple[bytes, bytes | None, bytes, bytes, int]:
     """See native/amqp10_items.py."""
     (exchange, key, properties, body), head_bytes = delivered_with_head(item)
-    return exchange.encode(), None if key is None else key.encode(), properties, body, head_bytes
+    return _bytes(exchange), None if key is None else _bytes(key), properties, body, head_bytes
+
+
+def _bytes(name: str) -> bytes:
+    """Names may be of any bytes."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
