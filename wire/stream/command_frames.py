@@ -73,6 +73,12 @@ def encode_frame(command: Command) -> bytes:
     return _HEAD.pack(HEAD_BYTES + len(body), key, layout.version) + body
 
 
+def key_of(command: Command) -> CommandKey:
+    """Without the bit of a response."""
+    layout = _BY_COMMAND[type(command), getattr(command, "version", 1)]
+    return CommandKey(getattr(command, "key", layout.key) & ~RESPONSE_BIT)
+
+
 def deliver_head(version: int, subscription: int, committed_chunk: int, chunk_bytes: int) -> bytes:
     """What is sent before a chunk."""
     if version == 1:

@@ -24,6 +24,7 @@ from wire.stream.stream_commands import PublishFrame
 SUB_BATCH_BYTES_MAX = 64 * 2**20  # uncompressed
 
 _ID = Struct(">Q")
+ID_BYTES = _ID.size
 _MESSAGE = Struct(">QI")  # its id, and its length
 _SUB_BATCH = Struct(">QBHII")
 _FILTERED = Struct(">QH")

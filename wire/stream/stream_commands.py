@@ -139,7 +139,7 @@ class PublishFrame(NamedTuple):
 
 
 class PublishConfirm(NamedTuple):
-    """These are durable on a majority. `ids` are u64, one behind the other, ascending."""
+    """These are durable on a majority. `ids` are u64, one behind the other."""
 
     publisher: int
     ids: bytes

@@ -1,0 +1,558 @@
+"""One connection of the stream protocol without its socket: bytes in, bytes out, and what it asks of the broker in between.
+
+    receive_data    what arrived; frames are handled one after the other, each when the one before is answered
+    proceed         goes on with what back-pressure had stopped (stream_flow.py)
+    data_to_send    what to write
+    timer_elapsed   the time armed with `Outside` is over
+    fail            ends the connection with Close
+
+Which frame may come when is the table in phases.py. Before a login, frames have `initial_frame_max` bytes at most, and no more
+input than one of them is kept while a password is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.client_connection import Connection as BrokerConnection
+from broker.errors import BrokerError
+from broker.pending import Pending
+from front.heartbeat import Heartbeat
+from front.peer import Outside, Peer
+from front.strangers import protocol_named
+from front.stream import opening
+from front.stream.deadlines import ConnectionDeadlines
+from front.stream.phases import DROPS_INPUT, STRANGERS, TRANSITIONS, ConnectionPhase
+from front.stream.publishers import StreamPublishers
+from front.stream.response_codes import code_of, refusal_of
+from front.stream.session_port import StreamClientSession, StreamHost
+from front.stream.stream_flow import StreamFlow
+from front.stream.stream_requests import REQUESTS, store_offset
+from front.stream.stream_terms import StreamIdentity, StreamLimits
+from front.stream.subscriptions import StreamSubscriptions
+from native.content import Buffer
+from wire.stream.command_fields import BadStreamFrame, VersionRange
+from wire.stream.command_frames import SIZE_BYTES, decode_frame, deliver_head, encode_frame, frame_end, key_of
+from wire.stream.command_keys import VERSIONS, CommandKey, ResponseCode
+from wire.stream.stream_commands import (
+    CloseRequest,
+    Command,
+    ConsumerUpdateResponse,
+    CreditCommand,
+    DeclarePublisherRequest,
+    DeletePublisherRequest,
+    ExchangeVersionsRequest,
+    ExchangeVersionsResponse,
+    HeartbeatCommand,
+    MetadataUpdate,
+    PublishFrame,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    StandardResponse,
+    StoreOffsetCommand,
+    SubscribeRequest,
+    UnsubscribeRequest,
+)
+
+if TYPE_CHECKING:
+    from broker.records import UserRecord
+
+T = TypeVar("T")
+
+LOGIN_TIMEOUT_S = 60.0  # for this node to check a password, when hundreds log in at once
+# How long the server waits for the socket to close when it cannot tell where the next frame begins.
+FRAMING_LOST_TIMEOUT_S = 3.0
+_HEARTBEAT = encode_frame(HeartbeatCommand())
+_CLOSE_CORRELATION = 1
+
+
+class Due(Enum):
+    """What a deadline is for; that of a consumer update is its correlation id."""
+
+    STEP = "step of the handshake"
+    HEARTBEAT = "heartbeat"
+    REFUSAL = "answer that is held back"
+    CLOSE = "answer to Close"
+
+
+class StreamConnection:
+    """The server's side of one connection."""
+
+    __slots__ = (
+        "_answering", "_deadlines", "_deliver_version", "_framing_lost", "_held_back", "_kept", "_out", "_stopped",
+        "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "flow", "frame_max", "heartbeat", "host",
+        "identity", "limits", "login", "mechanism", "now", "outside", "peer", "phase", "publishers", "session",
+        "subscriptions",
+    )  # fmt: skip
+
+    def __init__(
+        self, host: StreamHost, outside: Outside, peer: Peer, limits: StreamLimits, identity: StreamIdentity, now: int
+    ) -> None:
+        self.host = host
+        self.outside = outside
+        self.peer = peer
+        self.limits = limits
+        self.identity = identity
+        self.now = now  # of the input being worked on
+        self.phase = ConnectionPhase.GREETING
+        self.close_reason: str | None = None  # why it ended, for the log; None after a clean end
+
+        self.frame_max = limits.initial_frame_max
+        self.heartbeat = Heartbeat()
+        self.client_properties: dict[str, str] = {}
+        self.login: UserRecord | None = None
+        self.mechanism = ""  # of the login
+        self.client: BrokerConnection | None = None  # set while the broker knows the connection
+        self.session: StreamClientSession | None = None  # likewise, as are the next two
+        self.publishers: StreamPublishers | None = None
+        self.subscriptions: StreamSubscriptions | None = None
+
+        self.flow = StreamFlow(limits, outside.wake)
+        self._deadlines = ConnectionDeadlines(outside)
+        self._deliver_version = 1
+        self._answering = False  # the answer to a request is pending, and input waits for it
+        self._held_back: Command | None = None  # the answer to a login that was refused
+        self._kept: bytearray | None = None  # input that cannot be handled yet
+        self._stopped = False  # it could be, were the connection not stopped
+        self._framing_lost = False
+        self._out: list[Buffer] = []
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._deadlines.set(Due.STEP, limits.step_timeout_s)
+
+    # ------------------------------------------------------------------------- input
+
+    def receive_data(self, data: Buffer, now: int) -> None:
+        """What arrived on the socket, in pieces of any size. `data` itself is not kept: it may be overwritten afterwards."""
+        self.now = now
+        if not self.bytes_in and len(data) and data[0]:
+            self._end(f"not the stream protocol, but {protocol_named(bytes(data[:8]))}")
+        self.bytes_in += len(data)
+        if self._framing_lost or self.phase in DROPS_INPUT:
+            return
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept += data
+            data = kept
+        self._split(data)
+
+    def proceed(self, now: int) -> bool:
+        """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
+        self.now = now
+        input_waits = self._stopped and self._handles_frames
+        if input_waits:
+            kept, self._kept = self._kept, None
+            assert kept is not None, "input was stopped, and nothing kept"
+            self._split(kept)
+        deliveries_wait = self.flow.restart_deliveries()
+        if deliveries_wait and self.session is not None:
+            self.session.resume(now)
+        return input_waits or deliveries_wait
+
+    @property
+    def _handles_frames(self) -> bool:
+        return not (self._answering or self._framing_lost or self.flow.congested or self.phase in DROPS_INPUT)
+
+    def _split(self, data: Buffer) -> None:
+        """Handle the whole frames of `data`, and keep the rest."""
+        position = 0
+        with memoryview(data) as view:
+            while self._handles_frames:
+                try:
+                    end = frame_end(view, position, self.frame_max)
+                except BadStreamFrame as error:
+                    self._lose_framing(error)
+                    break
+                if end is None:
+                    break
+                frame = bytes(view[position + SIZE_BYTES : end])
+                position = end
+                self._take_frame(frame)
+        self._keep(data, position)
+
+    def _keep(self, data: Buffer, position: int) -> None:
+        if self._framing_lost or self.phase in DROPS_INPUT:
+            position = len(data)
+        kept_bytes = self.flow.kept_bytes = len(data) - position
+        self._stopped = bool(kept_bytes) and not self._handles_frames
+        if not kept_bytes:
+            return
+        if self.phase in STRANGERS and kept_bytes > self.limits.initial_frame_max + SIZE_BYTES:
+            self._lose_framing(BadStreamFrame("frame too large", ResponseCode.FRAME_TOO_LARGE))
+        elif isinstance(data, bytearray):
+            del data[:position]
+            self._kept = data
+        else:
+            self._kept = bytearray(memoryview(data)[position:])
+
+    def _take_frame(self, frame: bytes) -> None:
+        try:
+            command = decode_frame(frame)
+            if isinstance(command, PublishFrame) and self.publishers is not None:
+                self._send_bytes(self.publishers.publish(command, self.now))
+                return
+        except BadStreamFrame as error:
+            self.fail(error.code, "unknown frame", str(error))
+            return
+        if isinstance(command, CloseRequest):
+            self._closed_by_client(command)
+        elif self.phase is ConnectionPhase.CLOSING:
+            if isinstance(command, StandardResponse) and command.key == CommandKey.CLOSE:
+                self._end(self.close_reason)
+        elif self.phase is ConnectionPhase.RUNNING:
+            self._take(command)
+        elif not isinstance(command, HeartbeatCommand):
+            self._take_before_running(command)
+
+    def _take_before_running(self, command: Command) -> None:
+        handler = opening.OPENING.get(type(command))
+        after = TRANSITIONS.get((self.phase, key_of(command)))
+        if after is None or handler is None:
+            self._unexpected(command)
+            return
+        self.phase = after
+        self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
+        handler(self, command)
+
+    def _take(self, command: Command) -> None:
+        """A frame of a client whose connection is open."""
+        session = self.session
+        assert session is not None, "a running connection without a session"
+        try:
+            if (request := REQUESTS.get(type(command))) is not None:
+                self._answer_later(command, request(session, command, self.now))
+            elif (handler := _HANDLERS.get(type(command))) is not None:
+                handler(self, command)
+            else:
+                self._unexpected(command)
+        except BrokerError as error:
+            self.send(refusal_of(command, code_of(error)))
+
+    def _unexpected(self, command: Command) -> None:
+        what = f"{type(command).__name__} while {self.phase.value}"
+        self.fail(ResponseCode.UNKNOWN_FRAME, "unknown frame", what)
+
+    # ------------------------------------------------------------------------- requests
+
+    def await_answer(
+        self, pending: Pending[T], answered: Callable[[T], None], refused: Callable[[BrokerError], None]
+    ) -> None:
+        """Input stops until one of the two was called. Neither is, when the connection ends before."""
+        assert not self._answering, "two requests are being answered"
+        self._answering = True
+        if self.phase is ConnectionPhase.AUTHENTICATING:
+            self._deadlines.set(Due.STEP, LOGIN_TIMEOUT_S)
+
+        def goes_on(then: Callable[[Any], None], value: Any) -> None:
+            if not self._answering:
+                return
+            self._answering = False
+            if self.phase is ConnectionPhase.AUTHENTICATING:
+                self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
+            then(value)
+            if self._stopped:
+                self.outside.wake()
+
+        pending.then(lambda value: goes_on(answered, value), lambda error: goes_on(refused, error))
+
+    def _answer_later(self, request: Command, pending: Pending[Any]) -> None:
+        self.await_answer(pending, self.send, lambda error: self.send(refusal_of(request, code_of(error))))
+
+    def _take_exchange_versions(self, request: ExchangeVersionsRequest) -> None:
+        for one in request.versions:
+            if one.key == CommandKey.DELIVER:
+                self._deliver_version = 2 if one.highest >= 2 else 1
+        versions = tuple([VersionRange(key, *lowest_and_highest) for key, lowest_and_highest in VERSIONS.items()])
+        self.send(ExchangeVersionsResponse(request.correlation, ResponseCode.OK, versions))
+
+    def _take_declare_publisher(self, request: DeclarePublisherRequest) -> None:
+        self._answer_later(request, self._publishers.declare(request, self.now))
+
+    def _take_delete_publisher(self, request: DeletePublisherRequest) -> None:
+        self._send_confirms()  # its number may get another meaning
+        self.send(self._publishers.delete(request, self.now))
+
+    def _take_subscribe(self, request: SubscribeRequest) -> None:
+        subscriptions = self._subscriptions
+
+        def subscribed(answer: Command) -> None:
+            self.send(answer)
+            subscriptions.start(request, self.now)
+
+        def refused(error: BrokerError) -> None:
+            self.send(refusal_of(request, code_of(error)))
+
+        self.await_answer(subscriptions.subscribe(request, self.now), subscribed, refused)
+
+    def _take_credit(self, command: CreditCommand) -> None:
+        error = self._subscriptions.add_credit(command, self.now)
+        if error is not None:
+            self.send(error)
+
+    def _take_unsubscribe(self, request: UnsubscribeRequest) -> None:
+        self.send(self._subscriptions.unsubscribe(request, self.now))
+
+    def _take_consumer_update(self, response: ConsumerUpdateResponse) -> None:
+        self._deadlines.clear(response.correlation)
+        self._subscriptions.updated(response, self.now)
+
+    def _take_store_offset(self, command: StoreOffsetCommand) -> None:
+        assert self.session is not None, "a running connection without a session"
+        store_offset(self.session, command, self.now)
+
+    def _ignore(self, command: Command) -> None:
+        pass
+
+    @property
+    def _publishers(self) -> StreamPublishers:
+        assert self.publishers is not None, f"publishers of a connection that is {self.phase.value}"
+        return self.publishers
+
+    @property
+    def _subscriptions(self) -> StreamSubscriptions:
+        assert self.subscriptions is not None, f"subscriptions of a connection that is {self.phase.value}"
+        return self.subscriptions
+
+    # ------------------------------------------------------------------------- what the session says
+
+    @property
+    def writable(self) -> bool:
+        return self.flow.writable
+
+    def deliver(self, subscription: int, committed_chunk: int, chunk: Buffer) -> None:
+        assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
+        self._send_bytes(deliver_head(self._deliver_version, subscription, committed_chunk, len(chunk)))
+        self._send_bytes(chunk)
+
+    def confirm(self, publisher: int, ids: bytes) -> None:
+        if not self._out:
+            self.outside.wake()
+        self.flow.unsent_bytes += len(ids)
+        self._publishers.confirm(publisher, ids)
+
+    def refuse_publish(self, publisher: int, ids: bytes, error: BrokerError) -> None:
+        self._send_bytes(self._publishers.refuse(publisher, ids, error))
+
+    def stream_unavailable(self, stream: str) -> None:
+        self._send_confirms()
+        published = self._publishers.stream_unavailable(stream)
+        subscribed = self._subscriptions.stream_unavailable(stream)
+        if published or subscribed:
+            self.send(MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, stream))
+
+    def activate(self, subscription: int, active: bool) -> None:
+        correlation, data = self._subscriptions.activate(subscription, active)
+        self._send_bytes(data)
+        self._deadlines.set(correlation, self.limits.consumer_update_timeout_s)
+
+    # ------------------------------------------------------------------------- output
+
+    def send(self, command: Command) -> None:
+        self._send_bytes(encode_frame(command))
+
+    def _send_bytes(self, data: Buffer) -> None:
+        if not len(data):
+            return
+        if not self._out:
+            self.outside.wake()
+        self._out.append(data)
+        self.flow.unsent_bytes += len(data)
+
+    def _send_confirms(self) -> None:
+        if self.publishers is not None:
+            self._out += self.publishers.take_confirms()
+
+    def data_to_send(self) -> list[Buffer]:
+        """What to write now, in order; each buffer is returned once."""
+        self._send_confirms()
+        out, self._out = self._out, []
+        self.flow.sent()
+        self.bytes_out += sum(map(len, out))
+        return out
+
+    # ------------------------------------------------------------------------- the virtual host
+
+    @property
+    def user(self) -> str:
+        """Empty until the login."""
+        return "" if self.login is None else self.login.name
+
+    def enter_vhost(self, vhost: str) -> None:
+        """Raises BrokerError."""
+        client = BrokerConnection(
+            id=self.peer.id,
+            name=self.peer.name,
+            user=self.user,
+            login=self.login,
+            vhost=vhost,
+            protocol=self.peer.protocol,
+            client_properties=dict(self.client_properties),
+            connected_at=self.now,
+            close=self.close_for_broker,
+            set_blocked=self.set_blocked,
+            statistics=self.statistics,
+        )
+        self.host.open_connection(client, self.now)
+        self.client = client
+        self.session = self.host.open_streams(client, self, self.now)
+        self.publishers = StreamPublishers(self.session, self.flow, self.frame_max)
+        self.subscriptions = StreamSubscriptions(self.session)
+        self._deadlines.clear(Due.STEP)
+        first_check_s = self.heartbeat.first_check_in_s(self.outside.monotonic())
+        if first_check_s:
+            self._deadlines.set(Due.HEARTBEAT, first_check_s)
+
+    def renew_permissions(self) -> None:
+        """Raises BrokerError."""
+        assert self.session is not None, "a running connection without a session"
+        self.session.permissions_changed(self.now)
+
+    def set_blocked(self, reason: str | None) -> None:
+        """A publishing client is not read from while an alarm is raised; the protocol has no word for it."""
+        if (reason is None) != (self.flow.alarm is None):
+            self.outside.wake()
+        self.flow.alarm = reason
+
+    # ------------------------------------------------------------------------- deadlines
+
+    def timer_elapsed(self, now: int) -> None:
+        """The timeout that was armed last has passed."""
+        self.now = now
+        for what in self._deadlines.due():
+            match what:
+                case Due.STEP:
+                    self._end(f"no handshake within {self.limits.step_timeout_s:g} s, while {self.phase.value}")
+                case Due.HEARTBEAT:
+                    self._check_heartbeat()
+                case Due.REFUSAL:
+                    self._end_refused()
+                case Due.CLOSE:
+                    self._end(self.close_reason)
+                case _ if self.subscriptions is not None and what in self.subscriptions.asked:
+                    text = f"no answer to a consumer update within {self.limits.consumer_update_timeout_s:g} s"
+                    self.fail(ResponseCode.INTERNAL_ERROR, text)
+            if self.phase is ConnectionPhase.CLOSED:
+                return
+
+    def _check_heartbeat(self) -> None:
+        heartbeat = self.heartbeat
+        self._send_bytes(_HEARTBEAT)
+        if heartbeat.peer_is_silent(self.bytes_in, self.flow.reads, self.outside.monotonic()):
+            self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
+        else:
+            self._deadlines.set(Due.HEARTBEAT, heartbeat.check_every_s)
+
+    # ------------------------------------------------------------------------- the end
+
+    def refuse(self, answer: Command, why: str, *, delayed: bool) -> None:
+        """End the connection with this answer to a login or to Open; delayed, so that guessing takes time."""
+        self._leave_broker()
+        self.close_reason = why
+        self._held_back = answer
+        self.phase = ConnectionPhase.REFUSED
+        self._deadlines.clear_all()
+        if delayed:
+            self._deadlines.set(Due.REFUSAL, self.limits.refusal_pause_s)
+        else:
+            self._end_refused()
+
+    def _end_refused(self) -> None:
+        answer, self._held_back = self._held_back, None
+        assert answer is not None, "a refusal without an answer"
+        self.send(answer)
+        self._end(self.close_reason)
+
+    def _closed_by_client(self, request: CloseRequest) -> None:
+        self._send_confirms()
+        self.send(StandardResponse(CommandKey.CLOSE, request.correlation, ResponseCode.OK))
+        self._end(self.close_reason)
+
+    def close_for_broker(self, error: BrokerError) -> None:
+        self.fail(code_of(error), error.text)
+
+    def fail(self, code: ResponseCode, reason: str, why: str = "") -> None:
+        """End the connection: leave the broker and send Close with this reason; `why` is for the log."""
+        if self.phase is ConnectionPhase.CLOSING or self.phase in DROPS_INPUT:
+            return
+        self.close_reason = f"{reason}: {why}" if why else reason
+        self._send_confirms()
+        self._leave_broker()
+        self.phase = ConnectionPhase.CLOSING
+        self.send(CloseRequest(_CLOSE_CORRELATION, code, reason))
+        self._deadlines.clear_all()
+        self._deadlines.set(Due.CLOSE, self.limits.step_timeout_s)
+
+    def _lose_framing(self, error: BadStreamFrame) -> None:
+        """Where the next frame begins is unknown, so not even the answer to Close can be recognised."""
+        reason = "frame too large" if error.code == ResponseCode.FRAME_TOO_LARGE else "unknown frame"
+        self.fail(error.code, reason, str(error))
+        self._framing_lost = True
+        self._kept = None
+        self.flow.kept_bytes = 0
+        self._deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
+
+    def connection_lost(self, now: int) -> None:
+        """The socket is gone."""
+        self.now = now
+        if self.phase is ConnectionPhase.CLOSING:
+            self._end(self.close_reason)
+        elif self.phase is not ConnectionPhase.CLOSED:
+            self._end(self.close_reason or "client unexpectedly closed TCP connection")
+
+    def _end(self, why: str | None) -> None:
+        """What is to be sent is, and then the socket is closed."""
+        self._leave_broker()
+        self.close_reason = why
+        self.phase = ConnectionPhase.CLOSED
+        self._kept = None
+        self.flow.kept_bytes = 0
+        self._deadlines.clear_all()
+        self.outside.wake()
+
+    def _leave_broker(self) -> None:
+        self._answering = self._stopped = False
+        session, self.session = self.session, None
+        self.publishers = self.subscriptions = None
+        if session is not None:
+            session.close(self.now)
+        client, self.client = self.client, None
+        if client is not None:
+            self.host.connection_closed(client, self.now)
+
+    # ------------------------------------------------------------------------- figures
+
+    def statistics(self) -> dict[str, Any]:
+        flow = self.flow
+        return {
+            "state": "blocked" if flow.alarm is not None and flow.publishes else self.phase.value,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "pending_out_bytes": flow.unsent_bytes,
+            "held_bytes": flow.kept_bytes,
+            "outstanding_messages": flow.outstanding_messages,
+            "publishers": 0 if self.publishers is None else len(self.publishers.by_number),
+            "subscriptions": 0 if self.subscriptions is None else len(self.subscriptions.by_number),
+            "frame_max": self.frame_max,
+            "heartbeat_s": self.heartbeat.interval_s,
+            "peer_host": self.peer.host,
+            "peer_port": self.peer.port,
+            "tls": self.peer.tls,
+            **self.peer.details,
+        }
+
+
+_HANDLERS: dict[type[Any], Callable[[StreamConnection, Any], None]] = {
+    HeartbeatCommand: StreamConnection._ignore,
+    ExchangeVersionsRequest: StreamConnection._take_exchange_versions,
+    SaslHandshakeRequest: opening.sasl_handshake,
+    SaslAuthenticateRequest: opening.authenticate_again,
+    DeclarePublisherRequest: StreamConnection._take_declare_publisher,
+    DeletePublisherRequest: StreamConnection._take_delete_publisher,
+    SubscribeRequest: StreamConnection._take_subscribe,
+    CreditCommand: StreamConnection._take_credit,
+    UnsubscribeRequest: StreamConnection._take_unsubscribe,
+    ConsumerUpdateResponse: StreamConnection._take_consumer_update,
+    StoreOffsetCommand: StreamConnection._take_store_offset,
+}

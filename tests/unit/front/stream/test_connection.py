@@ -1,0 +1,355 @@
+"""front/stream/connection.py: what a scenario does not show, above all limits. tests/scenarios/stream_protocol has the rest."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from broker.errors import InternalError
+from front.peer import Peer
+from front.stream.phases import ConnectionPhase
+from front.stream.stream_flow import KEPT_BYTES_MAX, UNSENT_BYTES_MAX
+from front.stream.stream_terms import StreamLimits
+from tests.unit.front.stream.client import HANDSHAKE, NOW, PEER, StreamClient
+from tests.unit.front.stream.fakes import FakeStream, entries
+from wire.stream.command_fields import OffsetSpec
+from wire.stream.command_frames import encode_frame
+from wire.stream.command_keys import CommandKey, OffsetKind, ResponseCode
+from wire.stream.publish_frame import pack_ids, unpack_ids
+from wire.stream.stream_commands import (
+    CloseRequest,
+    Command,
+    CreateStreamRequest,
+    CreditCommand,
+    DeclarePublisherRequest,
+    DeleteStreamRequest,
+    DeliverFrame,
+    HeartbeatCommand,
+    MetadataRequest,
+    OpenRequest,
+    PublishConfirm,
+    PublishError,
+    PublisherSequenceRequest,
+    PublishFrame,
+    QueryOffsetRequest,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+    StandardResponse,
+    SubscribeRequest,
+    Tune,
+)
+
+FIRST = OffsetSpec(OffsetKind.FIRST)
+
+
+def publishing(client: StreamClient) -> StreamClient:
+    """Connected, with publisher 0 of stream s."""
+    client.broker.streams["s"] = FakeStream()
+    client.connect()
+    client.say(DeclarePublisherRequest(1, 0, "", "s"))
+    return client
+
+
+def published(count: int, first: int = 1, body: bytes = b"x") -> PublishFrame:
+    return PublishFrame(1, 0, count, entries(*[(first + place, body) for place in range(count)]))
+
+
+def codes(said: list[Command]) -> list[ResponseCode]:
+    return [ResponseCode(one.code) for one in said if isinstance(one, StandardResponse)]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
+def test_frames_may_come_in_pieces_of_any_size(piece: int) -> None:
+    client = publishing(StreamClient(piece=piece))
+    said = client.say(published(5), HeartbeatCommand(), published(3, first=6), QueryOffsetRequest(9, "app", "s"))
+    confirmed = [id_ for one in said if isinstance(one, PublishConfirm) for id_ in unpack_ids(one.ids)]
+    assert confirmed == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert client.core.flow.kept_bytes == 0
+
+
+def test_what_was_given_is_not_kept() -> None:
+    client = publishing(StreamClient())
+    data = bytearray(encode_frame(published(2)))
+    client.core.receive_data(memoryview(data)[:20], NOW)
+    client.core.receive_data(memoryview(data)[20:], NOW)
+    data[:] = bytes(len(data))
+    assert client.take() == [PublishConfirm(0, pack_ids([1, 2]))]
+
+
+def test_a_certificate_logs_in_by_itself() -> None:
+    client = StreamClient(peer=Peer("1", "a", "127.0.0.1", 1, True, tls=True, tls_user="ann"))
+    client.say(HANDSHAKE[0])
+    assert client.say(SaslHandshakeRequest(2)) == [SaslHandshakeResponse(2, 1, ("PLAIN", "EXTERNAL"))]
+    said = client.say(SaslAuthenticateRequest(3, "EXTERNAL", b""))
+    assert said == [SaslAuthenticateResponse(3, 1), Tune(1_048_576, 60)]
+    assert client.core.user == "ann"
+
+
+def test_nobody_gets_in_by_a_certificate_without_one() -> None:
+    client = StreamClient(peer=PEER)
+    client.say(*HANDSHAKE[:2])
+    said = client.say(SaslAuthenticateRequest(3, "EXTERNAL", b""))
+    assert said == [SaslAuthenticateResponse(3, ResponseCode.SASL_MECHANISM_UNSUPPORTED)]
+    assert client.core.phase is ConnectionPhase.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "agreed"), [(1000, 0, 1000), (1000, 500, 500), (500, 1000, 500), (0, 700, 700), (0, 0, 0)]
+)
+def test_the_smaller_frames_are_agreed_on(offered: int, asked: int, agreed: int) -> None:
+    client = StreamClient(limits=StreamLimits(frame_max=offered))
+    client.say(*HANDSHAKE[:3], Tune(asked, 60), HANDSHAKE[4])
+    assert client.core.phase is ConnectionPhase.RUNNING
+    assert client.core.frame_max == agreed
+
+
+def test_a_connection_has_256_publishers_and_subscriptions() -> None:
+    client = publishing(StreamClient())
+    declared = client.say(*[DeclarePublisherRequest(number, number, "", "s") for number in range(1, 256)])
+    assert codes(declared) == [ResponseCode.OK] * 255
+    assert codes(client.say(DeclarePublisherRequest(1, 7, "", "missing"))) == [ResponseCode.PRECONDITION_FAILED]
+    subscribed = client.say(*[SubscribeRequest(number, number, "s", FIRST, 1) for number in range(256)])
+    assert codes(subscribed) == [ResponseCode.OK] * 256
+    assert codes(client.say(SubscribeRequest(1, 7, "missing", FIRST, 1))) == [ResponseCode.PRECONDITION_FAILED]
+    assert client.core.statistics()["publishers"] == client.core.statistics()["subscriptions"] == 256
+
+
+@pytest.mark.parametrize(("size", "code"), [(255, ResponseCode.OK), (256, ResponseCode.PRECONDITION_FAILED)])
+def test_references_and_names_have_255_bytes(size: int, code: ResponseCode) -> None:
+    client = publishing(StreamClient())
+    assert codes(client.say(DeclarePublisherRequest(1, 1, "r" * size, "s"))) == [code]
+    assert codes(client.say(SubscribeRequest(2, 1, "s", FIRST, 1, {"name": "é" * (size // 2) + "n" * (size % 2)}))) == [
+        code
+    ]
+
+
+class TestConfirms:
+    def test_a_confirm_is_not_larger_than_a_frame_may_be(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(frame_max=1000)))
+        client.broker.confirms_later = True
+        for first in range(1, 400, 20):
+            assert client.say(published(20, first=first)) == []
+        client.broker.confirms_later = False
+        said = client.take()
+        assert [len(encode_frame(one)) <= 1004 for one in said] == [True, True, True, True]
+        assert [id_ for one in said if isinstance(one, PublishConfirm) for id_ in unpack_ids(one.ids)] == list(
+            range(1, 401)
+        )
+
+    def test_a_refusal_is_not_larger_than_a_frame_may_be(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(frame_max=2000)))
+        client.broker.confirms_later = True
+        for first in range(1, 400, 100):
+            client.say(published(100, first=first))
+        client.broker.sessions[0].refuse_unconfirmed(0, InternalError("lost"))
+        said = client.take()
+        assert [len(encode_frame(one)) <= 2004 for one in said] == [True, True, True]
+        refused = [id_ for one in said if isinstance(one, PublishError) for id_, code in one.refusals if code == 15]
+        assert refused == list(range(1, 401))
+
+    def test_all_of_a_turn_are_told_at_once(self) -> None:
+        client = publishing(StreamClient())
+        said = client.say(*[published(1, first=first) for first in range(1, 101)])
+        assert said == [PublishConfirm(0, pack_ids(list(range(1, 101))))]
+
+    def test_they_wake_whoever_writes(self) -> None:
+        client = publishing(StreamClient())
+        client.broker.confirms_later = True
+        client.say(published(1))
+        woken = client.outside.woken
+        client.core.confirm(0, client.broker.sessions[0].unconfirmed.pop(0))
+        assert client.outside.woken == woken + 1
+        assert client.core.flow.unsent_bytes > 0
+
+    def test_a_confirm_for_nothing_is_a_fault_of_ours(self) -> None:
+        client = publishing(StreamClient())
+        with pytest.raises(AssertionError):
+            client.core.confirm(0, pack_ids([1]))
+        with pytest.raises(AssertionError):
+            client.core.confirm(1, pack_ids([1]))
+
+
+class TestBackpressure:
+    def test_too_many_outstanding_messages_stop_reading_until_a_quarter_is_confirmed(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=100)))
+        client.broker.confirms_later = True
+        client.say(published(99))
+        assert client.core.flow.reads
+        client.say(published(1, first=100))
+        assert not client.core.flow.reads
+        client.core.confirm(0, pack_ids(list(range(1, 26))))
+        assert not client.core.flow.reads
+        client.core.confirm(0, pack_ids([26]))
+        assert client.core.flow.reads
+
+    def test_outstanding_bytes_count_too(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(outstanding_bytes_max=10_000)))
+        client.broker.confirms_later = True
+        client.say(published(10, body=bytes(996)))
+        assert not client.core.flow.reads
+        client.core.confirm(0, pack_ids([1, 2, 3]))
+        assert client.core.flow.reads
+        assert client.core.flow.outstanding_bytes == 7_000
+
+    def test_0_is_no_limit(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=0, outstanding_bytes_max=0)))
+        client.broker.confirms_later = True
+        client.say(published(1000))
+        assert client.core.flow.reads
+
+    def test_what_a_stream_that_is_gone_owes_does_not_count(self) -> None:
+        client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=10)))
+        client.broker.confirms_later = True
+        client.say(published(10))
+        assert not client.core.flow.reads
+        client.broker.remove("s")
+        assert client.core.flow.reads
+        assert client.core.flow.outstanding_messages == client.core.flow.outstanding_bytes == 0
+
+    def test_a_full_write_buffer_stops_deliveries_until_there_is_room(self) -> None:
+        client = publishing(StreamClient())
+        client.say(SubscribeRequest(1, 0, "s", FIRST, 100))
+        client.core.flow.set_transport_writable(False)
+        assert not any(isinstance(one, DeliverFrame) for one in client.say(published(1)))
+        client.broker.calls.clear()
+        client.core.flow.set_transport_writable(True)
+        assert any(isinstance(one, DeliverFrame) for one in client.take())
+        assert ("resume",) in client.broker.calls
+
+    def test_a_client_that_reads_no_answers_is_not_served(self) -> None:
+        client = publishing(StreamClient())
+        client.core.flow.unsent_bytes = UNSENT_BYTES_MAX + 1
+        client.broker.calls.clear()
+        client.core.receive_data(encode_frame(CreateStreamRequest(1, "t", {})), NOW)
+        assert not client.core.flow.reads
+        assert not client.core.proceed(NOW)
+        assert client.broker.calls == []
+        client.core.data_to_send()
+        assert codes(client.take()) == [ResponseCode.OK]
+
+    def test_input_behind_a_pending_answer_is_bounded(self) -> None:
+        client = publishing(StreamClient())
+        client.broker.answers_later = True
+        client.say(CreateStreamRequest(1, "t", {}))
+        frame = encode_frame(published(1, body=bytes(100_000)))
+        given = 0
+        while client.core.flow.reads:
+            client.core.receive_data(frame, NOW)
+            given += len(frame)
+        assert KEPT_BYTES_MAX < given <= KEPT_BYTES_MAX + len(frame)
+        client.broker.answer_all()
+        client.take()
+        assert client.core.flow.reads
+        assert client.core.flow.kept_bytes == 0
+
+    def test_input_behind_a_login_is_bounded(self) -> None:
+        client = StreamClient()
+        client.broker.answers_later = True
+        client.say(*HANDSHAKE[:3])
+        client.give(bytes(8000))
+        assert client.core.phase is ConnectionPhase.AUTHENTICATING
+        said = client.give(bytes(1000))
+        assert said == [CloseRequest(1, ResponseCode.FRAME_TOO_LARGE, "frame too large")]
+        client.broker.answer_all()
+        assert client.take() == []
+        assert client.core.flow.kept_bytes == 0
+
+
+class TestTheEnd:
+    def test_a_lost_socket_leaves_nothing_behind(self) -> None:
+        client = publishing(StreamClient())
+        client.core.connection_lost(NOW)
+        assert (client.broker.connections, client.broker.sessions) == ([], [])
+        assert client.core.close_reason == "client unexpectedly closed TCP connection"
+        assert client.outside.armed == 0
+        client.core.receive_data(encode_frame(HeartbeatCommand()), NOW)
+        assert client.take() == []
+
+    def test_an_answer_that_comes_too_late_is_for_nobody(self) -> None:
+        client = publishing(StreamClient())
+        client.broker.answers_later = True
+        client.say(SubscribeRequest(1, 0, "s", FIRST, 1))
+        client.core.connection_lost(NOW)
+        client.broker.answer_all()
+        assert client.take() == []
+
+    def test_a_login_that_is_answered_too_late_is_for_nobody(self) -> None:
+        client = StreamClient()
+        client.broker.answers_later = True
+        client.say(*HANDSHAKE[:3])
+        client.elapse()
+        assert client.core.phase is ConnectionPhase.CLOSED
+        client.broker.answer_all()
+        assert client.take() == []
+        assert client.core.user == ""
+
+    def test_a_broken_frame_ends_with_the_answer_to_close(self) -> None:
+        client = publishing(StreamClient())
+        client.broker.calls.clear()
+        (close,) = client.give(struct.pack(">IHH", 4, 99, 1) + encode_frame(CreateStreamRequest(1, "t", {})))
+        assert isinstance(close, CloseRequest)
+        assert client.broker.calls == []
+        client.say(StandardResponse(CommandKey.CLOSE, close.correlation, ResponseCode.OK))
+        assert client.core.phase is ConnectionPhase.CLOSED
+
+
+class TestHeartbeats:
+    def test_a_publisher_that_is_held_back_is_not_silent(self) -> None:
+        client = publishing(StreamClient())
+        client.core.set_blocked("disk")
+        for _ in range(20):
+            client.elapse()
+        assert client.core.phase is ConnectionPhase.RUNNING
+        client.core.set_blocked(None)
+        for _ in range(20):
+            client.elapse()
+        assert client.core.phase is ConnectionPhase.CLOSED
+
+    def test_deadlines_of_updates_and_heartbeats_do_not_replace_each_other(self) -> None:
+        client = publishing(StreamClient())
+        properties = {"single-active-consumer": "true", "name": "app"}
+        client.say(SubscribeRequest(1, 0, "s", FIRST, 1, properties))
+        before = client.outside.armed
+        client.core.activate(0, True)
+        assert client.outside.armed == pytest.approx(before)
+        said: list[Command] = []
+        while not any(isinstance(one, CloseRequest) for one in said):
+            client.say(HeartbeatCommand())
+            said = client.elapse()
+        assert client.outside.seconds == pytest.approx(160)
+
+
+def test_a_request_without_a_session_of_its_own_is_counted_as_such() -> None:
+    """Figures of a connection that has no virtual host yet."""
+    client = StreamClient()
+    client.say(HANDSHAKE[0])
+    figures = client.core.statistics()
+    assert (figures["publishers"], figures["subscriptions"], figures["state"]) == (0, 0, "expecting a handshake")
+    assert figures["bytes_in"] > 0
+    assert figures["bytes_out"] > 0
+
+
+def test_the_broker_knows_what_a_client_says_of_itself() -> None:
+    client = publishing(StreamClient())
+    (connection,) = client.broker.connections
+    assert connection.client_properties == {"product": "test"}
+    assert (connection.protocol, connection.user, connection.vhost) == ("stream", "guest", "/")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        PublisherSequenceRequest(7, "r", "missing"),
+        DeleteStreamRequest(7, "missing"),
+        MetadataRequest(7, ("missing",)),
+        CreditCommand(9, 1),
+        OpenRequest(7, "/"),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_any_frame_is_answered_or_ends_the_connection(request_: Command) -> None:
+    client = publishing(StreamClient())
+    assert len(client.say(request_)) == 1
