@@ -143,6 +143,7 @@ class Node:
             kernel.log,
             metadata,
             kernel.quorum,
+            kernel.streams,
             calls,
             peers.links,
             kernel.groups,

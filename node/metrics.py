@@ -33,6 +33,7 @@ from node.version import VERSION
 from quorum.driver import QuorumQueues
 from raft.groups import Groups
 from storage.wal_writer import LogWriter
+from stream.driver import StreamQueues
 
 QUEUE_GAUGES = {
     "ready": ("rabbitmq_queue_messages_ready", "Messages ready to be delivered"),
@@ -101,6 +102,7 @@ class Metrics(Collector):
         log: LogWriter,
         metadata: ClusterMetadata,
         quorum: QuorumQueues,
+        streams: StreamQueues,
         calls: PeerCalls,
         links: PeerLinks,
         groups: Groups,
@@ -113,6 +115,7 @@ class Metrics(Collector):
         self._log = log
         self._metadata = metadata
         self._quorum = quorum
+        self._streams = streams
         self._calls = calls
         self._links = links
         self._groups = groups
@@ -251,6 +254,21 @@ class Metrics(Collector):
         yield gauge("rabbitmq_alarms_memory_used_watermark", "1 while the memory alarm is on", "memory" in raised)
         yield gauge("rabbitmq_alarms_free_disk_space_watermark", "1 while the disk alarm is on", "disk" in raised)
 
+    def _of_streams(self) -> Iterator[Metric]:
+        figures = [queue.reading_figures() for queue in self._streams.queues.values()]
+        yield gauge("leveret_stream_segments", "Segments of streams on this node", sum(one.segments for one in figures))
+        yield gauge("leveret_stream_readers", "Consumers that read streams here", sum(one.readers for one in figures))
+        yield counter(
+            "leveret_stream_reader_bytes_sent",
+            "Bytes of messages that they were given",
+            sum(one.bytes_sent for one in figures),
+        )
+        yield gauge(
+            "leveret_stream_reader_lag_max",
+            "Messages by which the one that is furthest behind lags",
+            max((one.lag for one in figures), default=0),
+        )
+
     def _log_and_metadata(self) -> Iterator[Metric]:
         log = self._log.statistics()
         yield counter("leveret_log_commits", "Commits of the node's log: one write and one fsync each", log["commits"])
@@ -261,21 +279,9 @@ class Metrics(Collector):
             "leveret_log_failed", "1 after a failed write or fsync: nothing is written any more", bool(log["failed"])
         )
         yield counter("leveret_metadata_commits", "Commits of the metadata store", self._metadata.commits)
-        yield counter(
-            "leveret_quorum_divergences",
-            "Comparisons in which members of a quorum queue led from here had come to different states",
-            self._quorum.verdicts.divergences,
-        )
-        yield gauge(
-            "leveret_quorum_quarantined",
-            "Quorum queues whose member on this node takes no part, as its log holds what this node does not know",
-            len(self._quorum.members.quarantined),
-        )
-        yield counter(
-            "leveret_quorum_refusals",
-            "Proposals between nodes for quorum queues that were refused as they would do harm to every member",
-            self._quorum.refusals,
-        )
+        yield from replicated_kind("quorum", "quorum queues", self._quorum)
+        yield from replicated_kind("stream", "streams", self._streams)
+        yield from self._of_streams()
         yield gauge(
             "leveret_metadata_halted",
             "1 while this node does not follow the catalog, as its log holds what this node does not know",
@@ -301,6 +307,25 @@ class Metrics(Collector):
             "Members of replicated logs on this node that had lost, without noticing, what they had acknowledged",
             self._groups.forgetful_members,
         )
+
+
+def replicated_kind(prefix: str, what: str, kind: QuorumQueues | StreamQueues) -> Iterator[Metric]:
+    """What should stay 0."""
+    yield counter(
+        f"leveret_{prefix}_divergences",
+        f"Comparisons in which members of {what} led from here had come to different states",
+        kind.verdicts.divergences,
+    )
+    yield gauge(
+        f"leveret_{prefix}_quarantined",
+        f"Members of {what} on this node that take no part, as their logs hold what this node does not know",
+        len(kind.members.quarantined),
+    )
+    yield counter(
+        f"leveret_{prefix}_refusals",
+        f"Proposals between nodes for {what} that were refused as they would do harm to every member",
+        kind.refusals,
+    )
 
 
 def slow_turns(watch: LoopWatch) -> Iterator[Metric]:

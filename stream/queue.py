@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker.browsed import COUNT_MAX, Browsed, bounded
 from broker.catalog.policy import EffectiveArguments
@@ -35,7 +35,7 @@ from replicated.portions import Asker, Owner, Portion
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from stream.leading import StreamLeading
-from stream.machine import Written
+from stream.machine import StreamState, Written
 from stream.member import StreamMember
 from stream.offset_spec import AtOffset, OffsetSpec, offset_spec
 from stream.publish_entries import PublishEntries
@@ -47,6 +47,15 @@ WAITING_BYTES_MAX = 32 << 20
 RUN_BYTES_MAX = (
     31 << 20
 )  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
+
+
+class ReadingFigures(NamedTuple):
+    """What metrics tell of one stream on this node."""
+
+    segments: int
+    readers: int
+    bytes_sent: int
+    lag: int  # messages, of the reader that is furthest behind
 
 
 class StreamQueue(Owner):
@@ -86,7 +95,7 @@ class StreamQueue(Owner):
         self._next_number = 1  # of a reader
         self._ends_readers = False  # nothing can be read here any more
         self._statistics = QueueStatistics()
-        self._delivered_before = 0  # to readers that have left
+        self._delivered_before = self._bytes_sent_before = 0  # to readers that have left
 
     # Where it is.
 
@@ -180,6 +189,7 @@ class StreamQueue(Owner):
         reader = self.readers.pop(consumer, None)
         if reader is not None:
             self._delivered_before += reader.delivered
+            self._bytes_sent_before += reader.bytes_sent
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         raise NotSupported(f"basic.get not supported by stream queues {self.record.label}")
@@ -266,8 +276,40 @@ class StreamQueue(Owner):
         if self.member is not None:
             found.ready_bytes = self.member.machine.state.size
             found.persistent = found.ready
+            found.details = self._details(self.member.machine.state)
             found.disk_reads = self.member.reading.reads
         return found
+
+    def _details(self, state: StreamState) -> dict[str, Any]:
+        """Offsets as the stream has them, and how far its readers on this node are behind."""
+        first = state.segments[0] if state.segments else None
+        return {
+            "first_offset": state.first_offset,
+            "committed_offset": state.next_offset - 1,
+            "first_segment_until_ms": first.last_time_ms if first is not None else 0,
+            "segments": len(state.segments),
+            "readers": [
+                {
+                    "consumer_tag": consumer.tag,
+                    "offset": reader.place.offset,
+                    "offset_lag": max(0, state.next_offset - reader.place.offset),
+                    "bytes_sent": reader.bytes_sent,
+                }
+                for consumer, reader in self.readers.items()
+            ],
+        }
+
+    def reading_figures(self) -> ReadingFigures:
+        """Of this node."""
+        state = self.member.machine.state if self.member is not None else None
+        end = state.next_offset if state is not None else 0
+        readers = self.readers.values()
+        return ReadingFigures(
+            len(state.segments) if state is not None else 0,
+            len(readers),
+            self._bytes_sent_before + sum([reader.bytes_sent for reader in readers]),
+            max([max(0, end - reader.place.offset) for reader in readers], default=0),
+        )
 
     def figures(self) -> dict[str, Any]:
         """For operators."""

@@ -18,7 +18,8 @@ class StreamReader:
         self.consumer = consumer
         self.number = number
         self.place = place
-        self.delivered = 0
+        self.delivered = 0  # messages
+        self.bytes_sent = 0
 
     def read(self, queue: Queue, reading: StreamReading) -> bool:
         """As much as its client can be given now. Whether there may be more for it, in another turn. Raises Damaged."""
@@ -61,6 +62,8 @@ class StreamReader:
             messages.key_in(queue.record.name), offset=first,
         )  # fmt: skip
         self.place = self.place._replace(offset=first + count)
+        size = len(messages.content) * count // messages.message_count
         self.delivered += count
+        self.bytes_sent += size
         self.consumer.deliver(piece, messages.content)
-        return len(messages.content) * count // messages.message_count
+        return size

@@ -20,6 +20,7 @@ from broker.queue_type import QueueStatistics
 from front.slices import SLICE_S
 from node.config import Config, MetricsSection, NodeSection
 from node.metrics import PROTOCOLS, Metrics
+from stream.queue import ReadingFigures
 
 MEASURED = {"memory_used": 100, "memory_limit": 400, "disk_free": 7, "disk_free_limit": 5}
 LOG = {"commits": 3, "bytes": 300, "waiting_bytes": 0, "files": 1, "failed": False}
@@ -66,6 +67,10 @@ class FakeBroker:
         return {"rejected": 2, "expired": 0}
 
 
+def stream(figures: ReadingFigures) -> Any:
+    return SimpleNamespace(reading_figures=lambda: figures)
+
+
 def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
     config = Config(node=NodeSection(name="n1", cluster_name="c1"), metrics=MetricsSection(cache_ms=cache_ms))
     return Metrics(
@@ -74,6 +79,12 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
         SimpleNamespace(commits=9, halted=None, refusals=2),  # type: ignore[arg-type]
         SimpleNamespace(
             verdicts=SimpleNamespace(divergences=4), members=SimpleNamespace(quarantined=["q"]), refusals=3
+        ),  # type: ignore[arg-type]
+        SimpleNamespace(
+            verdicts=SimpleNamespace(divergences=8),
+            members=SimpleNamespace(quarantined=["s", "t"]),
+            refusals=9,
+            queues={1: stream(ReadingFigures(2, 1, 100, 7)), 2: stream(ReadingFigures(3, 2, 50, 40))},
         ),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
         SimpleNamespace(wrong_checksums=6),  # type: ignore[arg-type]
@@ -205,3 +216,17 @@ def test_logins_and_changes_are_counted() -> None:
     assert found["rabbitmq_auth_attempts_failed_total", ("http",)] == 2
     assert found["rabbitmq_auth_attempts_failed_total", ("amqp091",)] == 0
     assert found["leveret_audited_changes_total", ("DeleteUser", "done")] == 1
+
+
+def test_streams_have_figures_of_their_own() -> None:
+    found = samples(FakeBroker())
+    told = {name: value for (name, _), value in found.items() if name.startswith("leveret_stream_")}
+    assert told == {
+        "leveret_stream_divergences_total": 8,
+        "leveret_stream_quarantined": 2,
+        "leveret_stream_refusals_total": 9,
+        "leveret_stream_segments": 5,
+        "leveret_stream_readers": 3,
+        "leveret_stream_reader_bytes_sent_total": 150,
+        "leveret_stream_reader_lag_max": 40,
+    }

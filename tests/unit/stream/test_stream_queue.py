@@ -192,3 +192,8 @@ def test_figures_tell_where_it_begins_and_ends() -> None:
     assert (statistics.ready, statistics.published, statistics.delivered) == (3, 3, 2)
     assert (statistics.consumers, statistics.unacknowledged, statistics.state) == (1, 2, "running")
     assert client.offsets == [0, 1]
+    (reader,) = statistics.details["readers"]
+    assert (reader["consumer_tag"], reader["offset"], reader["offset_lag"]) == ("c", 2, 1)
+    assert queue.reading_figures() == (1, 1, reader["bytes_sent"], 1) and reader["bytes_sent"] > 0
+    queue.cancel(next(iter(queue.readers)), clients.now)
+    assert queue.reading_figures() == (1, 0, reader["bytes_sent"], 0) and queue.statistics().delivered == 2
