@@ -4,6 +4,7 @@
 `_x.pyx` is its compiled twin, and `native.x` hands out whichever is there:
 
     frame_split    AMQP bytes -> runs of publishes, ranges of acks, other frames
+    stream_publish bytes of stream clients -> runs of what they publish
     deliver        messages of a content -> the frames of their deliveries
     offsets        messages of a stream -> the same with their offsets
     amqp10_items   messages of a content -> items of a stream's chunk, and back
@@ -23,7 +24,8 @@ import os
 from types import ModuleType
 
 KERNELS = (
-    "frame_split", "deliver", "offsets", "amqp10_items", "content", "crc32c", "record_scan", "sequence_set", "index_ranges",
+    "frame_split", "stream_publish", "deliver", "offsets", "amqp10_items", "content", "crc32c", "record_scan",
+    "sequence_set", "index_ranges",
 )  # fmt: skip
 
 _WANTED = os.environ.get("LEVERET_KERNELS", "auto") or "auto"

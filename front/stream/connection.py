@@ -33,9 +33,11 @@ from front.stream.stream_requests import REQUESTS, store_offset
 from front.stream.stream_terms import StreamIdentity, StreamLimits
 from front.stream.subscriptions import StreamSubscriptions
 from native.content import Buffer
+from native.stream_publish import published
 from wire.stream.command_fields import BadStreamFrame, VersionRange
 from wire.stream.command_frames import SIZE_BYTES, decode_frame, deliver_head, encode_frame, frame_end, key_of
 from wire.stream.command_keys import VERSIONS, CommandKey, ResponseCode
+from wire.stream.publish_frame import StreamRun
 from wire.stream.stream_commands import (
     CloseRequest,
     Command,
@@ -160,6 +162,12 @@ class StreamConnection:
         position = 0
         with memoryview(data) as view:
             while self._handles_frames:
+                if self.publishers is not None:
+                    runs, position = published(view, position, self.frame_max)
+                    for number, count, ids, items in runs:
+                        self._send_bytes(
+                            self.publishers.publish_run(number, StreamRun(count, count, ids, items), self.now)
+                        )
                 try:
                     end = frame_end(view, position, self.frame_max)
                 except BadStreamFrame as error:

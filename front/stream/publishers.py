@@ -16,7 +16,7 @@ from front.stream.stream_flow import StreamFlow
 from front.stream.stream_terms import PUBLISHERS_MAX, REFERENCE_BYTES_MAX
 from wire.stream.command_frames import encode_frame, key_of
 from wire.stream.command_keys import ResponseCode
-from wire.stream.publish_frame import ID_BYTES, read_runs, unpack_ids
+from wire.stream.publish_frame import ID_BYTES, StreamRun, read_runs, unpack_ids
 from wire.stream.stream_commands import (
     DeclarePublisherRequest,
     DeletePublisherRequest,
@@ -98,20 +98,24 @@ class StreamPublishers:
     def publish(self, frame: PublishFrame, now: int) -> bytes:
         """What is to be sent at once: refusals. Raises BadStreamFrame, before anything was published."""
         runs, refused_ids = read_runs(frame)
-        number = frame.publisher
+        if frame.publisher not in self.by_number:
+            ids = b"".join([run.ids for run in runs]) + refused_ids
+            return self._errors(frame.publisher, ids, ResponseCode.NO_SUCH_PUBLISHER)
+        out = [self.publish_run(frame.publisher, run, now) for run in runs]
+        return b"".join(out) + self._errors(frame.publisher, refused_ids, ResponseCode.PRECONDITION_FAILED)
+
+    def publish_run(self, number: int, run: StreamRun, now: int) -> bytes:
+        """As `publish`, of one frame or of several."""
         publisher = self.by_number.get(number)
         if publisher is None:
-            ids = b"".join([run.ids for run in runs]) + refused_ids
-            return self._errors(number, ids, ResponseCode.NO_SUCH_PUBLISHER)
-        out = b""
-        for run in runs:
-            self._flow.published(run.item_count, len(run.items))
-            publisher.outstanding += run.item_count
-            try:
-                self._session.publish(number, run, now)
-            except BrokerError as error:
-                out += self.refuse(number, run.ids, error)
-        return out + self._errors(number, refused_ids, ResponseCode.PRECONDITION_FAILED)
+            return self._errors(number, run.ids, ResponseCode.NO_SUCH_PUBLISHER)
+        self._flow.published(run.item_count, len(run.items))
+        publisher.outstanding += run.item_count
+        try:
+            self._session.publish(number, run, now)
+        except BrokerError as error:
+            return self.refuse(number, run.ids, error)
+        return b""
 
     # ------------------------------------------------------------------------- what the session says
 

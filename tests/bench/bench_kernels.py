@@ -20,6 +20,7 @@ from native import (
     offsets,
     record_scan,
     sequence_set,
+    stream_publish,
 )
 from wire.amqp.tables import encode_properties
 from wire.amqp10.stream_messages import from_sections, items_of, to_sections
@@ -58,7 +59,17 @@ class _Plain:
 
 PLAIN: dict[str, Any] = {
     module.__name__.removeprefix("native."): _Plain(module)
-    for module in (frame_split, deliver, offsets, amqp10_items, content, crc32c, record_scan, sequence_set)
+    for module in (
+        frame_split,
+        stream_publish,
+        deliver,
+        offsets,
+        amqp10_items,
+        content,
+        crc32c,
+        record_scan,
+        sequence_set,
+    )
 }
 PLAIN["sequence_set"].SequenceSet = sequence_set.SequenceSetPlain
 
@@ -67,6 +78,7 @@ def works() -> list[tuple[str, str, str, int, Work]]:
     """Kernel, work, unit of its figure, units in one round, and the round."""
     body = b"x" * 100
     publishes = publish_frames(body) * MESSAGES
+    single, hundreds = stream_frames(body, 1), stream_frames(body, 100)
     acks = b"".join(frame(1, struct.pack(">HHQB", 60, 80, tag, 0)) for tag in range(1, MESSAGES + 1))
     messages = content.encode(b"\x10\0\2", body) * MESSAGES
     unlike = b"".join(
@@ -82,6 +94,10 @@ def works() -> list[tuple[str, str, str, int, Work]]:
         ("frame_split", "split publishes of 100 B", "message", MESSAGES,
          lambda k: k.split(publishes, 0, FRAME_MAX, SIZE_MAX)),
         ("frame_split", "split acks", "ack", MESSAGES, lambda k: k.split(acks, 0, FRAME_MAX, SIZE_MAX)),
+        ("stream_publish", "100 B in a frame of the stream protocol", "message", MESSAGES,
+         lambda k: k.published(single, 0, FRAME_MAX)),
+        ("stream_publish", "the same, 100 in a frame", "message", MESSAGES,
+         lambda k: k.published(hundreds, 0, FRAME_MAX)),
         ("deliver", "deliveries of 100 B", "message", MESSAGES,
          lambda k: k.deliveries(messages, 0, MESSAGES, *names, FRAME_MAX)),
         ("offsets", "offsets of a stream, 100 B", "message", MESSAGES,
@@ -122,6 +138,16 @@ def frame(kind: int, payload: bytes) -> bytes:
 def publish_frames(body: bytes) -> bytes:
     method = struct.pack(">HHH", 60, 40, 0) + b"\x0aamq.direct\x06orders\0"
     return frame(1, method) + frame(2, struct.pack(">HHQ", 60, 0, len(body)) + b"\x10\0\2") + frame(3, body)
+
+
+def stream_frames(body: bytes, count: int) -> bytes:
+    """As many messages as in the other works, so many to a frame."""
+    frames = []
+    for first in range(0, MESSAGES, count):
+        messages = [struct.pack(">QI", first + place, len(body)) + body for place in range(count)]
+        fields = struct.pack(">HHBI", 2, 1, 0, count) + b"".join(messages)
+        frames.append(struct.pack(">I", len(fields)) + fields)
+    return b"".join(frames)
 
 
 def pass_through(kernel: Any) -> None:
