@@ -72,7 +72,7 @@ class StreamSink(Protocol):
 
 
 class StreamClientSession(Protocol):
-    """One client's door to the streams of its virtual host."""
+    """One client's door to the streams of its virtual host. No request ends its connection before it has returned."""
 
     @property
     def disk_alarm(self) -> bool:
