@@ -42,6 +42,8 @@ COPIED = (
     "raft",
     "replicated",
     "storage",
+    "stream",
+    "wire",
     "client",
     "tests",
     "pyproject.toml",

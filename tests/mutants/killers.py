@@ -18,9 +18,11 @@ STORE = ("storage/", "raft/store/", "raft/group_owners.py", "raft/core/live_entr
 
 FRONTS = "front/"
 QUORUM_QUEUES = ("quorum/", "replicated/")
-BROKERS = ("broker/", "classic/", FRONTS, "node/", *QUORUM_QUEUES)
+STREAMS = ("stream/",)
+BROKERS = ("broker/", "classic/", FRONTS, "node/", *QUORUM_QUEUES, *STREAMS)
 ENGINE = ("raft/", "storage/")
-ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", FRONTS, "node/")  # quorum queues
+ALL_BUT_QUEUES = (*ENGINE, "broker/", "classic/", FRONTS, "node/", *STREAMS)  # quorum queues
+ALL_BUT_STREAMS = (*ENGINE, "broker/", "classic/", FRONTS, "node/", "quorum/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ KILLERS = (
         "core",
         tuple(
             f"tests/unit/raft/test_{name}.py"
-            for name in ("log", "core", "progress", "membership", "reads", "replicas", "appends_while_installing")
+            for name in ("log", "core", "progress", "membership", "reads", "appends_while_installing")
         ),
         blind_to=(*NODE, *STORE, *BROKERS),
     ),
@@ -77,7 +79,10 @@ KILLERS = (
     ),
     Killer(
         "store",
-        tuple(f"tests/unit/raft/test_{name}.py" for name in ("wal_log_store", "node_log", "jobs", "store_faults")),
+        tuple(
+            f"tests/unit/raft/test_{name}.py"
+            for name in ("wal_log_store", "node_log", "jobs", "store_faults", "replicas")
+        ),
         blind_to=(*NODE, *BROKERS),
     ),
     Killer("damage", ("tests/unit/raft/test_store_damage.py",), only="not flipped", blind_to=(*NODE, *BROKERS)),
@@ -99,7 +104,7 @@ KILLERS = (
             )
         ),
         only="not whatever_call",  # which draws what it does
-        blind_to=(*ENGINE, FRONTS, "broker/", "node/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "broker/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer("queue scenarios", ("tests/scenarios/quorum",), blind_to=ALL_BUT_QUEUES),
     Killer(
@@ -140,6 +145,16 @@ KILLERS = (
         blind_to=ALL_BUT_QUEUES,
     ),
     Killer(
+        "streams",
+        (
+            *(f"tests/unit/stream/test_{name}.py" for name in ("machine", "tail", "stored_form", "stream_queue")),
+            "tests/contract/test_stream_rules.py",
+        ),
+        only="not where_the_snapshot and not have_no_gaps and not found_near",  # which draw what they do
+        blind_to=ALL_BUT_STREAMS,
+    ),
+    Killer("random streams", ("tests/unit/stream/test_random_streams.py",), blind_to=ALL_BUT_STREAMS, at_random=True),
+    Killer(
         "receipts and slices",
         (
             "tests/unit/broker/test_run_parts.py",
@@ -153,7 +168,7 @@ KILLERS = (
             "tests/contract/test_queue_type.py",
         ),
         only="not whatever_comes_between and not every_queue_took",  # which draw what they do
-        blind_to=(*ENGINE, FRONTS, *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "turns",
@@ -166,12 +181,12 @@ KILLERS = (
                 "front/amqp/test_server",
             )
         ),
-        blind_to=(*ENGINE, "classic/", "node/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "sessions",
         tuple(f"tests/unit/broker/test_{name}.py" for name in ("session", "publish")),
-        blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
@@ -191,26 +206,34 @@ KILLERS = (
                 "node/test_queue_places",
             )
         ),
-        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "catalog on several nodes",
         tuple(
             f"tests/unit/node/test_{name}.py"
-            for name in ("catalog_followers", "cluster_metadata", "cluster", "upkeep", "identity", "first_boot")
+            for name in (
+                "catalog_followers",
+                "cluster_metadata",
+                "metadata_member",
+                "cluster",
+                "upkeep",
+                "identity",
+                "first_boot",
+            )
         ),
         only="not whatever_is_killed",  # which draws what it does
-        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "links",
         tuple(f"tests/unit/node/test_{name}.py" for name in ("peer_frames", "peer_calls", "peer_stranger")),
-        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "classic queues of other nodes",
         ("tests/unit/node/test_remote_queues.py",),
-        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, FRONTS, "broker/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer("clients of simulated brokers", ("tests/unit/sim/test_broker_clients.py",), blind_to=ENGINE),
     Killer(
@@ -221,7 +244,7 @@ KILLERS = (
             *(f"tests/unit/node/test_{name}.py" for name in ("auth", "alarms", "descriptors", "logs")),
         ),
         only="not counts_stay_right",  # which draws what it does
-        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer(
         "logins",
@@ -236,7 +259,7 @@ KILLERS = (
                 "grpc/test_relay",
             )
         ),
-        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES),
+        blind_to=(*ENGINE, "classic/", *QUORUM_QUEUES, *STREAMS),
     ),
     Killer("simulated brokers", ("tests/mutants/simulated_brokers.py",), blind_to=ENGINE, at_random=True),
     Killer("simulator", ("tests/mutants/simulated_seeds.py",), blind_to=BROKERS, at_random=True),
