@@ -8,7 +8,10 @@ backpressure.py what stops reading and delivering, and what starts it again: a t
 channel.py      one channel: order, contents, closing; the sink of its session
 methods.py      what each method asks of the session
 content.py      a message put together frame by frame
-sasl.py, replies.py, wheel.py   what the others are made of
+handshake.py    from start-ok to open-ok: who the client is, what both sides agree on
+terms.py        what a connection is offered: limits, and how the server presents itself
+input_share.py  how long one socket's input may take in a turn
+sasl.py, replies.py   what the others are made of; heartbeats and the wheel of timers are in front/
 
 How methods, tables and frames are encoded is in wire/amqp.
 """

@@ -1,1 +1,2 @@
-"""Which nodes belong to the cluster, and which of them this one is: first boot, discovery, identity, joining and leaving."""
+"""Which nodes belong to the cluster, and which of them this one is: first boot, discovery, joining and leaving. What a
+node keeps of itself is in node/identity.py."""
