@@ -10,6 +10,7 @@ A stream is a Raft group whose entries are chunks of messages.
     publishing.py     what a node says to the leader                session.py        the same, until it is answered
     tail.py           where the leader puts the next chunk          leading.py        what only the leader's node does
     member.py         the machine under Raft                        reading.py        where to begin, and what comes there
+    letters.py        what nodes ask each other                     beginnings.py     consumers that wait to begin
     queue.py          the stream as clients of this node see it     reader.py         one consumer of it
     driver.py         all of the node's                             rules.py          retention
 

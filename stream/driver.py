@@ -21,12 +21,14 @@ from raft.store.replicas import NewReplica
 from replicated.administration import Administration
 from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
+from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
 from replicated.peer_letters import KindOfLetters, PeerLetters
 from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, Payload, QueueLoop, QueuePorts, RaftGroups
 from replicated.queue import QueueReports
 from replicated.verdicts import Verdicts
 from stream.leading import StreamLeading
+from stream.letters import StreamLetter, end_answer
 from stream.machine import MACHINE_VERSION, StreamMachine, Written
 from stream.member import StreamMember
 from stream.publish_entries import done
@@ -98,7 +100,7 @@ class StreamQueues:
         self.administration = Administration[StreamQueue](ports, catalog.name_of, self.members.promise)
         self._departures = Departures(ports, self.members, catalog.incarnation_of, self.administration.figures)
         letters = PeerLetters(
-            KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX),
+            KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX, {StreamLetter.END: self._end_of}),
             self.queues,
             ports=ports,
             administration=self.administration,
@@ -206,3 +208,9 @@ class StreamQueues:
 
     def _done(self, queue: StreamQueue, results: Sequence[Written]) -> Payload:
         return done(self._ports.node, results)
+
+    def _end_of(self, queue: StreamQueue | None, letter: bytes) -> Payload:
+        end = queue.end_as_leader() if queue is not None else None
+        if end is not None:
+            return end_answer(self._ports.node, end)
+        return refusal(AnswerStatus.NOT_LEADER, queue.route.leader() if queue is not None else 0)

@@ -34,12 +34,14 @@ from replicated.member import MemberLife
 from replicated.portions import Asker, Owner, Portion
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
+from stream.beginnings import Beginnings
 from stream.leading import StreamLeading
 from stream.machine import StreamState, Written
 from stream.member import StreamMember
 from stream.offset_spec import AtOffset, OffsetSpec, offset_spec
 from stream.publish_entries import PublishEntries
 from stream.reader import StreamReader
+from stream.reading import StreamPlace
 from stream.rules import rules_of
 from stream.session import StreamSession
 
@@ -88,6 +90,7 @@ class StreamQueue(Owner):
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.readers: dict[Consumer, StreamReader] = {}
+        self._beginnings = Beginnings(self, ports)
         self._ports = ports
         self._host = host
         self._busy = busy
@@ -159,14 +162,26 @@ class StreamQueue(Owner):
         spec = self._checked(consumer, now)
         if self.member is None:
             raise PreconditionFailed(f"{self._named()} does not have a running replica on the local node")
+        if not self.member.reading.knows(spec):
+            return self._begin_later(consumer, spec, now)
         try:
-            place = self.member.reading.place_of(spec)
+            self._begin(consumer, self.member.reading.place_of(spec))
         except Damaged as damage:
             self._ports.groups.damaged(self.group, damage)
             raise ResourceExhausted(f"{self._named()} is being repaired on this node: {damage}") from damage
+        return None
+
+    def _begin(self, consumer: Consumer, place: StreamPlace) -> None:
         self.readers[consumer] = StreamReader(consumer, self._next_number, place)
         self._next_number += 1
-        return None
+        self._host.wake(self)
+
+    def _begin_later(self, consumer: Consumer, spec: OffsetSpec, now: int) -> Pending[None] | None:
+        answer = self._beginnings.add(consumer, spec, self._host, now, self.record.label)
+        if answer.answered:
+            return None
+        self._busy.ask(self)
+        return answer
 
     def _checked(self, consumer: Consumer, now: int) -> OffsetSpec:
         if consumer.no_ack:
@@ -186,6 +201,7 @@ class StreamQueue(Owner):
         return f"{what} '{self.record.name}' in vhost '{self.record.vhost}'"
 
     def cancel(self, consumer: Consumer, now: int) -> None:
+        self._beginnings.leave(consumer)
         reader = self.readers.pop(consumer, None)
         if reader is not None:
             self._delivered_before += reader.delivered
@@ -216,7 +232,7 @@ class StreamQueue(Owner):
 
     def _end_readers(self, now: int) -> None:
         self._ends_readers = False
-        for consumer in list(self.readers):
+        for consumer in [*self.readers, *self._beginnings.leave_all()]:
             self.cancel(consumer, now)
             consumer.sink.consumer_cancelled(consumer)
 
@@ -352,6 +368,7 @@ class StreamQueue(Owner):
         self._lead(False)
         for asker in self.session.close():
             self._answer(asker, accepted=True)
+        self._beginnings.leave_all()
         self.readers.clear()
 
     @staticmethod
@@ -373,7 +390,7 @@ class StreamQueue(Owner):
         """What was said to a leader of old is said again to the next one."""
         if self.session.sent and self.route.leader_moved():
             self.session.failed(self.session.attempt)
-        return bool(self.session.sent)
+        return self._beginnings.go_on() or bool(self.session.sent)
 
     def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
         if results is None:
@@ -388,6 +405,21 @@ class StreamQueue(Owner):
         if not self.deleted:
             self._busy.look_for_leader(self)
 
+    # ReadStream, of those that wait to begin
+
+    def end_as_leader(self) -> int | None:
+        return self.leading.end_of_stream() if self.leading is not None and self.route.leads else None
+
+    def begin_behind(self, end: int, consumer: Consumer, spec: OffsetSpec) -> bool:
+        if self.member is None or self.member.machine.applied < end:
+            return False
+        try:
+            self._begin(consumer, self.member.reading.place_of(spec))
+        except Damaged as damage:  # until it is repaired
+            self._ports.groups.damaged(self.group, damage)
+            return False
+        return True
+
     # StreamFollower, of the member
 
     def moved(self, written: Sequence[Written]) -> None:
@@ -395,3 +427,5 @@ class StreamQueue(Owner):
             self.leading.out_of_place()
         if self.readers:
             self._host.wake(self)
+        if self._beginnings:
+            self._ports.loop.call_soon(self._beginnings.go_on)

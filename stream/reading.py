@@ -75,8 +75,17 @@ class StreamReading:
 
     # Where to begin.
 
+    def knows(self, spec: OffsetSpec) -> bool:
+        """Whether the place is known here, though there may be more in the stream than this member has."""
+        state = self._machine.state
+        if isinstance(spec, AtOffset):
+            return spec.offset < state.next_offset
+        if isinstance(spec, AtTime):
+            return bool(state.segments) and spec.time_ms <= state.segments[-1].last_time_ms
+        return spec is Begin.FIRST
+
     def place_of(self, spec: OffsetSpec) -> StreamPlace:
-        """Raises Damaged."""
+        """In what this member has. Raises Damaged."""
         state = self._machine.state
         if spec is Begin.FIRST and state.segments:
             return StreamPlace(state.segments[0].first_index, state.first_offset)

@@ -24,7 +24,7 @@ PORTS = {
     "names": ("broker", "storage"),
     "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "log": ("raft", "stream"),  # as a member's core sees it; the files of a stream
-    "letters": ("quorum", "replicated"),  # of one kind of queue; of all whose log is a group
+    "letters": ("quorum", "replicated", "stream"),  # of one kind of queue; of all whose log is a group
     "leading": ("quorum", "stream"),
     "machine": ("quorum", "raft", "stream"),
     "member": ("quorum", "replicated", "stream"),  # with the machine of a kind of queue; as every group has it

@@ -43,8 +43,24 @@ class Reader:
         _, self.queue = run.clients.of(node, run.record)
         arguments = {"x-stream-offset": offset}
         self.consumer = Consumer("c", self.queue, self, prefetch=prefetch, arguments=arguments)
-        assert self.queue.consume(self.consumer, run.clients.now) is None
+        self.behind = self._begins_behind(offset)
+        self.begun = False
+        answer = self.queue.consume(self.consumer, run.clients.now)
+        if answer is None:
+            self._begin()
+        else:
+            answer.then(self._begin, lambda error: self.consumer_cancelled(self.consumer))
         self.wake()
+
+    def _begins_behind(self, offset: int | str) -> int:
+        """Messages before this one, which somebody has seen already, are not for it."""
+        seen = len(self.run.stream)
+        if offset == "next":
+            return seen
+        return min(seen, offset) if isinstance(offset, int) else 0
+
+    def _begin(self, _: None = None) -> None:
+        self.begun = True
 
     def wake(self) -> None:
         self.run.clients.hosts[self.node].wake(self.queue)
@@ -52,6 +68,8 @@ class Reader:
     def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
         assert self.writable and not self.left, "a delivery to who cannot take it"
         assert piece.offset is not None and not piece.redelivered
+        assert self.begun, "a delivery before the answer"
+        assert piece.offset >= self.behind, f"{piece.offset} comes, and it wanted what is behind {self.behind}"
         assert self.next in (None, piece.offset), f"offset {piece.offset} comes where {self.next} should"
         assert consumer.outstanding <= consumer.prefetch
         self.next = piece.offset + piece.count

@@ -9,7 +9,7 @@ import pytest
 
 from broker.confirms import Receipt
 from broker.consumer import Consumer
-from broker.errors import PreconditionFailed, ResourceExhausted
+from broker.errors import BrokerError, PreconditionFailed, ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Slice
 from broker.records import QueueRecord
@@ -31,6 +31,14 @@ class Offsets:
         self.writable = True
         self.offsets: list[int] = []
         self.cancelled = False
+        self.begun = False
+        self.refused = False
+
+    def begin(self, _: None = None) -> None:
+        self.begun = True
+
+    def refuse(self, error: BrokerError) -> None:
+        self.refused = True
 
     def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
         assert piece.offset is not None
@@ -197,3 +205,99 @@ def test_figures_tell_where_it_begins_and_ends() -> None:
     assert queue.reading_figures() == (1, 1, reader["bytes_sent"], 1) and reader["bytes_sent"] > 0
     queue.cancel(next(iter(queue.readers)), clients.now)
     assert queue.reading_figures() == (1, 0, reader["bytes_sent"], 0) and queue.statistics().delivered == 2
+
+
+def published(nodes: int, members: Sequence[NodeId], chunks: int = 20) -> tuple[StreamClients, QueueRecord]:
+    """A stream with chunks of five messages."""
+    clients, record = world(nodes, members)
+    publisher = Publisher(clients, 1, record, name="p-")
+    for _ in range(chunks):
+        publisher.publish(5)
+        clients.cluster.run(0.02)
+    clients.cluster.run(1)
+    assert publisher.confirmed == publisher.all
+    return clients, record
+
+
+BEGIN = [
+    (90, range(90, 100)),
+    (100, range(0)),
+    (99_999, range(0)),
+    ("next", range(0)),
+    ("last", range(95, 100)),
+    ("1h", range(100)),
+]
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize(("offset", "wanted"), BEGIN)
+def test_who_begins_while_a_node_starts_gets_nothing_that_is_before_its_place(
+    nodes: int, offset: int | str, wanted: range
+) -> None:
+    """The member does not know yet what is committed: its end is not the stream's."""
+    members = list(range(1, nodes + 1))
+    clients, record = published(nodes, members)
+    for node in members:
+        clients.cluster.nodes[node].kill()
+    for node in members:
+        clients.cluster.restart(node)
+    queue = clients.of(1, record)[1]
+    assert queue.member is not None and queue.ready_count == 0
+    client = begin_at(clients, 1, record, offset)
+    clients.cluster.run(8)
+    assert client.offsets == list(wanted)
+
+
+def begin_at(clients: StreamClients, node: NodeId, record: QueueRecord, offset: int | str) -> Offsets:
+    queue, client = clients.of(node, record)[1], Offsets()
+    consumer = Consumer("c", queue, client, prefetch=1_000, arguments={"x-stream-offset": offset})
+    answer = queue.consume(consumer, clients.now)
+    if answer is not None:
+        answer.then(client.begin, client.refuse)
+    else:
+        client.begin()
+    return client
+
+
+@pytest.mark.parametrize(("offset", "wanted"), BEGIN)
+def test_who_begins_on_a_member_that_is_new_waits_until_it_has_what_there_is(offset: int | str, wanted: range) -> None:
+    clients, record = published(4, (1, 2, 3))
+    nodes = clients.cluster.nodes
+    nodes[1].kind.administration.add_member(nodes[1].queue(record), 4).then(
+        lambda _: None, lambda e: pytest.fail(str(e))
+    )
+    while nodes[4].queue(record).member is None:
+        clients.cluster.run(0.001)
+    assert nodes[4].queue(record).ready_count == 0
+    client = begin_at(clients, 4, record, offset)
+    clients.cluster.run(5)
+    assert client.offsets == list(wanted)
+
+
+def test_who_begins_at_the_end_where_nobody_leads_is_refused_after_a_while() -> None:
+    clients, record = published(3, (1, 2, 3))
+    for node in (2, 3):
+        clients.cluster.nodes[node].kill()
+    clients.cluster.run(3)
+    waiting, left = begin_at(clients, 1, record, "next"), begin_at(clients, 1, record, "next")
+    known = begin_at(clients, 1, record, 97)
+    queue = clients.of(1, record)[1]
+    clients.cluster.run(10)
+    assert not waiting.begun and not waiting.refused and known.offsets == [97, 98, 99]
+    clients.cluster.run(10)
+    assert waiting.refused and left.refused and not queue.still_asks()
+
+
+def test_who_leaves_while_it_waits_to_begin_never_does() -> None:
+    clients, record = published(3, (1, 2, 3))
+    for node in (1, 2, 3):
+        clients.cluster.nodes[node].kill()
+    clients.cluster.restart(1)
+    queue, client = clients.of(1, record)[1], Offsets()
+    consumer = Consumer("c", queue, client, prefetch=1_000, arguments={"x-stream-offset": 50})
+    assert queue.consume(consumer, clients.now) is not None
+    queue.cancel(consumer, clients.now)
+    for node in (2, 3):
+        clients.cluster.restart(node)
+    clients.cluster.run(8)
+    assert queue.ready_count == 100 and client.offsets == [] and not queue.readers
