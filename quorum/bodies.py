@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from broker.added_headers import with_headers
 from native.content import skip
 from quorum.fifo import commands
 from quorum.fifo.commands import Enqueue, Piece
+from replicated.entry_cache import EntryCache
 
 KEPT_BYTES_MAX = 32 << 20  # of entries of all queues that were applied or read lately
 
@@ -60,29 +60,6 @@ def body_of(data: bytes, piece: Piece) -> Body:
     start = op.content[0]
     position = skip(data, start, piece.first) if piece.first else start
     return Body(data, position, op.exchange, op.routing_key, op.flags)
-
-
-class EntryCache:
-    """Entries that were applied or read lately, of all queues of the node: the common delivery reads no file."""
-
-    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
-        self._bytes_max = bytes_max
-        self._kept: OrderedDict[tuple[int, int], bytes] = OrderedDict()  # by group and index; the latest used last
-        self._bytes = 0
-
-    def get(self, group: int, index: int) -> bytes | None:
-        data = self._kept.get((group, index))
-        if data is not None:
-            self._kept.move_to_end((group, index))
-        return data
-
-    def keep(self, group: int, index: int, data: bytes) -> None:
-        if (group, index) in self._kept:
-            return
-        self._kept[group, index] = data
-        self._bytes += len(data)
-        while self._bytes > self._bytes_max and len(self._kept) > 1:
-            self._bytes -= len(self._kept.popitem(last=False)[1])
 
 
 class Bodies:

@@ -19,7 +19,7 @@ from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
 from native.content import skip
 from quorum import letters, proposals
-from quorum.bodies import KEPT_BYTES_MAX, Bodies, EntryCache
+from quorum.bodies import KEPT_BYTES_MAX, Bodies
 from quorum.browsing import browse_member
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.fifo.commands import ENTRY_HEAD, Result, SessionKey, TakenMessage
@@ -37,6 +37,7 @@ from raft.store.replicas import NewReplica
 from replicated.administration import Administration
 from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
+from replicated.entry_cache import EntryCache
 from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
 from replicated.peer_letters import KindOfLetters, PeerLetters

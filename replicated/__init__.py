@@ -10,6 +10,7 @@
     roll_call.py        which voters respond                            reply_timeout.py    a reply with a timeout
     queue_time.py       the clock of a queue                            peer_letters.py     who answers, after which check
     portions.py         what a node says to a group, until answered     kinds.py            the queues of all kinds
+    entry_cache.py      entries that were applied or read lately
 
 A kind of queue adds its machine, the commands in its log and how these are checked, the letters that only it has, and what its
 clients see.

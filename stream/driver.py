@@ -21,6 +21,7 @@ from raft.store.replicas import NewReplica
 from replicated.administration import Administration
 from replicated.busy_queues import BusyQueues
 from replicated.departures import Departures
+from replicated.entry_cache import EntryCache
 from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
 from replicated.peer_letters import KindOfLetters, PeerLetters
@@ -41,6 +42,7 @@ WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it pub
 EAGER = 4.0  # of the member on the node where the stream was declared; see raft/core/settings.py
 ENTRY_HEAD_BYTES_MAX = 1 << 10  # what a chunk entry has besides what its node published
 STREAM_TOPIC = 6  # of PeerCalls
+ENTRY_BYTES_KEPT_MAX = 8 << 20  # of all streams, until their readers have them as chunks
 KIND = "stream"
 
 
@@ -80,6 +82,7 @@ class StreamQueues:
         self._reports = reports = reports or QueueReports()
         self._node_name = node_name
         self._settings = settings or Settings()
+        self._entries = EntryCache(ENTRY_BYTES_KEPT_MAX)
         self._cache = ChunkCache(chunk_bytes_kept_max)
         self._host: QueueHost
         self._check_at = 0
@@ -162,7 +165,7 @@ class StreamQueues:
 
     def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
         machine = StreamMachine()
-        return StreamMember(machine, StreamReading(queue.group, machine, self._cache, read_entry), queue)
+        return StreamMember(machine, StreamReading(queue.group, machine, self._entries, self._cache, read_entry), queue)
 
     def _settings_of(self, queue: StreamQueue) -> Settings:
         """Where the stream was declared its member usually leads: its first clients are there."""

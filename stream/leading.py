@@ -69,7 +69,7 @@ class StreamLeading:
     def _find_tail(self) -> StreamTail | None:
         """None: something that may count is in the log, and not applied yet."""
         if self._driver.applied >= self._found_at:
-            self._tail = StreamTail(self._machine.state, self._driver.core.status().term)
+            self._tail = StreamTail(self._machine, self._driver.core.status().term)
         return self._tail
 
     def end_of_stream(self) -> int | None:

@@ -110,7 +110,7 @@ class StreamMachine:
 
     def __init__(self) -> None:
         self.state = StreamState()
-        self._begins_segment = True  # with the next entry
+        self._begins_segment = True  # with the next chunk
 
     # ComparedMachine of replicated/member.py
 
@@ -125,6 +125,11 @@ class StreamMachine:
     @property
     def digest(self) -> int:
         return self.state.digest
+
+    @property
+    def open_bytes(self) -> int:
+        """Of the segment that the next chunk goes into."""
+        return 0 if self._begins_segment else self.state.segments[-1].size
 
     # raft/machine.py
 

@@ -46,6 +46,7 @@ from stream.rules import rules_of
 from stream.session import StreamSession
 
 WAITING_BYTES_MAX = 32 << 20
+PUMP_BYTES_MAX = 4 << 20  # given to all readers of this node in one turn
 RUN_BYTES_MAX = (
     31 << 20
 )  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
@@ -238,10 +239,18 @@ class StreamQueue(Owner):
 
     def _read(self, member: StreamMember) -> None:
         more = False
+        given = 0
         try:
-            for reader in list(self.readers.values()):
-                if reader.consumer in self.readers:
+            for consumer in list(self.readers):
+                if given >= PUMP_BYTES_MAX:
+                    more = True
+                    break
+                reader = self.readers.pop(consumer, None)
+                if reader is not None:
+                    self.readers[consumer] = reader  # behind the others, which are first in the next turn
+                    before = reader.bytes_sent
                     more = reader.read(self, member.reading) or more
+                    given += reader.bytes_sent - before
         except Damaged as damage:  # its readers wait until the member is repaired
             self._ports.groups.damaged(self.group, damage)
         if more:  # not in this turn: others come first

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from raft.core.errors import BadBytes, Damaged
+from replicated.entry_cache import EntryCache
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
 from stream.machine import StreamMachine
@@ -61,17 +62,23 @@ class StreamReading:
     """See the module. `read_entry` may raise Damaged."""
 
     def __init__(
-        self, group: int, machine: StreamMachine, cache: ChunkCache, read_entry: Callable[[int], bytes]
+        self,
+        group: int,
+        machine: StreamMachine,
+        entries: EntryCache,
+        cache: ChunkCache,
+        read_entry: Callable[[int], bytes],
     ) -> None:
         self.reads = 0  # of entries that were not kept
         self._group = group
         self._machine = machine
+        self._entries = entries
         self._cache = cache
         self._read_entry = read_entry
-        self._latest: tuple[int, bytes] = (0, b"")  # the entry that was applied last: readers at the end want it next
 
     def applied(self, index: int, data: bytes) -> None:
-        self._latest = (index, data)
+        """Readers at the end want it next."""
+        self._entries.keep(self._group, index, data)
 
     # Where to begin.
 
@@ -162,11 +169,11 @@ class StreamReading:
         return chunk
 
     def _data(self, index: int) -> bytes:
-        latest, data = self._latest
-        if index == latest:
-            return data
-        self.reads += 1
-        return self._read_entry(index)
+        data = self._entries.get(self._group, index)
+        if data is None:
+            self.reads += 1
+            data = self._read_entry(index)
+        return data
 
     def _damage(self, index: int, error: BadBytes) -> Damaged:
         return Damaged(f"entry {index} of group {self._group} cannot be read: {error}", index)

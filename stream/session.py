@@ -48,9 +48,12 @@ class StreamSession(Pipeline):
         self._cut_to = 1  # sequence of the first message that is in no portion yet
 
     def publish(self, run: Run, receipt: Receipt | None) -> None:
-        while run.count > PORTION_MESSAGES_MAX:
-            first, run = _split(run, PORTION_MESSAGES_MAX)
+        while run.count > 1 and (run.count > PORTION_MESSAGES_MAX or len(run.content) > PORTION_BYTES_MAX):
+            first, rest = _split(run)
+            if rest is None:
+                break
             self._add(first, None)
+            run = rest
         self._add(run, receipt)  # answered when all before it is stored, too
 
     def _add(self, run: Run, receipt: Receipt | None) -> None:
@@ -101,8 +104,11 @@ class StreamSession(Pipeline):
         return waiting
 
 
-def _split(run: Run, count: int) -> tuple[Run, Run]:
-    taken, end, body_bytes = take(run.content, 0, count, len(run.content))
+def _split(run: Run) -> tuple[Run, Run | None]:
+    """What fits a portion, one message at least, and what is left."""
+    taken, end, body_bytes = take(run.content, 0, PORTION_MESSAGES_MAX, PORTION_BYTES_MAX)
+    if taken == run.count:
+        return run, None
     first = replace(run, content=run.content[:end], count=taken, body_bytes=body_bytes)
     rest = replace(run, content=run.content[end:], count=run.count - taken, body_bytes=run.body_bytes - body_bytes)
     return first, rest

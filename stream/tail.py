@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stream.chunk import seal_chunk
 from stream.entries import WriterPosition, encode_chunk
-from stream.machine import StreamState
+from stream.machine import StreamMachine
 from stream.publishing import Publishing
 
 SEGMENT_CHUNKS_MAX = 256_000
@@ -18,12 +18,13 @@ SEGMENT_CHUNKS_MAX = 256_000
 class StreamTail:
     """Behind what the machine has applied; nothing else may be on its way to the log."""
 
-    def __init__(self, state: StreamState, term: int) -> None:
+    def __init__(self, machine: StreamMachine, term: int) -> None:
+        state = machine.state
         self._term = term
         self._next_offset = state.next_offset
         self._time_ms = state.time_ms
         self._writers = dict(state.writers)
-        self._open_bytes = state.segments[-1].size if state.segments else 0
+        self._open_bytes = machine.open_bytes
         self._open_chunks = 0  # since this leadership began: a segment may be longer by so many
 
     def seal(self, said: Publishing, now_ms: int, segment_bytes_max: int) -> bytes | None:

@@ -16,6 +16,7 @@ from broker.records import QueueRecord
 from native.content import encode
 from raft.core.errors import RaftError, Unknown
 from raft.core.messages import NodeId
+from stream.driver import ENTRY_BYTES_KEPT_MAX
 from stream.queue import RUN_BYTES_MAX, WAITING_BYTES_MAX, StreamQueue
 from stream.session import PORTION_MESSAGES_MAX
 from tests.unit.quorum.clients import Publisher
@@ -301,3 +302,46 @@ def test_who_leaves_while_it_waits_to_begin_never_does() -> None:
         clients.cluster.restart(node)
     clients.cluster.run(8)
     assert queue.ready_count == 100 and client.offsets == [] and not queue.readers
+
+
+def test_very_many_readers_are_served_over_several_turns_and_each_in_its_turn() -> None:
+    clients, record = world(1, (1,))
+    kind, queue = clients.of(1, record)
+    content = encode(b"\0\0", b"x" * (1 << 20))
+    kind.publish((queue,), Run("", "q", content, 1, 1 << 20), None, clients.now)
+    clients.cluster.run(0.5)
+    readers = [consume(clients, 1, record) for _ in range(20)]
+    queue.pump(clients.now)
+    assert 4 <= sum(map(bool, (reader.offsets for reader in readers))) <= 5
+    clients.cluster.run(0.5)
+    assert [reader.offsets for reader in readers] == [[0]] * 20
+
+
+def test_entries_that_readers_want_next_are_kept_within_a_bound() -> None:
+    """Each stream kept its last one: 30 MB to 200 streams stayed in memory."""
+    clients = StreamClients(1)
+    records = [clients.cluster.declare(f"s{number}", (1,)) for number in range(12)]
+    kind = clients.cluster.nodes[1].kind
+    content = encode(b"\0\0", b"x" * (1 << 20))
+    for record in records:
+        clients.cluster.leader(record)
+        queue = clients.of(1, record)[1]
+        kind.publish((queue,), Run("", "q", content, 1, 1 << 20), None, clients.now)
+        clients.cluster.run(0.2)
+    kept = [len(data) for data in kind._entries._kept.values()]
+    assert 1 < len(kept) < 12 and sum(kept) <= ENTRY_BYTES_KEPT_MAX
+    readers = [consume(clients, 1, record) for record in records]
+    clients.cluster.run(0.5)
+    assert [reader.offsets for reader in readers] == [[0]] * 12
+
+
+def test_a_run_that_grows_in_its_stored_form_still_fits_an_entry() -> None:
+    """Of many small messages with a long key: each message has the key in a stream, and a run has it once."""
+    clients, record = world(1, (1,))
+    kind, queue = clients.of(1, record)
+    count = 10_000
+    content = encode(b"\0\0", b"x" * 3_000) * count
+    kind.publish((queue,), Run("e" * 255, "k" * 255, content, count, 3_000 * count), None, clients.now)
+    clients.cluster.run(1.0)
+    assert queue.ready_count == count
+    assert consume_all(clients, record) == list(range(count))

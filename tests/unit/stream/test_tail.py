@@ -27,7 +27,7 @@ def sealed(tail: StreamTail, *publishings: Publishing, now: int = 0, segment: in
 
 def test_what_is_sealed_ahead_follows_on_itself() -> None:
     machine = StreamMachine()
-    entries = sealed(StreamTail(machine.state, 3), said(2, 2), said(3), said(4, 4, node=2), said(5, 2))
+    entries = sealed(StreamTail(machine, 3), said(2, 2), said(3), said(4, 4, node=2), said(5, 2))
     assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.DONE] * 4
     assert machine.state.next_offset == 9
     first = decode(entries[0])
@@ -35,7 +35,7 @@ def test_what_is_sealed_ahead_follows_on_itself() -> None:
 
 
 def test_what_its_node_said_before_must_be_there() -> None:
-    tail = StreamTail(StreamMachine().state, 1)
+    tail = StreamTail(StreamMachine(), 1)
     assert tail.seal(said(2), 0, SEGMENT) is None
     sealed(tail, said(1))
     assert tail.seal(said(3), 0, SEGMENT) is None
@@ -45,38 +45,48 @@ def test_what_its_node_said_before_must_be_there() -> None:
 
 def test_what_is_said_again_takes_no_place() -> None:
     machine = StreamMachine()
-    entries = sealed(StreamTail(machine.state, 1), said(2, 2), said(2, 2), said(3))
+    entries = sealed(StreamTail(machine, 1), said(2, 2), said(2, 2), said(3))
     written = [machine.apply(index, entry) for index, entry in enumerate(entries, 1)]
     assert written == [Written.DONE, Written.KNOWN, Written.DONE]
 
 
 def test_behind_an_entry_that_was_lost_nothing_counts_until_the_tail_is_found_again() -> None:
     machine = StreamMachine()
-    tail = StreamTail(machine.state, 1)
+    tail = StreamTail(machine, 1)
     lost, *entries = sealed(tail, said(2, 2), said(3), said(2, 2), said(1, node=2))
     assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.OUT_OF_PLACE] * 3
-    again = sealed(StreamTail(machine.state, 1), said(2, 2), said(3))
+    again = sealed(StreamTail(machine, 1), said(2, 2), said(3))
     assert [machine.apply(index, entry) for index, entry in enumerate(again, 4)] == [Written.DONE] * 2
     assert lost != again[0] or machine.state.next_offset == 3
 
 
 def test_time_never_goes_back() -> None:
     machine = StreamMachine()
-    tail = StreamTail(machine.state, 1)
+    tail = StreamTail(machine, 1)
     entries = sealed(tail, said(1), now=50) + sealed(tail, said(2), now=20)
     assert [machine.apply(index, entry) for index, entry in enumerate(entries, 1)] == [Written.DONE] * 2
-    assert sealed(StreamTail(machine.state, 2), said(3), now=10) and machine.state.time_ms == 50
+    assert sealed(StreamTail(machine, 2), said(3), now=10) and machine.state.time_ms == 50
 
 
 def test_a_segment_ends_with_the_chunk_that_fills_it_also_for_the_next_leader() -> None:
     machine = StreamMachine()
-    tail = StreamTail(machine.state, 1)
+    tail = StreamTail(machine, 1)
     size = 48 + len(said(1).data)
     entries = sealed(tail, *(said(number) for number in range(1, 5)), segment=3 * size)
     assert [decode(entry).ends_segment for entry in entries] == [False, False, True, False]
     for index, entry in enumerate(entries, 1):
         machine.apply(index, entry)
-    later = sealed(StreamTail(machine.state, 2), said(5), said(6), segment=3 * size)
+    later = sealed(StreamTail(machine, 2), said(5), said(6), segment=3 * size)
+    assert [decode(entry).ends_segment for entry in later] == [False, True]
+
+
+def test_a_leader_that_begins_behind_the_end_of_a_segment_fills_the_next_one() -> None:
+    """It made one of a single chunk."""
+    machine = StreamMachine()
+    size = 48 + len(said(1).data)
+    for index, entry in enumerate(sealed(StreamTail(machine, 1), said(1), said(2), segment=2 * size), 1):
+        machine.apply(index, entry)
+    later = sealed(StreamTail(machine, 2), said(3), said(4), segment=2 * size)
     assert [decode(entry).ends_segment for entry in later] == [False, True]
 
 
