@@ -15,13 +15,13 @@ from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueHost
+from broker.stream_contract import OffsetSpec
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 from stream import letters
-from stream.offset_spec import OffsetSpec
 
 
 class ReadStream(Protocol):

@@ -9,10 +9,9 @@ an age, as 5m           the same, so long before now: digits, and one of Y M D h
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
+from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from wire.amqp.tables import Timestamp
 
 OFFSET_MAX = (1 << 63) - 1
@@ -20,27 +19,6 @@ OFFSET_MAX = (1 << 63) - 1
 _AGE = re.compile(r"([0-9]{1,12})([YMDhms])")
 _DAY_S = 24 * 60 * 60
 _UNIT_S = {"Y": 365 * _DAY_S, "M": 30 * _DAY_S, "D": _DAY_S, "h": 3600, "m": 60, "s": 1}
-
-
-class Begin(Enum):
-    """An end of the stream."""
-
-    FIRST = "first"
-    LAST = "last"
-    NEXT = "next"
-
-
-@dataclass(frozen=True, slots=True)
-class AtOffset:
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class AtTime:
-    time_ms: int
-
-
-OffsetSpec = Begin | AtOffset | AtTime
 
 
 def offset_spec(asked: Any, now_ms: int) -> OffsetSpec | None:

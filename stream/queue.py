@@ -25,6 +25,7 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
+from broker.stream_contract import AtOffset, OffsetSpec
 from native.content import singles
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
@@ -38,7 +39,7 @@ from stream.beginnings import Beginnings
 from stream.leading import StreamLeading
 from stream.machine import StreamState, Written
 from stream.member import StreamMember
-from stream.offset_spec import AtOffset, OffsetSpec, offset_spec
+from stream.offset_spec import offset_spec
 from stream.publish_entries import PublishEntries
 from stream.reader import StreamReader
 from stream.reading import StreamPlace

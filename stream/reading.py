@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from raft.core.errors import BadBytes, Damaged
 from replicated.entry_cache import EntryCache
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
 from stream.machine import StreamMachine
-from stream.offset_spec import AtOffset, AtTime, Begin, OffsetSpec
 from stream.stored_form import StreamMessages, stream_messages
 
 KEPT_BYTES_MAX = 32 << 20  # of chunks that were read lately

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from stream.offset_spec import OFFSET_MAX, AtOffset, AtTime, Begin, OffsetSpec, age_in_ms, offset_spec
+from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from stream.offset_spec import OFFSET_MAX, age_in_ms, offset_spec
 from wire.amqp.tables import Timestamp
 
 NOW = 1_700_000_000_000
