@@ -50,8 +50,8 @@ class StreamFigures(NamedTuple):
     """Of the member on this node; -1 for what an empty stream does not have."""
 
     first_chunk: int  # offset of its first message, as all chunks are named
-    committed_chunk: int
-    committed_offset: int
+    last_chunk: int
+    last_offset: int
 
 
 class StreamPlaces(NamedTuple):
@@ -70,8 +70,8 @@ class ChunkReader(Protocol):
     def credit(self) -> int:
         """How many chunks may be delivered now: none while its client has no room, or another one of its group is active."""
 
-    def deliver(self, committed_chunk: int, chunk: Buffer) -> None:
-        """One chunk as it is stored; takes one credit. `committed_chunk` names the last one that is committed."""
+    def deliver(self, last_chunk: int, chunk: Buffer) -> None:
+        """One chunk as it is stored; takes one credit. `last_chunk` names the last one of the stream."""
 
     def unavailable(self) -> None:
         """The stream was deleted, or can not be read on this node any more. It is detached."""
