@@ -239,7 +239,9 @@ class QuorumQueues:
             tells={
                 LetterKind.DELIVER: self._delivered,
                 LetterKind.NEWS: lambda queue, node, letter: queue.heard(letters.decode_news(letter)),
-                LetterKind.TIMED_OUT: lambda queue, node, letter: queue.timed_out(letters.decode_timed_out(letter)),
+                LetterKind.TIMED_OUT: lambda queue, node, letter: queue.consumers.timed_out(
+                    letters.decode_timed_out(letter)
+                ),
                 LetterKind.USED: self._used,
             },
         )
@@ -272,7 +274,7 @@ class QuorumQueues:
         found = letters.decode_deliver(letter)
         if queue.member is None:
             counts = found.delivery_count, found.acquired_count
-            queue.deliver(found.number, WaitingDelivery(found.first_id, found.length, *counts, found.body))
+            queue.consumers.take(found.number, WaitingDelivery(found.first_id, found.length, *counts, found.body))
             self._host.wake(queue)
 
     def _used(self, queue: QuorumQueue, node: NodeId, letter: bytes) -> None:

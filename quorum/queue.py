@@ -1,7 +1,7 @@
 """One quorum queue as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
 
     session        what clients of this node say: to the leader, wherever it is, through `route`
-    subscriptions  the consumers of this node, by the number the session gave them
+    consumers      those of this node (local_consumers.py)
     member         the queue's machine and log, if this node has them; then what its consumers get is read here
     leading        what only the leader's node does; None elsewhere
     remote_serving by the leader's node, where there is no member here and the queue is in use
@@ -17,7 +17,7 @@ for so long (replicated/reply_timeout.py); declaring answers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,31 +25,27 @@ from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
-from broker.errors import AccessRefused, ResourceExhausted, ResourceLocked
+from broker.errors import ResourceExhausted, ResourceLocked
 from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.run_parts import one_by_one
-from native.content import take
-from quorum.bodies import Body
 from quorum.browsing import browse
 from quorum.dead_letters_once import DeadLettersOnce
 from quorum.entries import QueueEntries
-from quorum.fifo.commands import Cancel, Consume, ConsumerKey, Get, ResultCode, SessionKey, Tick, UponCancel
-from quorum.fifo.consumers import MachineConsumer
+from quorum.fifo.commands import Get, ResultCode, SessionKey, Tick
 from quorum.fifo.effects import ActiveChanged, DeadLetter, Deliver, Effect, TimedOut
 from quorum.fifo.rules import rules_for
 from quorum.leading import Leading
 from quorum.letters import NO_NEWS, Fetched, LetterKind, QueueNews
+from quorum.local_consumers import LocalConsumers, waiting_delivery
 from quorum.member import QueueMember
 from quorum.numbered import may_be_numbered, producer_of_single
 from quorum.purges import Purges
 from quorum.queue_figures import fill_in, for_operators
 from quorum.session import QueueSession
-from quorum.subscription import Departed, Subscription, WaitingDelivery, slice_of, without_first
-from quorum.windows import Windows
-from raft.core.errors import Damaged
+from quorum.subscription import WaitingDelivery, slice_of
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
@@ -64,7 +60,6 @@ WAITING_BYTES_MAX = 32 << 20
 RUN_BYTES_MAX = (
     31 << 20
 )  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
-DELIVERY_BYTES_MAX = 1 << 20  # given to a client in one go
 FAILURES_MAX = 5  # in a row, until who asks for figures is given those that are known here
 UNKNOWN_INDEX = 1 << 63  # beyond all
 
@@ -99,22 +94,18 @@ class QuorumQueue(Owner):
         self.remote_serving: RemoteServing | None = None
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
-        self.subscriptions: dict[int, Subscription] = {}
         self.news: QueueNews = NO_NEWS  # what a node without a member knows
         self._ports = ports
         self._host = host
         self._busy = busy
         self._dead_letters_once = dead_letters_once
         self._new_leading = lead
-        self._by_consumer: dict[Consumer, Subscription] = {}
-        self.departed: dict[int, Departed] = {}  # consumers that have left, while something may still come for them
         self._effects: deque[Effect] = deque()  # but dead letters, see quorum/dead_letters_once.py
         self._purges = Purges(self, host)
-        self._windows = Windows(self, host, ports.loop)
         self._counting: dict[Pending[None], int] = {}  # who waits for figures: of the state at this index at least
         self._failures = 0  # of portions, since the last one that was answered
-        self._resync = False  # what is out to our consumers is to be looked up in the machine
         self._figures = QueueStatistics()
+        self.consumers = LocalConsumers(self, ports, host, self._figures)
 
     def _keep_to(self, effective: EffectiveArguments) -> None:
         self.rules = rules_for(self.record.arguments, effective)
@@ -134,17 +125,15 @@ class QuorumQueue(Owner):
         if self.remote_serving is not None:
             self.remote_serving.end()
             self.remote_serving = None
-        self._resync = True
-        self._host.wake(self)
+        self.consumers.resync()
 
     def left(self) -> None:
         """This node has none any more, or none that is of use to clients."""
         self._lead(False)
         self.route.driver = self.member = self.entries.member = None
         self._effects.clear()
-        for subscription in self.subscriptions.values():
-            subscription.take_back()
-        if self.subscriptions or self.departed:
+        self.consumers.take_back()
+        if self.consumers:
             self.attend()
 
     def leading_changed(self) -> None:
@@ -166,7 +155,7 @@ class QuorumQueue(Owner):
         if self.deleted or not self.route.look_for():
             return
         # It goes to a new version when its nodes do, and they lead no more meanwhile.
-        self._purges.once = self._windows.change = True
+        self._purges.once = self.consumers.windows.change = True
         if self.remote_serving is not None:
             self.remote_serving.ask()
         if not self.session.open:
@@ -193,35 +182,10 @@ class QuorumQueue(Owner):
 
     @property
     def consumer_count(self) -> int:
-        return self._others() + len(self.subscriptions)
-
-    def _others(self) -> int:
-        """Consumers of other nodes."""
-        if self.member is None:
-            return max(0, self.news.consumers - len(self.subscriptions) - len(self.departed))
-        return sum(1 for one in self._subscribed() if one.key[:2] != self.session.key)
-
-    def _subscribed(self) -> Iterable[MachineConsumer]:
-        """Consumers of all nodes, as the machine here knows them."""
-        return self.member.machine.state.consumers.subscribed() if self.member is not None else ()
+        return self.consumers.count_everywhere()
 
     def consume(self, consumer: Consumer, now: int) -> Pending[None]:
-        """Answered when the group knows the consumer; it waits for a leader if there is none."""
-        self._check_access(consumer)
-        number = self.session.new_number()
-        subscription = Subscription(consumer, number, self._host)
-        self.subscriptions[number] = self._by_consumer[consumer] = subscription
-        consumer.active = not self.rules.single_active
-        timeout = consumer.arguments.get("x-consumer-timeout")
-        op = Consume(
-            self.session.consumer_key(number), consumer.tag, consumer.window, consumer.no_ack, consumer.exclusive,
-            consumer.priority, timeout,
-        )  # fmt: skip
-        answer: Pending[None] = Pending()
-        self.session.say(op, partial(self._consumed, subscription, answer))
-        self.attend()
-        self.session.flush()
-        return answer
+        return self.consumers.consume(consumer)
 
     def attend(self) -> None:
         """Where this node has no member, have another one read for its consumers, and tell how the queue is."""
@@ -231,60 +195,8 @@ class QuorumQueue(Owner):
                 self.remote_serving = RemoteServing(self, self._ports, look, keep_asking)
             self.remote_serving.want()
 
-    def _check_access(self, consumer: Consumer) -> None:
-        """As far as is known here; what other nodes say at the same time the machine puts in order."""
-        exclusive = any(one.consumer.exclusive for one in self.subscriptions.values())
-        if self.member is None:
-            exclusive = exclusive or (self.news.exclusive and not self.departed)
-        else:
-            exclusive = exclusive or any(one.exclusive for one in self._subscribed() if one.key[:2] != self.session.key)
-        if exclusive or (consumer.exclusive and (self.consumer_count or self.rules.single_active)):
-            raise self._in_use()
-
-    def _consumed(self, subscription: Subscription, answer: Pending[None], result: Any) -> None:
-        if isinstance(result, ResultCode) and subscription.number in self.subscriptions:
-            self._forget(subscription)
-            answer.fail(self._in_use())
-            return
-        subscription.known = True  # or it has left: said again, it is taken for one that was refused
-        answer.resolve(None)
-        self._host.wake(self)
-
-    def _in_use(self) -> AccessRefused:
-        return AccessRefused(f"{self.record.label} in exclusive use")
-
     def cancel(self, consumer: Consumer, now: int) -> None:
-        subscription = self._by_consumer.get(consumer)
-        if subscription is None:
-            return
-        self._forget(subscription)
-        self.departed[subscription.number] = Departed(subscription.next_id)
-        key = self.session.consumer_key(subscription.number)
-        self.session.say(Cancel(key, UponCancel.STAYS), partial(self._cancelled, subscription.number))
-        self.give_back_waiting(subscription)  # only now, or it would be given to the same consumer again
-        self._host.wake(self)
-
-    def _cancelled(self, number: int, _: Any) -> None:
-        self.departed[number].known_at = self._answered_at()
-        self._host.wake(self)
-
-    def _answered_at(self) -> int:
-        """Index of the state that an answer speaks of; what this node's own member leads, it has seen."""
-        return 0 if self.leading is not None else self.news.applied
-
-    def _forget_departed(self) -> None:
-        """Those to whom nothing can come any more: the member here has seen that they left. Where there is none, the node
-        that serves us says so (replicated/remote_serving.py)."""
-        if self.member is None:
-            return
-        applied = self.member.machine.state.applied
-        for number, departed in list(self.departed.items()):
-            if departed.known_at is not None and departed.known_at <= applied:
-                del self.departed[number]
-
-    def _forget(self, subscription: Subscription) -> None:
-        del self.subscriptions[subscription.number]
-        del self._by_consumer[subscription.consumer]
+        self.consumers.cancel(consumer)
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         if self.rules.single_active:
@@ -307,8 +219,7 @@ class QuorumQueue(Owner):
 
     def not_heard(self) -> ResourceExhausted:
         return ResourceExhausted(
-            f"{self.record.label} takes this node for gone and does nothing that it says: see what the cluster knows of it, "
-            "and start it again"
+            f"{self.record.label} considers this node dead: see what the cluster knows of it, and restart it"
         )
 
     def took_too_long(self) -> ResourceExhausted:
@@ -358,18 +269,11 @@ class QuorumQueue(Owner):
     def pump(self, now: int) -> None:
         if self.deleted:
             return
-        if self._resync:
-            self._look_up()
+        self.consumers.look_up()
         while self._effects:
             self._perform(self._effects.popleft(), now)
         self._dead_letters_once.pass_on(self._host)
-        for subscription in list(self.subscriptions.values()):
-            if subscription.known:
-                if subscription.waiting:
-                    self._deliver(subscription, now)
-                self._windows.keep(subscription, now)
-        if self.departed:
-            self._forget_departed()
+        self.consumers.pump(now)
         self.session.flush()
 
     def used(self, now: int) -> Pending[None] | None:
@@ -391,7 +295,7 @@ class QuorumQueue(Owner):
         if answer not in self._counting:
             return
         self._tell_used()
-        self._counting[answer] = self._answered_at()
+        self._counting[answer] = self.consumers.answered_at()
         self._count_at_last()
 
     def _tell_used(self) -> None:
@@ -457,9 +361,7 @@ class QuorumQueue(Owner):
         self._count_at_last(all_of_them=True)
         for asker in self.session.close():
             self._answer_last(asker)
-        self.subscriptions.clear()
-        self.departed.clear()
-        self._by_consumer.clear()
+        self.consumers.clear()
         self._effects.clear()
 
     def _answer_last(self, asker: Asker) -> None:
@@ -507,7 +409,7 @@ class QuorumQueue(Owner):
         """From the leader's node, of a queue that has no member here."""
         self.news = news
         if self.member is None:
-            self._active_is(news.active)
+            self.consumers.set_active(news.active)
 
     # what is asked while another node serves it (ServedQueue)
 
@@ -515,15 +417,14 @@ class QuorumQueue(Owner):
         return self.member is not None
 
     def consumers_here(self) -> Sequence[tuple[int, int]]:
-        consumers = [(one.number, one.next_id) for one in self.subscriptions.values()]
-        return consumers + [(number, departed.next_id) for number, departed in self.departed.items()]
+        return self.consumers.with_next_ids()
 
     def departed_here(self) -> Sequence[int]:
-        return [number for number, departed in self.departed.items() if departed.known_at is not None]
+        return [number for number, departed in self.consumers.departed.items() if departed.known_at is not None]
 
     def forget_departed(self, numbers: Sequence[int]) -> None:
         for number in numbers:
-            self.departed.pop(number, None)
+            self.consumers.departed.pop(number, None)
 
     # what the member asks (Performer)
 
@@ -543,7 +444,7 @@ class QuorumQueue(Owner):
 
     def moved(self) -> None:
         if self.member is not None:
-            self._windows.moved(self.member.machine.version)
+            self.consumers.windows.moved(self.member.machine.version)
         if self.leading is not None:
             self.leading.look_at_deadline()
         if self._counting:
@@ -551,8 +452,7 @@ class QuorumQueue(Owner):
 
     def restored(self) -> None:
         self._effects.clear()
-        self._resync = True
-        self._host.wake(self)
+        self.consumers.resync()
 
     # steps
 
@@ -560,140 +460,17 @@ class QuorumQueue(Owner):
         if type(effect) is Deliver:
             key = effect.consumer
             if key[:2] == self.session.key:
-                self.deliver(key.number, _delivery(effect))
+                self.consumers.take(key.number, waiting_delivery(effect))
             elif self.leading is not None:
                 self.leading.deliver(effect)
         elif type(effect) is ActiveChanged:
-            self._active_is(effect.consumer)
+            self.consumers.set_active(effect.consumer)
             if self.leading is not None:
                 self.leading.tell_news()
         elif type(effect) is TimedOut:
             if effect.consumer[:2] == self.session.key:
-                self.timed_out(effect.consumer.number)
+                self.consumers.timed_out(effect.consumer.number)
             elif self.leading is not None:
                 self.leading.tell_timed_out(effect.consumer)
         elif self.leading is not None:
             self.leading.perform(effect, now)
-
-    def deliver(self, number: int, delivery: WaitingDelivery) -> None:
-        """Messages have come for a consumer of this node."""
-        subscription = self.subscriptions.get(number)
-        if subscription is not None:
-            if not subscription.take(delivery):
-                self._missed()
-            return
-        departed = self.departed.get(number)
-        if (
-            departed is not None
-        ):  # its client left before they came; some may have come before, for what is sent may repeat
-            missed = max(0, departed.next_id - delivery.first_id)
-            if missed < delivery.length:
-                departed.next_id = delivery.first_id + delivery.length
-                self._give_back(number, without_first(delivery, missed) if missed else delivery)
-
-    def _missed(self) -> None:
-        """Something on the way was lost: what is out is looked up where it is known."""
-        if self.member is not None:
-            self._resync = True
-            self._host.wake(self)
-        elif self.remote_serving is not None:
-            self.remote_serving.missed()
-
-    def _give_back(self, number: int, delivery: WaitingDelivery) -> None:
-        self.session.settle(number, delivery.first_id, delivery.length, Outcome.RETURNED)
-        self._host.wake(self)
-
-    def give_back_waiting(self, subscription: Subscription) -> None:
-        for delivery in subscription.waiting:
-            self._give_back(subscription.number, delivery)
-        subscription.waiting.clear()
-
-    def _look_up(self) -> None:
-        """The machine knows what our consumers have been given, also by entries that this member never saw."""
-        self._resync = False
-        if self.member is None:
-            return
-        machine = self.member.machine
-        self._active_is(self.member.active)
-        for subscription in list(self.subscriptions.values()):
-            key = self.session.consumer_key(subscription.number)
-            for effect in machine.checked_out(key, subscription.next_id):
-                subscription.skip_to(effect.first_id)  # what lies between was settled
-                subscription.take(_delivery(effect))
-        for number, departed in self.departed.items():
-            for effect in machine.checked_out(self.session.consumer_key(number), departed.next_id):
-                self.deliver(number, _delivery(effect))
-
-    def _active_is(self, active: ConsumerKey | None) -> None:
-        if not self.rules.single_active:
-            return
-        for subscription in self.subscriptions.values():
-            subscription.consumer.active = active == (*self.session.key, subscription.number)
-
-    def timed_out(self, number: int) -> None:
-        """A consumer of this node did not settle in time. What is out to it can still be settled."""
-        subscription = self.subscriptions.get(number)
-        if subscription is not None:
-            consumer = subscription.consumer
-            self.cancel(consumer, 0)
-            consumer.timed_out = True
-            consumer.sink.consumer_cancelled(consumer)
-
-    def _deliver(self, subscription: Subscription, now: int) -> None:
-        """As much as its client can be given now. The group keeps to its window; but what it took away, because this node was
-        not heard of for long, the client may still hold, and so may other consumers of its channel."""
-        consumer = subscription.consumer
-        while subscription.waiting and consumer.sink.writable and subscription.number in self.subscriptions:
-            room = consumer.prefetch_left()
-            if not room:
-                self._windows.full(subscription, now)
-                return
-            delivery = subscription.waiting[0]
-            if self._was_taken_away(subscription, delivery):
-                subscription.waiting.popleft()
-                continue
-            body = self._body(delivery)
-            if body is None:
-                return
-            count = min(delivery.length, room)
-            if count > 1 and len(body.content) > DELIVERY_BYTES_MAX:
-                count = take(body.content, body.position, count, DELIVERY_BYTES_MAX)[0]
-            if count == delivery.length:
-                subscription.waiting.popleft()
-            else:
-                subscription.waiting[0] = without_first(delivery, count)
-                delivery = delivery._replace(length=count)
-            piece = slice_of(self, subscription.number, delivery, body)
-            if piece.redelivered:
-                self._figures.redelivered += count
-            if consumer.no_ack:
-                self._figures.delivered_no_ack += count
-                self.session.settle(subscription.number, delivery.first_id, count, Outcome.ACKNOWLEDGED)
-            else:
-                self._figures.delivered += count
-            subscription.held_back.served()
-            consumer.deliver(piece, body.content)
-
-    def _was_taken_away(self, subscription: Subscription, delivery: WaitingDelivery) -> bool:
-        """The group has given it to somebody else since: the client could not be written to for too long."""
-        if self.member is None or isinstance(delivery.source, Body):
-            return False
-        return not self.member.holds(self.session.consumer_key(subscription.number), delivery.first_id)
-
-    def _body(self, delivery: WaitingDelivery) -> Body | None:
-        """None: it cannot be read here. The member is given up then, and what is out is looked up in its successor."""
-        if isinstance(delivery.source, Body):
-            return delivery.source
-        if self.member is None:
-            return None
-        try:
-            return self.member.bodies.get(delivery.source)
-        except Damaged as damage:
-            self._ports.groups.damaged(self.group, damage)
-            return None
-
-
-def _delivery(effect: Deliver) -> WaitingDelivery:
-    return WaitingDelivery(
-        effect.first_id, effect.piece.length, effect.delivery_count, effect.acquired_count, effect.piece
-    )

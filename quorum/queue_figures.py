@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from broker.queue_type import QueueStatistics
 from quorum.leading import Leading
 from quorum.letters import QueueNews
+from quorum.local_consumers import LocalConsumers
 from quorum.member import QueueMember
 from quorum.session import QueueSession
-from quorum.subscription import Subscription
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
 
@@ -32,7 +32,7 @@ class ShownQueue(Protocol):
     def session(self) -> QueueSession: ...
 
     @property
-    def subscriptions(self) -> Mapping[int, Subscription]: ...
+    def consumers(self) -> LocalConsumers: ...
 
     @property
     def member(self) -> QueueMember | None: ...
@@ -76,7 +76,7 @@ def _active_tag(queue: ShownQueue) -> str | None:
     if queue.member is not None:
         active = queue.member.machine.state.consumers.active
         return active.tag if active is not None else None
-    return next((one.consumer.tag for one in queue.subscriptions.values() if one.consumer.active), None)
+    return next((one.consumer.tag for one in queue.consumers.subscriptions.values() if one.consumer.active), None)
 
 
 def for_operators(queue: ShownQueue) -> dict[str, Any]:

@@ -11,9 +11,8 @@ consumers' windows are told again then: by the member here at once, and on a nod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
 
 from broker.queue_type import Queue, QueueHost
 from quorum.fifo.commands import Result, ResultCode, Window
@@ -25,24 +24,24 @@ from replicated.ports import QueueLoop
 RETRY_S = 1.0  # an entry for each consumer whose window is another one, as long as the group is of an earlier version
 
 
-class WindowedQueue(Queue, Protocol):
-    """The queue whose consumers these are."""
-
-    @property
-    def session(self) -> QueueSession: ...
-
-    @property
-    def subscriptions(self) -> Mapping[int, Subscription]: ...
-
-    def give_back_waiting(self, subscription: Subscription) -> None: ...
-
-
 class Windows:
     """Of one queue."""
 
-    def __init__(self, queue: WindowedQueue, host: QueueHost, loop: QueueLoop) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        subscriptions: Mapping[int, Subscription],
+        give_back: Callable[[Subscription], None],
+        session: QueueSession,
+        host: QueueHost,
+        loop: QueueLoop,
+    ) -> None:
+        """`give_back` returns to the group what waits for a consumer."""
         self.change = True  # as far as is known, the group is of version 6 or later
         self._queue = queue
+        self._subscriptions = subscriptions
+        self._give_back = give_back
+        self._session = session
         self._host = host
         self._loop = loop
         self._retries = False
@@ -69,11 +68,11 @@ class Windows:
     def keep(self, subscription: Subscription, now: int) -> None:
         """Tell the group when it is to be another one."""
         wanted = subscription.wanted_window(now)
-        if wanted == subscription.window or not self.change or subscription.number not in self._queue.subscriptions:
+        if wanted == subscription.window or not self.change or subscription.number not in self._subscriptions:
             return
         subscription.window = wanted
         subscription.stopped = False
-        session = self._queue.session
+        session = self._session
         session.say(Window(session.consumer_key(subscription.number), wanted), partial(self._kept, subscription))
 
     def _kept(self, subscription: Subscription, result: Result) -> None:
@@ -83,7 +82,7 @@ class Windows:
             self._try_again_later()
         elif subscription.held_back.yes:
             subscription.stopped = True
-            self._queue.give_back_waiting(subscription)
+            self._give_back(subscription)
 
     def full(self, subscription: Subscription, now: int) -> None:
         """Something waits that the consumer has no room for. It waits for its own settlements as long as it takes, and for
@@ -91,6 +90,6 @@ class Windows:
         if subscription.consumer.shared_left() or not self.change:
             return
         if subscription.stopped:
-            self._queue.give_back_waiting(subscription)
+            self._give_back(subscription)
         elif not subscription.held_back.yes:
             subscription.held_back.keep_waiting(now)

@@ -571,7 +571,7 @@ def test_a_node_that_a_queue_takes_for_gone_is_told_so_by_its_gets_and_purges() 
     queue.purge(clients.now).then(lambda count: pytest.fail(f"{count} purged"), errors.append)
     queue.get(False, clients.now).then(lambda got: pytest.fail(f"got {got}"), errors.append)
     cluster.run(1)
-    assert ["takes this node for gone" in error.text for error in errors] == [True, True]
+    assert ["considers this node dead" in error.text for error in errors] == [True, True]
     assert clients.drain(3, record) == numbered(5)
 
 
