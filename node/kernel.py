@@ -56,13 +56,13 @@ from node.replicas.reports import QuorumReports
 from node.version import VERSION
 from quorum.bodies import KEPT_BYTES_MAX
 from quorum.driver import QuorumQueues
-from quorum.fifo.commands import SessionKey
 from raft.core.errors import Damaged
 from raft.core.messages import MemberId, NodeId, shown
 from raft.group_owners import GroupOwners
 from raft.groups import Groups, Timer
 from raft.store.node_log import RaftStore
 from raft.transport import Net
+from replicated.kind_parts import HostingNode
 from replicated.kinds import ReplicatedKinds
 from replicated.ports import CatalogPorts, MemberDriver
 from replicated.queue import QueueReports, ReplicatedQueue
@@ -327,9 +327,11 @@ class Kernel:
             on_diverged=told.diverged,
             on_refused=told.refused,
         )
-        self.quorum = QuorumQueues(
-            SessionKey(place.number, place.incarnation),
-            place.disk_id,
+        node = HostingNode(
+            name=place.name,
+            number=place.number,
+            incarnation=place.incarnation,
+            disk_id=place.disk_id,
             groups=self.groups,
             owners=self._owners,
             store=self.store,
@@ -340,25 +342,9 @@ class Kernel:
             new_replica=self._new_replica,
             catalog=catalog,
             reports=reports,
-            node_name=place.name,
-            entry_bytes_kept_max=self._settings.entry_bytes_kept_max,
         )
-        self.streams = StreamQueues(
-            place.incarnation,
-            place.disk_id,
-            groups=self.groups,
-            owners=self._owners,
-            store=self.store,
-            calls=self._calls,
-            loop=ports.loop,
-            wall_ms=self._wall_ms,
-            monotonic=ports.clock.monotonic,
-            new_replica=self._new_replica,
-            catalog=catalog,
-            reports=reports,
-            node_name=place.name,
-            chunk_bytes_kept_max=self._settings.entry_bytes_kept_max,
-        )
+        self.quorum = QuorumQueues(node, entry_bytes_kept_max=self._settings.entry_bytes_kept_max)
+        self.streams = StreamQueues(node, chunk_bytes_kept_max=self._settings.entry_bytes_kept_max)
         self.replicated = ReplicatedKinds(self.quorum, self.streams)
         self._add_kind(records, self.quorum)
         self._add_kind(records, self.streams)

@@ -9,7 +9,6 @@ Assembly: make it, `attach` it to the broker, add it as a kind, let the broker r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -31,23 +30,15 @@ from quorum.member import QueueMember
 from quorum.queue import QuorumQueue
 from quorum.subscription import WaitingDelivery
 from raft.core.messages import NodeId
-from raft.core.settings import Settings
-from raft.driver import SnapshotRules
-from raft.store.replicas import NewReplica
-from replicated.administration import Administration
-from replicated.busy_queues import BusyQueues
-from replicated.departures import Departures
 from replicated.entry_cache import EntryCache
+from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, refusal
-from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
-from replicated.peer_letters import KindOfLetters, PeerLetters
-from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, Payload, QueueLoop, QueuePorts, RaftGroups
-from replicated.queue import QueueReports
-from replicated.verdicts import Verdicts
+from replicated.local_members import QUEUE_GROUPS
+from replicated.peer_letters import KindOfLetters
+from replicated.ports import Payload
 
 CHECK_MS = 1_000  # how often leaders look after nodes and records, and others after who serves them
 WAITING_BYTES_MAX = 32 << 20  # of all queues that have a leader; beyond it publishers are to be held
-EAGER = 4.0  # of the member on the node where the queue was declared; see raft/core/settings.py
 KIND = "quorum"
 
 
@@ -58,72 +49,33 @@ class QuorumQueues:
 
     def __init__(
         self,
-        key: SessionKey,
-        disk_id: int,
+        node: HostingNode,
         *,
-        groups: RaftGroups,
-        owners: Owners,
-        store: MemberStores,
-        calls: Calls,
-        loop: QueueLoop,
-        wall_ms: Callable[[], int],
-        monotonic: Callable[[], float],
-        new_replica: NewReplica,
-        catalog: CatalogPorts,
-        reports: QueueReports | None = None,
-        node_name: str = "",
-        settings: Settings | None = None,
-        rules: SnapshotRules | None = None,
         machine_version: int = VERSION_NEWEST,
         entry_bytes_kept_max: int = KEPT_BYTES_MAX,
     ) -> None:
-        """`key`: this node and its incarnation. `disk_id`: of the members that it founds."""
-        self.key = key
-        self.name_of = catalog.name_of
+        self.key = SessionKey(node.number, node.incarnation)
+        self.name_of = node.catalog.name_of
         self.queues: dict[int, QuorumQueue] = {}  # by group
         self.machine_version = machine_version  # the newest that groups may be brought to, as far as this node knows
         self.refusals = (
             0  # to propose what other nodes asked for, and by other nodes to propose what this one asked for
         )
-        self._ports = ports = QueuePorts(
-            key.node, key.incarnation, QUORUM_TOPIC, groups, owners, calls, loop, wall_ms, monotonic
-        )
-        self._catalog = catalog
-        self._reports = reports = reports or QueueReports()
-        self._node_name = node_name
-        self._settings = settings or Settings()
+        self._ports = ports = node.ports(QUORUM_TOPIC)
+        self._catalog = node.catalog
+        self._reports = node.reports
         self._cache = EntryCache(entry_bytes_kept_max)
         self._host: QueueHost
         self._check_at = 0
-        self._busy = BusyQueues[QuorumQueue](loop)
-        self._dead_letters_once = DeadLettersOnce(wall_ms)
-        self.verdicts = Verdicts(ports, store, lambda: self.machine_version, reports.on_diverged)
-        self.members = LocalMembers[QuorumQueue](
-            KindOfMember(KIND, self._new_member, self._settings_of, rules or SnapshotRules()),
-            self.queues,
-            disk_id,
-            ports=ports,
-            store=store,
-            catalog=catalog,
-            new_replica=new_replica,
-            reports=reports,
-            on_leading=self._busy.leading_changed,
-            on_unnamed=lambda queue: self._departures.begin(queue),
+        self._dead_letters_once = DeadLettersOnce(node.wall_ms)
+        self._parts = parts = KindParts[QuorumQueue](
+            KIND, node, ports, self.queues, self._new_member, lambda: self.machine_version
         )
-        self.administration = Administration[QuorumQueue](ports, catalog.name_of, self.members.promise)
-        self._departures = Departures(ports, self.members, catalog.incarnation_of, self.administration.figures)
-        self._peer_letters = PeerLetters(
-            self._own_letters(),
-            self.queues,
-            ports=ports,
-            administration=self.administration,
-            verdicts=self.verdicts,
-            entry_bytes_max=self._settings.entry_bytes_max,
-            on_refused=self._refused,
-        )
-        calls.serve(QUORUM_TOPIC, self._peer_letters.heard)
-        calls.on_link(self._busy.link_changed)
-        calls.on_writable(self._busy.writable)
+        self._busy = parts.busy
+        self.verdicts = parts.verdicts
+        self.members = parts.members
+        self.administration = parts.administration
+        parts.serve(self._own_letters(), self._refused)
 
     def attach(self, host: QueueHost) -> None:
         """Before the first queue is opened."""
@@ -162,10 +114,7 @@ class QuorumQueues:
         assert isinstance(queue, QuorumQueue), f"{queue!r} is no quorum queue"
         ready = queue.ready_count
         queue.close()
-        self.members.forget(queue)
-        del self.queues[queue.group]
-        self._busy.forget(queue)
-        self._departures.forget(queue)
+        self._parts.forget(queue)
         return ready
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
@@ -183,11 +132,6 @@ class QuorumQueues:
 
     def _new_member(self, queue: QuorumQueue, read_entry: Callable[[int], bytes]) -> QueueMember:
         return QueueMember(QueueMachine(), Bodies(queue.group, self._cache, read_entry), queue)
-
-    def _settings_of(self, queue: QuorumQueue) -> Settings:
-        """Where the queue was declared its member usually leads: its first clients are there."""
-        at_home = queue.record.home == self._node_name
-        return replace(self._settings, eagerness=EAGER) if at_home else self._settings
 
     def _lead(self, queue: QuorumQueue, member: QueueMember) -> Leading:
         return Leading(
@@ -224,9 +168,7 @@ class QuorumQueues:
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
-        self._departures.tick()
-        self.members.begin_what_was_put_off()
-        self._busy.check(now)
+        self._parts.check(now)
 
     # other nodes
 

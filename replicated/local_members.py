@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from broker.records import QueueRecord
 from raft.core.errors import CannotApply, Damaged
@@ -31,6 +31,8 @@ from storage.errors import Exhausted, StorageError
 QUEUE_GROUPS = 1 << 32  # the group of a queue is this and its id; those below are the cluster's own
 
 Q = TypeVar("Q", bound=ReplicatedQueue)
+# With a new machine. The function reads an entry of the log by its index, and raises Damaged.
+MakeMember: TypeAlias = Callable[[Q, Callable[[int], bytes]], ReplicatedMember]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,7 @@ class KindOfMember(Generic[Q]):
     """The members of one kind of queue."""
 
     name: str  # of the kind
-    make: Callable[[Q, Callable[[int], bytes]], ReplicatedMember]
-    """With a new machine. The function reads an entry of the log by its index, and raises Damaged."""
+    make: MakeMember[Q]
     settings_of: Callable[[Q], Settings]
     snapshot_rules: SnapshotRules
 

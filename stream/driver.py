@@ -7,7 +7,6 @@ the broker recover, and call `tick` ten times a second.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -15,19 +14,12 @@ from broker.errors import ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from raft.core.settings import Settings
-from raft.driver import SnapshotRules
-from raft.store.replicas import NewReplica
-from replicated.administration import Administration
-from replicated.busy_queues import BusyQueues
-from replicated.departures import Departures
 from replicated.entry_cache import EntryCache
+from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, refusal
-from replicated.local_members import QUEUE_GROUPS, KindOfMember, LocalMembers
-from replicated.peer_letters import KindOfLetters, PeerLetters
-from replicated.ports import Calls, CatalogPorts, MemberStores, Owners, Payload, QueueLoop, QueuePorts, RaftGroups
-from replicated.queue import QueueReports
-from replicated.verdicts import Verdicts
+from replicated.local_members import QUEUE_GROUPS
+from replicated.peer_letters import KindOfLetters
+from replicated.ports import Payload
 from stream.leading import StreamLeading
 from stream.letters import StreamLetter, end_answer
 from stream.machine import MACHINE_VERSION, StreamMachine, Written
@@ -39,7 +31,6 @@ from stream.reading import KEPT_BYTES_MAX, ChunkCache, StreamReading
 
 CHECK_MS = 1_000  # how often leaders look after retention and records
 WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
-EAGER = 4.0  # of the member on the node where the stream was declared; see raft/core/settings.py
 ENTRY_HEAD_BYTES_MAX = 1 << 10  # what a chunk entry has besides what its node published
 STREAM_TOPIC = 6  # of PeerCalls
 ENTRY_BYTES_KEPT_MAX = 8 << 20  # of all streams, until their readers have them as chunks
@@ -53,67 +44,28 @@ class StreamQueues:
 
     def __init__(
         self,
-        incarnation: int,
-        disk_id: int,
+        node: HostingNode,
         *,
-        groups: RaftGroups,
-        owners: Owners,
-        store: MemberStores,
-        calls: Calls,
-        loop: QueueLoop,
-        wall_ms: Callable[[], int],
-        monotonic: Callable[[], float],
-        new_replica: NewReplica,
-        catalog: CatalogPorts,
-        reports: QueueReports | None = None,
-        node_name: str = "",
-        settings: Settings | None = None,
-        rules: SnapshotRules | None = None,
         chunk_bytes_kept_max: int = KEPT_BYTES_MAX,
     ) -> None:
-        """`incarnation`: of this node. `disk_id`: of the members that it founds."""
         self.queues: dict[int, StreamQueue] = {}  # by group
         self.refusals = 0  # to propose what other nodes publish, and by other nodes to propose what this one does
-        self._incarnation = incarnation
-        self._ports = ports = QueuePorts(
-            groups.node, incarnation, STREAM_TOPIC, groups, owners, calls, loop, wall_ms, monotonic
-        )
-        self._catalog = catalog
-        self._reports = reports = reports or QueueReports()
-        self._node_name = node_name
-        self._settings = settings or Settings()
+        self._ports = ports = node.ports(STREAM_TOPIC)
+        self._catalog = node.catalog
+        self._reports = node.reports
         self._entries = EntryCache(ENTRY_BYTES_KEPT_MAX)
         self._cache = ChunkCache(chunk_bytes_kept_max)
         self._host: QueueHost
         self._check_at = 0
-        self._busy = BusyQueues[StreamQueue](loop)
-        self.verdicts = Verdicts(ports, store, lambda: MACHINE_VERSION, reports.on_diverged)
-        self.members = LocalMembers[StreamQueue](
-            KindOfMember(KIND, self._new_member, self._settings_of, rules or SnapshotRules()),
-            self.queues,
-            disk_id,
-            ports=ports,
-            store=store,
-            catalog=catalog,
-            new_replica=new_replica,
-            reports=reports,
-            on_leading=self._busy.leading_changed,
-            on_unnamed=lambda queue: self._departures.begin(queue),
+        self._parts = parts = KindParts[StreamQueue](
+            KIND, node, ports, self.queues, self._new_member, lambda: MACHINE_VERSION
         )
-        self.administration = Administration[StreamQueue](ports, catalog.name_of, self.members.promise)
-        self._departures = Departures(ports, self.members, catalog.incarnation_of, self.administration.figures)
-        letters = PeerLetters(
-            KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX, {StreamLetter.END: self._end_of}),
-            self.queues,
-            ports=ports,
-            administration=self.administration,
-            verdicts=self.verdicts,
-            entry_bytes_max=self._settings.entry_bytes_max,
-            on_refused=self._refused,
-        )
-        calls.serve(STREAM_TOPIC, letters.heard)
-        calls.on_link(self._busy.link_changed)
-        calls.on_writable(self._busy.writable)
+        self._busy = parts.busy
+        self.verdicts = parts.verdicts
+        self.members = parts.members
+        self.administration = parts.administration
+        letters = KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX, {StreamLetter.END: self._end_of})
+        parts.serve(letters, self._refused)
 
     def attach(self, host: QueueHost) -> None:
         """Before the first stream is opened."""
@@ -130,7 +82,7 @@ class StreamQueues:
             record,
             effective,
             group,
-            self._incarnation,
+            self._ports.incarnation,
             ports=self._ports,
             host=self._host,
             busy=self._busy,
@@ -144,10 +96,7 @@ class StreamQueues:
         """A stream tells nobody how many messages it had."""
         assert isinstance(queue, StreamQueue), f"{queue!r} is no stream"
         queue.close()
-        self.members.forget(queue)
-        del self.queues[queue.group]
-        self._busy.forget(queue)
-        self._departures.forget(queue)
+        self._parts.forget(queue)
         return 0
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
@@ -166,11 +115,6 @@ class StreamQueues:
     def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
         machine = StreamMachine()
         return StreamMember(machine, StreamReading(queue.group, machine, self._entries, self._cache, read_entry), queue)
-
-    def _settings_of(self, queue: StreamQueue) -> Settings:
-        """Where the stream was declared its member usually leads: its first clients are there."""
-        at_home = queue.record.home == self._node_name
-        return replace(self._settings, eagerness=EAGER) if at_home else self._settings
 
     def _lead(self, queue: StreamQueue, member: StreamMember) -> StreamLeading:
         return StreamLeading(queue, member, self._ports, self._catalog, self.verdicts)
@@ -198,9 +142,7 @@ class StreamQueues:
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
-        self._departures.tick()
-        self.members.begin_what_was_put_off()
-        self._busy.check(now)
+        self._parts.check(now)
 
     # Other nodes.
 

@@ -19,7 +19,6 @@ from broker.records import QueueRecord
 from node.peers.calls import PeerCalls
 from node.peers.link import CallEars
 from quorum.driver import QuorumQueues
-from quorum.fifo.commands import SessionKey
 from quorum.queue import QuorumQueue
 from raft.core.errors import Damaged
 from raft.core.messages import MemberId, NodeId, member_id
@@ -29,6 +28,7 @@ from raft.group_owners import GroupOwners
 from raft.groups import Groups
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
+from replicated.kind_parts import HostingNode
 from replicated.member import Odd
 from replicated.ports import CatalogPorts
 from replicated.queue import QueueReports
@@ -127,7 +127,10 @@ class ReplicatedNode:
         self.store.on_damaged = self.groups.damaged
         self.wire = Wire(self)
         self.calls = PeerCalls(self.wire, cluster.loop, LOGGER)
-        self.kind = self._new_kind(
+        node = HostingNode(
+            name=f"n{number}",
+            number=number,
+            incarnation=incarnation,
             disk_id=disk_id,
             groups=self.groups,
             owners=owners,
@@ -150,12 +153,12 @@ class ReplicatedNode:
                 on_quarantined=lambda queue, why: cluster.quarantined.append((number, queue.record.name, why)),
                 on_refused=lambda queue, why: cluster.refused.append((number, why)),
             ),
-            node_name=f"n{number}",
             settings=cluster.settings,
-            rules=cluster.rules,
+            snapshot_rules=cluster.rules,
         )
+        self.kind = self._new_kind(node)
 
-    def _new_kind(self, **parts: Any) -> Any:
+    def _new_kind(self, node: HostingNode) -> Any:
         raise NotImplementedError
 
     def queue(self, record: QueueRecord) -> Any:
@@ -187,8 +190,8 @@ class QuorumNode(ReplicatedNode):
 
     kind: QuorumQueues
 
-    def _new_kind(self, **parts: Any) -> QuorumQueues:
-        return QuorumQueues(SessionKey(self.number, self.incarnation), **parts)
+    def _new_kind(self, node: HostingNode) -> QuorumQueues:
+        return QuorumQueues(node)
 
     def queue(self, record: QueueRecord) -> QuorumQueue:
         return self.kind.queues[(1 << 32) + record.id]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.records import QueueRecord
 from raft.core.messages import NodeId
+from replicated.kind_parts import HostingNode
 from stream.driver import StreamQueues
 from stream.queue import StreamQueue
 from tests.sim.disk import SimDisk
@@ -17,8 +16,8 @@ class StreamNode(ReplicatedNode):
 
     kind: StreamQueues
 
-    def _new_kind(self, **parts: Any) -> StreamQueues:
-        return StreamQueues(self.incarnation, **parts)
+    def _new_kind(self, node: HostingNode) -> StreamQueues:
+        return StreamQueues(node)
 
     def queue(self, record: QueueRecord) -> StreamQueue:
         return self.kind.queues[(1 << 32) + record.id]
