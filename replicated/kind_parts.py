@@ -97,7 +97,7 @@ class KindParts(Generic[Q]):
 
     def serve(self, letters: KindOfLetters[Q], on_refused: Callable[[Q, str], None]) -> None:
         """From now on other nodes are heard. `on_refused` is told what they asked to have proposed and was not, and why."""
-        heard = PeerLetters(
+        self.letters = PeerLetters(
             letters,
             self._queues,
             ports=self._ports,
@@ -105,9 +105,9 @@ class KindParts(Generic[Q]):
             verdicts=self.verdicts,
             entry_bytes_max=self._node.settings.entry_bytes_max,
             on_refused=on_refused,
-        ).heard
+        )
         calls = self._node.calls
-        calls.serve(self._ports.topic, heard)
+        calls.serve(self._ports.topic, self.letters.heard)
         calls.on_link(self.busy.link_changed)
         calls.on_writable(self.busy.writable)
 

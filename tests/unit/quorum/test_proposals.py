@@ -208,7 +208,7 @@ def test_who_is_refused_says_so_too_and_says_it_again() -> None:
     record = cluster.declare("q", [1, 2, 3], home=1)
     leader = cluster.leader(record)
     other = next(node for node in cluster.alive() if node is not leader)
-    peer_letters = leader.kind._peer_letters
+    peer_letters = leader.kind._parts.letters
     real = peer_letters._asked
 
     def refuses(kind: GroupLetter, *more: object) -> None:

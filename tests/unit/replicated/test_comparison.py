@@ -229,7 +229,7 @@ def test_a_member_gives_up_on_the_word_of_its_leader_alone(forged: dict[str, Any
         wrong["term"] += standing.term
     sender = other if forged.get("leader") else leader.number
     letter = give_up(queue.group, verdict._replace(**wrong))
-    node.kind._peer_letters.heard(sender, letter, None)
+    node.kind._parts.letters.heard(sender, letter, None)
     cluster.run(0.01)
     stays = queue.route.driver is not None and queue.route.driver.me == me
     assert stays is bool(forged)
@@ -246,7 +246,7 @@ def test_a_member_does_not_give_up_on_the_word_of_a_node_that_names_the_leader()
     after, digest = next(iter(queue.member.told_digests.items()))
     standing = queue.route.driver.standing
     verdict = Verdict(after, digest + 1, standing.term, standing.leader, queue.route.driver.me)
-    cluster.nodes[number].kind._peer_letters.heard(other, give_up(queue.group, verdict), None)
+    cluster.nodes[number].kind._parts.letters.heard(other, give_up(queue.group, verdict), None)
     cluster.run(0.01)
     assert queue.member is not None
 
