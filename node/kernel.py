@@ -40,13 +40,14 @@ from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
 from node.catalog.metadata_member import MetadataMember, keeps_catalog_alone
+from node.disk_losses import DiskLosses
 from node.foundation import Foundation, LogSettings, Parts, Ports, undo
+from node.halted_groups import halted_sentences
 from node.identity import DISK, NodeIdentity, new_replica_or_stop
 from node.membership.joining import Joining
 from node.membership.news import News, OthersNews, ToldAlarm, ToldListener
 from node.membership.node_names import name_of_node
 from node.membership.upkeep import Upkeep, Ways
-from node.notices import Notices, stopped_sentences
 from node.peers.calls import PeerCalls
 from node.queue_types import ClassicAnywhere, classic_anywhere
 from node.replicas.places import PlacingMetadata, QueuePlaces
@@ -115,7 +116,7 @@ class Kernel:
     ) -> None:
         self.identity = identity
         self.place = identity.place
-        self.notices = Notices()
+        self.disk_losses = DiskLosses()
         self.hold_publishers: Callable[[bool], None] = lambda held: None  # of this node, while too much waits
         self._ports = ports
         self._settings = settings
@@ -158,7 +159,7 @@ class Kernel:
             older_catalog=self._settings.older_catalog,
         )
         repaired_by_others = 0 if keeps_catalog_alone(identity.place, catalog) else recovered.groups
-        self.notices = Notices(recovered.places, recovered.is_gone, repaired_by_others)
+        self.disk_losses = DiskLosses(recovered.places, recovered.is_gone, repaired_by_others)
         if recovered.lost:
             identity.renew_disk()
         self.place = identity.place
@@ -293,7 +294,7 @@ class Kernel:
     def sentences(self) -> tuple[str, ...]:
         """What an operator should know of this node; each goes on behind its name."""
         quarantined: list[ReplicatedQueue] = [*self.quorum.members.quarantined, *self.streams.members.quarantined]
-        return (*self.notices.sentences(), *stopped_sentences(self.metadata.halted, quarantined))
+        return (*self.disk_losses.sentences(), *halted_sentences(self.metadata.halted, quarantined))
 
     # ------------------------------------------------------------------------- queues
 
@@ -359,14 +360,14 @@ class Kernel:
             text = "%s goes on with the member on this node alone, which has entries up to %d"
             logger.warning(text, record.label, kept)
         else:
-            logger.error("%s", self.notices.queue_cut(record, kept))
+            logger.error("%s", self.disk_losses.queue_cut(record, kept))
 
     # ------------------------------------------------------------------------- members of groups
 
     def _repair_member(self, group: int, damage: Damaged, lives_again: Callable[[], bool]) -> None:
         """Of a queue: it comes back as another one, which the others repair."""
         logger.error("group %d takes no part on this node for now: %s", group, damage)
-        self.notices.members += not self.member.alone
+        self.disk_losses.members += not self.member.alone
 
         def repaired(_: MemberId) -> None:
             if not lives_again():

@@ -38,7 +38,7 @@ class News(msgspec.Struct, frozen=True):
     started_at_ms: int
     listeners: tuple[ToldListener, ...] = ()
     alarms: tuple[ToldAlarm, ...] = ()
-    notices: tuple[str, ...] = ()  # node/notices.py
+    notices: tuple[str, ...] = ()  # node/disk_losses.py, node/halted_groups.py
 
     def listener_facts(self) -> list[ListenerFacts]:
         return [ListenerFacts(one.protocol, one.address, one.tls) for one in self.listeners]

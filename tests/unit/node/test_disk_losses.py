@@ -1,31 +1,31 @@
-"""node/notices.py: what a node's disk has lost is told in sentences."""
+"""node/disk_losses.py, node/halted_groups.py: what a node's disk has lost is told in sentences."""
 
 from __future__ import annotations
 
 from broker.records import QueueRecord
-from node.notices import Notices
+from node.disk_losses import DiskLosses
 
 QUEUE = QueueRecord("/", "orders", "quorum", True, False, False, {}, 1)
 
 
 def test_a_node_that_lost_nothing_has_nothing_to_tell() -> None:
-    assert Notices().sentences() == ()
+    assert DiskLosses().sentences() == ()
 
 
 def test_damage_is_told_with_what_others_repair_and_what_nobody_can() -> None:
-    notices = Notices(log_places=1, members=3)
-    assert notices.sentences() == (
+    losses = DiskLosses(log_places=1, members=3)
+    assert losses.sentences() == (
         "found its log damaged when it started, at 1 place: its disk is not to be trusted",
         "could not vouch for 3 replicated logs any more, which the other nodes repair",
     )
-    said = notices.queue_cut(QUEUE, 40)
+    said = losses.queue_cut(QUEUE, 40)
     assert "queue 'orders' in vhost '/' had its only copy on this node" in said and "entries up to 40" in said
-    assert notices.sentences()[2:] == (
+    assert losses.sentences()[2:] == (
         "has lost messages of 1 quorum queue, such as queue 'orders' in vhost '/': it had the only copy",
     )
 
 
 def test_a_log_that_is_gone_is_told_as_that() -> None:
-    notices = Notices(log_places=1, log_is_gone=True)
-    assert notices.sentences() == ("found nothing of its log when it started: what was only there is lost",)
-    assert "begins empty" in notices.queue_cut(QUEUE, 0)
+    losses = DiskLosses(log_places=1, log_is_gone=True)
+    assert losses.sentences() == ("found nothing of its log when it started: what was only there is lost",)
+    assert "begins empty" in losses.queue_cut(QUEUE, 0)
