@@ -31,8 +31,7 @@ TIMERS = frozenset(
     {
         "Node._tick",
         "AmqpServer._sweep_timers",
-        "Cluster._look_after_nodes",
-        "Cluster._go_around",
+        "Upkeep._run",
         "Groups._time_passed",
         "FailureDetector.take_signs",
     }

@@ -3,6 +3,7 @@ published to a queue of each kind, and the pages are compared with what was call
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import pytest
 from tests.tidy import published_message, published_to_quorum
 from tests.tidy.published_message import Call
 from tests.tidy.published_to_quorum import Passed
-from tests.tidy.sources import ROOT
+from tests.tidy.sources import ROOT, sources
 
 CLASSIC = ROOT / "docs" / "message-path.md"
 QUORUM = ROOT / "docs" / "quorum-message-path.md"
@@ -61,6 +62,19 @@ def test_each_part_of_the_node_that_is_passed_is_on_the_page(classic_calls: list
     counted = {file: sum(call[0] == file for call in classic_calls) for file, _ in classic_calls}
     busy = {file for file, count in counted.items() if count > 3}
     assert busy - mentioned - HELPERS - VALUES == set(), "say what these do, or name them among the values"
+
+
+def test_what_is_left_out_by_name_exists() -> None:
+    """A function that was renamed would be seen whenever its timer fires in the midst of the message."""
+    methods = {
+        f"{one.name}.{step.name}"
+        for tree in sources().values()
+        for one in ast.walk(tree)
+        if isinstance(one, ast.ClassDef)
+        for step in one.body
+        if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert published_message.BESIDE_CLASSIC - methods == set()
 
 
 def steps_of(role: str) -> list[Call]:
