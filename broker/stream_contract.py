@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from broker.browsed import Browsed
 from broker.confirms import Receipt
 from broker.pending import Pending
 from broker.queue_type import Queue
@@ -114,6 +115,10 @@ class StreamContract(Queue, Protocol):
 
     def resolve(self, spec: OffsetSpec, now: int) -> Pending[int]:
         """The offset of the chunk with which a reader would begin; behind the end, the next offset."""
+
+    def browse_from(self, asked: object, limit: int, now: int) -> Pending[list[Browsed]]:
+        """As `browse`, from a place on that is named as consumers name it in x-stream-offset. Any node can be asked. Raises
+        PreconditionFailed for what names no place."""
 
     # stored offsets
 

@@ -20,8 +20,9 @@ from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters
 from replicated.ports import Payload
+from stream.browsing import browse_member
 from stream.leading import StreamLeading
-from stream.letters import StreamLetter, end_answer
+from stream.letters import StreamLetter, browsed, decode_browse, end_answer
 from stream.machine import MACHINE_VERSION, StreamMachine, Written
 from stream.member import StreamMember
 from stream.publish_entries import done
@@ -64,7 +65,12 @@ class StreamQueues:
         self.verdicts = parts.verdicts
         self.members = parts.members
         self.administration = parts.administration
-        letters = KindOfLetters(check_publishing, self._done, ENTRY_HEAD_BYTES_MAX, {StreamLetter.END: self._end_of})
+        letters = KindOfLetters(
+            check_publishing,
+            self._done,
+            ENTRY_HEAD_BYTES_MAX,
+            {StreamLetter.END: self._end_of, StreamLetter.BROWSE: self._browsed},
+        )
         parts.serve(letters, self._refused)
 
     def attach(self, host: QueueHost) -> None:
@@ -159,3 +165,10 @@ class StreamQueues:
         if end is not None:
             return end_answer(self._ports.node, end)
         return refusal(AnswerStatus.NOT_LEADER, queue.route.leader() if queue is not None else 0)
+
+    @staticmethod
+    def _browsed(queue: StreamQueue | None, letter: bytes) -> Payload:
+        begin, limit = decode_browse(letter)
+        if queue is None or queue.member is None:
+            return refusal(AnswerStatus.NO_GROUP, 0)
+        return browsed(queue.route.leader(), browse_member(queue.member, queue.record.name, begin, limit))

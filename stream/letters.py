@@ -1,18 +1,26 @@
-"""The letter between nodes that only streams have. Those of every replicated queue, and the head of all, are in
+"""The letters between nodes that only streams have. Those of every replicated queue, and the head of all, are in
 replicated/letters.py. Little endian:
 
     kind  name       what follows the head
        3  END        nothing. An ask of the leader's node; answered by: status u8 | leader node u32 | if that is DONE,
                      index u64 of the last entry that is applied there
+      12  BROWSE     begin u8 | its value i64 | limit u32. An ask of any node with a member; answered by: status u8 |
+                     leader node u32 | if that is DONE, messages as broker/browsed.py tells them
+                     begin: 0 behind so many messages, 1 first, 2 last, 3 next, 4 offset, 5 time in ms
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct
+from typing import NamedTuple
 
-from replicated.letters import STATUS, AnswerStatus, BadLetter, decode_answer, head
+from broker import browsed as browsed_messages
+from broker.browsed import Browsed
+from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, decode_answer, head
 from storage.disk import Buffer
 
 
@@ -20,9 +28,19 @@ class StreamLetter(IntEnum):
     """See the module."""
 
     END = 3
+    BROWSE = 12
+
+
+class Skip(NamedTuple):
+    """A place so many messages behind the first one."""
+
+    messages: int
 
 
 _INDEX = Struct("<Q")
+_BROWSE = Struct("<BqI")
+_SKIP, _OFFSET, _TIME = 0, 4, 5
+_ENDS = {1: Begin.FIRST, 2: Begin.LAST, 3: Begin.NEXT}
 
 
 def end(group: int) -> bytes:
@@ -42,3 +60,50 @@ def decode_end_answer(answer: Buffer) -> int | None:
     except struct.error as error:
         raise BadLetter(f"an answer to END of {len(answer)} bytes: {error}") from error
     return index
+
+
+def browse(group: int, begin: OffsetSpec | Skip, limit: int) -> bytes:
+    return head(StreamLetter.BROWSE, group) + _BROWSE.pack(*_place_numbers(begin), limit)
+
+
+def decode_browse(letter: bytes) -> tuple[OffsetSpec | Skip, int]:
+    """Where to begin, and how many. Raises BadLetter."""
+    try:
+        kind, value, limit = _BROWSE.unpack_from(letter, HEAD.size)
+        return _place(kind, value), limit
+    except (struct.error, KeyError) as error:
+        raise BadLetter(f"a BROWSE of {len(letter)} bytes: {error}") from error
+
+
+def browsed(leader: int, found: Iterable[Browsed]) -> bytes:
+    return STATUS.pack(AnswerStatus.DONE, leader) + browsed_messages.encode(found)
+
+
+def decode_browsed(answer: Buffer) -> list[Browsed] | None:
+    """None: that node has no member. Raises BadLetter."""
+    if decode_answer(bytes(answer)).status is not AnswerStatus.DONE:
+        return None
+    try:
+        return browsed_messages.decode(bytes(answer[STATUS.size :]))
+    except ValueError as error:
+        raise BadLetter(f"an answer to BROWSE of {len(answer)} bytes: {error}") from error
+
+
+def _place_numbers(begin: OffsetSpec | Skip) -> tuple[int, int]:
+    match begin:
+        case Skip(messages):
+            return _SKIP, messages
+        case AtOffset(offset):
+            return _OFFSET, offset
+        case AtTime(time_ms):
+            return _TIME, time_ms
+        case end:
+            return next(kind for kind, one in _ENDS.items() if one is end), 0
+
+
+def _place(kind: int, value: int) -> OffsetSpec | Skip:
+    if kind == _SKIP:
+        return Skip(value)
+    if kind == _OFFSET:
+        return AtOffset(value)
+    return AtTime(value) if kind == _TIME else _ENDS[kind]

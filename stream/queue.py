@@ -12,11 +12,11 @@ readers whose member is removed are cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from broker.browsed import COUNT_MAX, Browsed, bounded
+from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
@@ -25,8 +25,7 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.stream_contract import AtOffset, OffsetSpec
-from native.content import singles
+from broker.stream_contract import OffsetSpec
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
@@ -36,7 +35,9 @@ from replicated.portions import Asker, Owner, Portion
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from stream.beginnings import Beginnings
+from stream.browsing import browse
 from stream.leading import StreamLeading
+from stream.letters import Skip
 from stream.machine import StreamState, Written
 from stream.member import StreamMember
 from stream.offset_spec import offset_spec
@@ -190,7 +191,9 @@ class StreamQueue(Owner):
             raise NotSupported(f"automatic acknowledgement not supported by {self._named()}")
         if not consumer.window:
             raise PreconditionFailed(f"consumer prefetch count is not set for {self._named('stream queue')}")
-        asked = consumer.arguments.get("x-stream-offset")
+        return self._spec(consumer.arguments.get("x-stream-offset"), now)
+
+    def _spec(self, asked: object, now: int) -> OffsetSpec:
         spec = offset_spec(asked, now)
         if spec is None:
             raise PreconditionFailed(
@@ -262,29 +265,10 @@ class StreamQueue(Owner):
         return None
 
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
-        if self.member is None:
-            return Pending.failed(
-                ResourceExhausted(f"{self._named()} does not have a running replica on the local node")
-            )
-        try:
-            found = self._messages(self.member, self.member.machine.state.first_offset + skip)
-            return Pending.of(bounded(found, min(limit, COUNT_MAX)))
-        except Damaged as damage:
-            self._ports.groups.damaged(self.group, damage)
-            return Pending.failed(ResourceExhausted(f"{self._named()} is being repaired on this node: {damage}"))
+        return browse(self, self._ports, self._host, Skip(skip), limit, now)
 
-    def _messages(self, member: StreamMember, offset: int) -> Iterator[Browsed]:
-        if offset >= member.machine.state.next_offset:
-            return
-        index = member.reading.place_of(AtOffset(offset)).entry_index
-        while (found := member.reading.next_chunk(index)) is not None:
-            for messages in found[1].messages:
-                contents = singles(messages.content, 0, messages.message_count)
-                for number, content in enumerate(contents, messages.first_offset):
-                    if number >= offset:
-                        key = messages.key_in(self.record.name)
-                        yield Browsed(messages.exchange, key, content, persistent=True)
-            index = found[0] + 1
+    def browse_from(self, asked: object, limit: int, now: int) -> Pending[list[Browsed]]:
+        return browse(self, self._ports, self._host, self._spec(asked, now), limit, now)
 
     def purge(self, now: int) -> Pending[int]:
         raise NotSupported(f"queue.purge not supported by stream queues {self.record.label}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from broker import browsed, names
 from broker.background_work import Steps, begin
@@ -34,6 +34,7 @@ from broker.session.session_sink import SessionSink
 from broker.session.topology import Topology
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
 from broker.shared_limit import SharedLimit
+from broker.stream_contract import StreamContract
 
 SETTLED_QUEUES_PER_STEP = 50
 CANCELLED_PER_STEP = 50  # consumers
@@ -181,15 +182,25 @@ class Session:
 
     def browse(self, queue: str, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         """See Queue.browse. Needs the permission that a get needs."""
+        found = self._browsable(queue, limit)
+        if skip > browsed.SKIP_MAX:
+            raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
+        self._broker.deliver_from(found, now)
+        return found.browse(skip, limit, now)
+
+    def browse_from(self, queue: str, offset: object, limit: int, now: int) -> Pending[list[Browsed]]:
+        """See StreamContract.browse_from. `offset`: as x-stream-offset, not None."""
+        found = self._browsable(queue, limit)
+        if found.record.kind != "stream":
+            raise PreconditionFailed(f"{found.record.label} has no offsets to begin at: it is no stream")
+        return cast(StreamContract, found).browse_from(offset, limit, now)
+
+    def _browsable(self, queue: str, limit: int) -> Queue:
         name = self.topology.named(queue)
         self.topology.check_permission("read", "queue", name)
         if not 0 < limit <= browsed.COUNT_MAX:
             raise PreconditionFailed(f"1 to {browsed.COUNT_MAX} messages can be looked at in one go, not {limit}")
-        if skip > browsed.SKIP_MAX:
-            raise PreconditionFailed(f"at most {browsed.SKIP_MAX} messages can be skipped, not {skip}")
-        found = self.topology.existing(name).queue
-        self._broker.deliver_from(found, now)
-        return found.browse(skip, limit, now)
+        return self.topology.existing(name).queue
 
     def _get_reply(self, no_ack: bool, now: int) -> Pending[GotMessage | None]:
         """Get replies one by one: the first get makes this session a requester."""

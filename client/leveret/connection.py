@@ -26,7 +26,7 @@ from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.requests import NodeRequests
 from leveret.topology import Topology
 from leveret.v1 import admin_pb2, consume_pb2
-from leveret.values import from_table
+from leveret.values import from_table, to_value
 
 
 class Node(NodeRequests):
@@ -130,10 +130,12 @@ class Node(NodeRequests):
         response: consume_pb2.GetResponse = await self.call("consumer", "Get", request)
         return [_got(one) for one in response.messages]
 
-    async def browse(self, queue: str, *, skip: int = 0, limit: int = 1) -> list[GotMessage]:
+    async def browse(self, queue: str, *, skip: int = 0, limit: int = 1, stream_offset: Any = None) -> list[GotMessage]:
         """Look at up to `limit` ready messages behind the first `skip`, in their order; fewer if they are large. Nothing
-        changes by it."""
+        changes by it. Of a stream `stream_offset` may say where to begin instead, as the argument x-stream-offset does."""
         request = consume_pb2.BrowseRequest(vhost=self.vhost, queue=queue, skip=skip, limit=limit)
+        if stream_offset is not None:
+            request.stream_offset.CopyFrom(to_value(stream_offset))
         response: consume_pb2.BrowseResponse = await self.call("consumer", "Browse", request)
         return [_got(one) for one in response.messages]
 

@@ -203,9 +203,9 @@ class SyncNode:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""
         return self.call(lambda node: node.get(queue, count=count, requeue=requeue))
 
-    def browse(self, queue: str, *, skip: int = 0, limit: int = 1) -> list[GotMessage]:
+    def browse(self, queue: str, *, skip: int = 0, limit: int = 1, stream_offset: Any = None) -> list[GotMessage]:
         """Look at ready messages; nothing changes by it."""
-        return self.call(lambda node: node.browse(queue, skip=skip, limit=limit))
+        return self.call(lambda node: node.browse(queue, skip=skip, limit=limit, stream_offset=stream_offset))
 
 
 def _blocking(connects: Callable[P, Node]) -> Callable[P, SyncNode]:

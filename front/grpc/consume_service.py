@@ -21,7 +21,8 @@ from leveret.v1 import consume_pb2, consume_pb2_grpc
 
 if TYPE_CHECKING:
     from broker.browsed import Browsed
-    from broker.session.session import GotMessage
+    from broker.pending import Pending
+    from broker.session.session import GotMessage, Session
 
 # Bytes of deliveries that wait for the transport.
 OUTBOX_BYTES_HIGH = 4_194_304
@@ -67,20 +68,31 @@ class ConsumeService(consume_pb2_grpc.ConsumerServicer):
     @answers_errors
     async def Browse(self, request: consume_pb2.BrowseRequest, context: Context) -> consume_pb2.BrowseResponse:
         with self.front.brief_session(request.vhost) as session:
-            asked = session.browse(request.queue, request.skip, request.limit or 1, self.front.now)
-            found = await self.front.answer(asked)
+            found = await self.front.answer(_browse(session, request, self.front.now))
         return consume_pb2.BrowseResponse(messages=map(_browsed, found))
+
+
+def _browse(session: Session, request: consume_pb2.BrowseRequest, now: int) -> Pending[list[Browsed]]:
+    limit = request.limit or 1
+    if not request.HasField("stream_offset"):
+        return session.browse(request.queue, request.skip, limit, now)
+    if request.skip:
+        raise InvalidRequest("give either stream_offset, where to begin, or skip")
+    return session.browse_from(request.queue, convert.plain_value(request.stream_offset), limit, now)
 
 
 def _browsed(found: Browsed) -> consume_pb2.GotMessage:
     (message,) = convert.messages(found.content, 0, 1)
-    headers = {"x-acquired-count": found.acquired_count, "x-delivery-count": found.delivery_count}
+    counts = {"x-acquired-count": found.acquired_count, "x-delivery-count": found.delivery_count}
+    headers = {name: count for name, count in counts.items() if count}
+    if found.offset is not None:
+        headers["x-stream-offset"] = found.offset
     return consume_pb2.GotMessage(
         message=message,
         exchange=convert.text(found.exchange),
         routing_key=convert.text(found.routing_key),
         redelivered=found.redelivered,
-        queue_headers=convert.table({name: count for name, count in headers.items() if count}),
+        queue_headers=convert.table(headers),
     )
 
 

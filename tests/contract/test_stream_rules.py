@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from broker.errors import NotSupported, PreconditionFailed
 from broker.queue_type import Outcome, Queue
 from broker.shared_limit import SharedLimit
+from broker.stream_contract import StreamContract
 from tests.contract import test_queue_type
 from tests.contract.kinds import KINDS, Kind
 from tests.contract.stream_rules import STREAM_RULES
@@ -169,6 +170,42 @@ def test_who_browses_sees_any_part_of_it(world: World) -> None:
     assert [one.content[-1:] for one in world.browse(queue)] == numbered(7)
     assert [one.content[-1:] for one in world.browse(queue, skip=2, limit=3)] == [b"2", b"3", b"4"]
     assert world.browse(queue, skip=7) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "first"),
+    [
+        ("first", 0),
+        ("last", 5),
+        ("next", 7),
+        (4, 4),
+        (-1, 0),
+        (99, 7),
+        (Timestamp(START // 1000 + 1), 3),
+        (Timestamp(START // 1000 + 60), 7),
+        ("1h", 0),
+    ],
+)
+def test_who_browses_from_a_place_sees_what_a_consumer_would_and_its_offsets(
+    world: World, begin: Any, first: int
+) -> None:
+    stream = cast(StreamContract, filled(world, 3, 2, 2))
+    found = world.answer(stream.browse_from(begin, 100, world.now))
+    assert [one.content[-1:] for one in found] == numbered(7 - first, first)
+    assert [one.offset for one in found] == list(range(first, 7))
+    assert found[:2] == world.answer(stream.browse_from(begin, 2, world.now))
+
+
+@pytest.mark.parametrize("begin", ["soon", True, 1.5, None, [1]])
+def test_who_browses_from_what_is_no_place_is_told_what_is_one(world: World, begin: Any) -> None:
+    stream = cast(StreamContract, filled(world, 1))
+    if begin is None:  # as a consumer that does not say
+        assert world.answer(stream.browse_from(begin, 1, world.now)) == []
+        return
+    with pytest.raises(
+        PreconditionFailed, match="neither an offset nor a timestamp, first, last, next, or an age as 5m"
+    ):
+        stream.browse_from(begin, 1, world.now)
 
 
 def test_retention_removes_whole_segments_and_whoever_stood_there_goes_on_at_the_first_that_is_kept(

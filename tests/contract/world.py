@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.background_work import Unsliced, Work
 from broker.browsed import Browsed
@@ -12,6 +12,7 @@ from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import BrokerError
 from broker.message import Run
+from broker.pending import Pending
 from broker.queue_type import DeathReason, Got, Outcome, Queue, Slice
 from broker.records import PolicyRecord, QueueRecord
 from broker.timers import Timers
@@ -20,6 +21,8 @@ from tests.contract.kinds import Opened
 
 START = 1_700_000_000_000  # the clock of the suite, milliseconds
 NO_PROPERTIES = b"\0\0"
+
+T = TypeVar("T")
 
 
 class Answers:
@@ -184,14 +187,14 @@ class World:
         return bodies
 
     def browse(self, queue: Queue, skip: int = 0, limit: int = 100) -> list[Browsed]:
-        answers: list[list[Browsed]] = []
-        queue.browse(skip, limit, self.now).then(answers.append, _unexpected)
-        self.opened.let_disk_finish()
-        return answers[0]
+        return self.answer(queue.browse(skip, limit, self.now))
 
     def purge(self, queue: Queue) -> int:
-        answers: list[int] = []
-        queue.purge(self.now).then(answers.append, _unexpected)
+        return self.answer(queue.purge(self.now))
+
+    def answer(self, pending: Pending[T]) -> T:
+        answers: list[T] = []
+        pending.then(answers.append, _unexpected)
         self.opened.let_disk_finish()
         return answers[0]
 

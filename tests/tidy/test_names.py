@@ -22,6 +22,7 @@ PORTS = {
     "alarms": ("broker", "node"),
     "metadata": ("broker", "node"),
     "names": ("broker", "storage"),
+    "browsing": ("quorum", "stream"),
     "entries": ("quorum", "stream"),  # where bodies lie; the commands of a stream
     "log": ("raft", "stream"),  # as a member's core sees it; the files of a stream
     "letters": ("quorum", "replicated", "stream"),  # of one kind of queue; of all whose log is a group

@@ -140,16 +140,18 @@ class GetResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[GotMessage, _Mapping]]] = ..., remaining: _Optional[int] = ...) -> None: ...
 
 class BrowseRequest(_message.Message):
-    __slots__ = ("vhost", "queue", "skip", "limit")
+    __slots__ = ("vhost", "queue", "skip", "limit", "stream_offset")
     VHOST_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     SKIP_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_OFFSET_FIELD_NUMBER: _ClassVar[int]
     vhost: str
     queue: str
     skip: int
     limit: int
-    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., skip: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    stream_offset: _message_pb2.Value
+    def __init__(self, vhost: _Optional[str] = ..., queue: _Optional[str] = ..., skip: _Optional[int] = ..., limit: _Optional[int] = ..., stream_offset: _Optional[_Union[_message_pb2.Value, _Mapping]] = ...) -> None: ...
 
 class BrowseResponse(_message.Message):
     __slots__ = ("messages",)

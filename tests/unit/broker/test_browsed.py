@@ -10,6 +10,7 @@ from broker.names import NAME_BYTES_MAX
 SOME = [
     Browsed("", "key", b"content", True),
     Browsed("x" * NAME_BYTES_MAX, "caf\udce9", b"", False, True, 3, 1 << 31),
+    Browsed("", "of a stream", b"content", True, offset=1 << 62),
 ]
 
 
@@ -20,7 +21,7 @@ def test_what_was_written_is_read() -> None:
 
 def test_no_part_of_it_is_taken_for_less() -> None:
     data = encode(SOME)
-    whole = {len(encode(SOME[:count])) for count in range(3)}
+    whole = {len(encode(SOME[:count])) for count in range(len(SOME) + 1)}
     for end in set(range(len(data))) - whole:
         with pytest.raises(ValueError, match="message"):
             decode(data[:end])

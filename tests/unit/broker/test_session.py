@@ -534,6 +534,8 @@ def test_who_may_read_a_queue_may_look_into_it(client: Client) -> None:
         "at most 100000 messages can be skipped, not 100001",
         lambda: client.session.browse("q", 100_001, 1, now),
     )
+    text = "queue 'q' in vhost '/' has no offsets to begin at: it is no stream"
+    refused(PreconditionFailed, text, lambda: client.session.browse_from("q", 0, 1, now))
 
 
 def test_a_consumer_that_its_queue_ended_for_being_late_is_told_so(client: Client) -> None:
@@ -575,6 +577,7 @@ def test_who_may_not_read_a_queue_may_not_look_into_it(world: World, client: Cli
     app = world.client("app")
     text = "read access to queue 'q' in vhost '/' refused for user 'app'"
     refused(AccessRefused, text, lambda: app.session.browse("q", 0, 1, world.now))
+    refused(AccessRefused, text, lambda: app.session.browse_from("q", 0, 1, world.now))
     world.submit(PutPermission(PermissionRecord("app", "/", ".*", ".*", ".*")))
     assert len(world.answer(app.session.browse("q", 0, 1, world.now))) == 1
 

@@ -234,6 +234,12 @@ class FakeSession:
             ]
         )
 
+    def browse_from(self, queue: str, offset: object, limit: int, now: int) -> Pending[list[Browsed]]:
+        if not isinstance(offset, int):
+            raise PreconditionFailed(f"{offset!r} is no place")
+        ready = list(enumerate(self.broker.queue(self.vhost, queue).ready))[offset : offset + limit]
+        return Pending.of([Browsed("", "k", one.content, True, offset=at) for at, one in ready])
+
     def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
         for tag in range(first, last + 1):
             self._take_out(tag)

@@ -270,3 +270,20 @@ def test_browse_shows_and_changes_nothing() -> None:
         assert len(await node.get("q", count=9)) == 3
 
     with_stream(work, b"1", b"2", b"3")
+
+
+def test_a_stream_is_browsed_from_an_offset_and_each_message_tells_its_own() -> None:
+    async def work(server: Running, node: leveret.Node, raw: Raw) -> None:
+        found = await node.browse("q", stream_offset=1, limit=5)
+        assert [(one.body, one.queue_headers) for one in found] == [
+            (b"2", {"x-stream-offset": 1}),
+            (b"3", {"x-stream-offset": 2}),
+        ]
+        (first,) = await node.browse("q", stream_offset=0)
+        assert first.queue_headers == {"x-stream-offset": 0}, "an offset of 0 is one, too"
+        with pytest.raises(errors.PreconditionFailed, match="'soon' is no place"):
+            await node.browse("q", stream_offset="soon")
+        with pytest.raises(errors.InvalidRequest, match="either stream_offset, where to begin, or skip"):
+            await node.browse("q", stream_offset=1, skip=1)
+
+    with_stream(work, b"1", b"2", b"3")
