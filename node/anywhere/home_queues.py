@@ -1,15 +1,6 @@
 """The classic queues of this node, served to clients of other nodes. What is said is in node/anywhere/wire.py.
 
-For each other node, as long as its link lives:
-
-    subscribers     its clients' consumers, each a consumer of its queue like any other, with
-    held            what it was given and is not settled, by tags; also of gets
-    credit          bytes that it may still be given: what its client's socket does not take stays in the queue, or comes
-                    back to it, and holds up nobody else
-
-Who does not acknowledge does so here, by its node, when a message was passed on to the client: what is under way between the
-nodes when a consumer is cancelled comes back. When a link is gone, its consumers are cancelled and what they held is
-requeued.
+Consumers of other nodes, and what they hold, are in node/anywhere/away_node.py.
 
 The node of a client may hear of a new queue before this one does: what it says about it waits until then.
 """
@@ -19,37 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, cast
 
-from broker.confirms import Answer as Confirmed
-from broker.confirms import Receipt, merged
-from broker.consumer import Consumer
+from broker.confirms import Receipt
 from broker.errors import BrokerError, ResourceExhausted
 from broker.message import Run
 from broker.queue_deletion import counted
-from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType, Slice
-from broker.session.deliveries import Unacknowledged
-from native.content import skip
+from broker.queue_type import Got, Outcome, Queue, QueueStatistics, QueueType
 from node.anywhere import wire as words
+from node.anywhere.away_node import AwayNode, HomeHost, PublishedAway, Subscriber, Taker, messages_of
 from node.anywhere.wire import Op
 from node.peers.calls import CLASSIC, Answer, CallsLoop, PeerCalls
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
 
-CREDIT_BYTES_MAX = 16 << 20  # of a subscriber: more is not believed
 WAITING_BYTES_MAX = 64 << 20  # said by one node about queues that this one has not heard of
 OF_CONSUMERS = frozenset({Op.CREDIT, Op.STOP, Op.PREFETCH, Op.CANCEL})
 
 FIGURES_PER_TICK = 500
 FIGURES_INTERVAL_MS = 1_000
-
-
-class HomeHost(Protocol):
-    """What the broker does."""
-
-    def wake(self, queue: Queue) -> None: ...
-
-    def deliver_from(self, queue: Queue, now: int) -> None: ...
 
 
 class HomeQueues:
@@ -73,7 +51,7 @@ class HomeQueues:
         self._may_come = may_come
         self._held = False
         self._closed = False
-        self._peers: dict[NodeId, _AwayNode] = {}
+        self._peers: dict[NodeId, AwayNode] = {}
         self._waiting: dict[int, list[_WaitingLetter]] = {}  # by queue, for those that are not here yet
         self._told: dict[int, QueueStatistics] = {}  # figures as others know them
         self._told_at = 0
@@ -144,7 +122,7 @@ class HomeQueues:
         if not came:
             self._peers.pop(node).end(self.wall_ms())
             return
-        self._peers[node] = _AwayNode(node, self)
+        self._peers[node] = AwayNode(node, self.host, self.calls)
         if self._held:
             self._tell_hold(node)
         told = iter(self._told.items())
@@ -176,7 +154,7 @@ class HomeQueues:
         else:
             self._hear_ask(peer, op, payload, answer)
 
-    def _hear_of_consumer(self, peer: _AwayNode, op: int, payload: bytes) -> None:
+    def _hear_of_consumer(self, peer: AwayNode, op: int, payload: bytes) -> None:
         number = words.consumer_of(payload)
         queue_id = peer.coming.get(number)
         if queue_id is not None:
@@ -190,7 +168,7 @@ class HomeQueues:
         else:
             peer.cancel(*words.decode_pair(payload), self.wall_ms())
 
-    def _hear_ask(self, peer: _AwayNode, op: int, payload: bytes, answer: Answer) -> None:
+    def _hear_ask(self, peer: AwayNode, op: int, payload: bytes, answer: Answer) -> None:
         match op:
             case Op.CONSUME:
                 wish = words.decode_consume(payload)
@@ -212,7 +190,7 @@ class HomeQueues:
             case _:
                 raise BadBytes(f"there is no operation {op}")
 
-    def _ask(self, peer: _AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
+    def _ask(self, peer: AwayNode, queue_id: int, answer: Answer, act: Callable[[Queue], None]) -> None:
         def try_to(queue: Queue | None) -> None:
             if queue is None:
                 answer(words.QUEUE_GONE)
@@ -224,7 +202,7 @@ class HomeQueues:
 
         self._when_here(peer, queue_id, 0, try_to)
 
-    def _when_here(self, peer: _AwayNode, queue_id: int, size: int, act: Callable[[Queue | None], None]) -> None:
+    def _when_here(self, peer: AwayNode, queue_id: int, size: int, act: Callable[[Queue | None], None]) -> None:
         """Now, or when the queue is here; with None when it is deleted."""
         queue = self.queues.get(queue_id)
         if queue_id not in self._waiting and (queue is not None or not self._may_come(queue_id)):
@@ -248,11 +226,11 @@ class HomeQueues:
 
     # publishing
 
-    def _hear_publish(self, peer: _AwayNode, payload: bytes) -> None:
+    def _hear_publish(self, peer: AwayNode, payload: bytes) -> None:
         queue_ids, number, run, in_part = words.decode_publish(payload)
         receipt = None
         if number:
-            receipt = Receipt(_Published(peer, number, in_part), 0, run.count - 1, len(queue_ids))
+            receipt = Receipt(PublishedAway(peer, number, in_part), 0, run.count - 1, len(queue_ids))
         here = []
         for queue_id in queue_ids:
             queue = self.queues.get(queue_id)
@@ -278,7 +256,7 @@ class HomeQueues:
 
     # consuming
 
-    def _consume(self, peer: _AwayNode, queue: Queue, wish: words.RemoteConsume, answer: Answer) -> None:
+    def _consume(self, peer: AwayNode, queue: Queue, wish: words.RemoteConsume, answer: Answer) -> None:
         subscriber = Subscriber(peer, queue, wish)
         consumer = subscriber.consumer
         queue.consume(consumer, self.wall_ms())
@@ -287,7 +265,7 @@ class HomeQueues:
         answer(words.encode_flag(words.DONE, consumer.active))
         self.host.wake(queue)
 
-    def _get(self, peer: _AwayNode, queue: Queue, number: int, answer: Answer) -> None:
+    def _get(self, peer: AwayNode, queue: Queue, number: int, answer: Answer) -> None:
         now = self.wall_ms()
         self.host.deliver_from(queue, now)
 
@@ -301,7 +279,7 @@ class HomeQueues:
                 self.host.wake(queue)
                 return
             peer.add(Taker(number, queue, piece))
-            content = _part(one.content, piece)
+            content = messages_of(one.content, piece)
             answer(words.encode_got(one.remaining, piece.redelivered, piece.exchange, piece.routing_key, content))
 
         queue.get(False, now).then(got, lambda error: answer(words.encode_refusal(error)))
@@ -333,232 +311,6 @@ class HomeQueues:
 class _WaitingLetter:
     """Something that was said about a queue that is not here yet."""
 
-    peer: _AwayNode
+    peer: AwayNode
     size: int
     act: Callable[[Queue | None], None]
-
-
-class Taker:
-    """Who holds messages of a queue on another node: one that got a message, or a consumer."""
-
-    consumer: Consumer | None = None
-    stays = False  # also when nothing is held
-
-    def __init__(self, number: int, queue: Queue, piece: Slice | None = None) -> None:
-        self.number = number
-        self.queue = queue
-        self.held = Unacknowledged()
-        if piece is not None:
-            self.held.add(1, piece, None)
-
-
-class Subscriber(Taker):
-    """A consumer on another node. Fulfils DeliverySink."""
-
-    def __init__(self, peer: _AwayNode, queue: Queue, wish: words.RemoteConsume) -> None:
-        super().__init__(wish.number, queue)
-        self.stays = True
-        self.peer = peer
-        self.credit = min(wish.credit, CREDIT_BYTES_MAX)
-        self.next_tag = 1
-        self.says_active = False  # not before its node knows that it consumes
-        self.consumer: FarConsumer = FarConsumer(wish, queue, self)
-
-    @property
-    def writable(self) -> bool:
-        return self.credit > 0 and self.peer.writable
-
-    def deliver(self, consumer: Consumer, piece: Slice, content: bytes) -> None:
-        first = self.next_tag
-        self.next_tag = first + piece.count
-        self.held.add(first, piece, consumer)
-        part = _part(content, piece)
-        self.credit -= len(part)
-        self.peer.say(
-            words.encode_deliver(
-                piece.redelivered, self.number, first, piece.count, piece.exchange, piece.routing_key, part
-            )
-        )
-
-    def consumer_cancelled(self, consumer: Consumer) -> None:
-        raise AssertionError("only consumers that the broker knows are told")
-
-    def active_changed(self, active: bool) -> None:
-        if self.says_active:
-            self.peer.say(words.encode_active(self.number, active))
-
-
-class FarConsumer(Consumer):
-    """Tells its node when the queue has made it its active one."""
-
-    __slots__ = ("_active", "_subscriber")
-
-    def __init__(self, wish: words.RemoteConsume, queue: Queue, subscriber: Subscriber) -> None:
-        self._active = True
-        self._subscriber = subscriber
-        super().__init__(
-            wish.tag, queue, subscriber, prefetch=wish.prefetch, exclusive=wish.exclusive, priority=wish.priority
-        )
-
-    @property
-    def active(self) -> bool:
-        return self._active
-
-    @active.setter
-    def active(self, active: bool) -> None:
-        if active != self._active:
-            self._active = active
-            self._subscriber.active_changed(active)
-
-
-class _Published:
-    """Tells a node what became of one of its publishes; tags count the run's messages from 0. Fulfils AnswersTo."""
-
-    __slots__ = ("_in_part", "_number", "_peer")
-
-    def __init__(self, peer: _AwayNode, number: int, in_part: bool) -> None:
-        self._peer = peer
-        self._number = number
-        self._in_part = in_part
-
-    def answered(self, receipt: Receipt) -> None:
-        refused = receipt.refused_tags
-        if refused is None or receipt.refusals or not self._in_part:
-            self._peer.answer(self._number, receipt.taken)
-        else:
-            self._peer.refuse_part(self._number, sorted(refused))
-
-    def given_up(self, receipt: Receipt) -> None:
-        self._peer.answer(self._number, False)
-
-
-class _AwayNode:
-    """Another node while its link lives."""
-
-    def __init__(self, node: NodeId, home: HomeQueues) -> None:
-        self.node = node
-        self.alive = True
-        self.takers: dict[int, Taker] = {}  # by number
-        self.coming: dict[int, int] = {}  # consumers that wait for their queue to be here, and which
-        self.waiting_bytes = 0
-        self._home = home
-        self._of_queue: dict[Queue, dict[int, Taker]] = {}
-        self._answers: list[Confirmed] = []
-
-    def say(self, payload: Sequence[Any] | bytes) -> None:
-        self._home.calls.tell(self.node, CLASSIC, payload)
-
-    # receipts
-
-    def refuse_part(self, number: int, refused: Sequence[int]) -> None:
-        if self.alive:
-            self.say(words.encode_partial(number, refused))
-        self.answer(number, True)
-
-    def answer(self, number: int, accepted: bool) -> None:
-        if not self._answers:
-            self._home.calls.at_turn_end(self._confirm)
-        self._answers.append((number, number, accepted))
-
-    def _confirm(self) -> None:
-        answers, self._answers = self._answers, []
-        if self.alive:
-            self.say(words.encode_confirm(merged(answers)))
-
-    # consumers
-
-    @property
-    def writable(self) -> bool:
-        return self.alive and self._home.calls.writable(self.node)
-
-    def add(self, taker: Taker) -> None:
-        self.takers[taker.number] = taker
-        self._of_queue.setdefault(taker.queue, {})[taker.number] = taker
-
-    def remove(self, taker: Taker) -> None:
-        del self.takers[taker.number]
-        of_queue = self._of_queue[taker.queue]
-        del of_queue[taker.number]
-        if not of_queue:
-            del self._of_queue[taker.queue]
-
-    def forget(self, queue: Queue) -> None:
-        """It is deleted."""
-        for number in self._of_queue.pop(queue, ()):
-            del self.takers[number]
-
-    def wake_all(self) -> None:
-        for queue in self._of_queue:
-            self._home.host.wake(queue)
-
-    def credit(self, number: int, size: int) -> None:
-        taker = self.takers.get(number)
-        if isinstance(taker, Subscriber):
-            was_out, taker.credit = taker.credit <= 0, min(taker.credit + size, CREDIT_BYTES_MAX)
-            if was_out:
-                self._home.host.wake(taker.queue)
-
-    def stop(self, number: int) -> None:
-        taker = self.takers.get(number)
-        if isinstance(taker, Subscriber):
-            taker.credit = 0
-
-    def set_prefetch(self, number: int, prefetch: int) -> None:
-        taker = self.takers.get(number)
-        if isinstance(taker, Subscriber):
-            taker.consumer.prefetch = prefetch
-            self._home.host.wake(taker.queue)
-
-    def cancel(self, number: int, unseen: int, now: int) -> None:
-        """What its client has seen, from the first tag up to `unseen`, stays with it."""
-        taker = self.takers.get(number)
-        if not isinstance(taker, Subscriber):
-            return
-        if not 0 < unseen <= taker.next_tag:
-            raise BadBytes(
-                f"consumer {number} has seen all before {unseen}, and was given those before {taker.next_tag}"
-            )
-        taker.says_active = False
-        taker.queue.cancel(taker.consumer, now)
-        if unseen < taker.next_tag:
-            self.settle(Outcome.RETURNED, number, unseen, taker.next_tag, now)
-        taker.stays = False
-        if not taker.held.count:
-            self.remove(taker)
-
-    def settle(self, outcome: Outcome, number: int, first: int, end: int, now: int) -> None:
-        taker = self.takers.get(number)
-        if taker is None:
-            return  # its queue was deleted
-        taken = taker.held.take_range(first, end - 1)
-        if taken is None:
-            raise BadBytes(f"not all of the tags from {first} on and before {end} are out to {number}")
-        if not taker.stays and not taker.held.count:
-            self.remove(taker)
-        if taker.consumer is not None:
-            taker.consumer.outstanding -= end - first
-        queue = taker.queue
-        for held in taken:
-            queue.settle(held.slice(), outcome, now)
-        self._home.host.wake(queue)
-
-    def end(self, now: int) -> None:
-        """The link is gone."""
-        self.alive = False
-        takers, self.takers, self._of_queue = self.takers, {}, {}
-        for taker in takers.values():
-            if taker.stays:
-                cast(Subscriber, taker).says_active = False
-                taker.queue.cancel(cast(Consumer, taker.consumer), now)
-        for taker in takers.values():
-            for held in taker.held.take_all():
-                taker.queue.settle(held.slice(), Outcome.REQUEUED, now)
-            self._home.host.wake(taker.queue)
-
-
-def _part(content: bytes, piece: Slice) -> memoryview | bytes:
-    """These messages and no others."""
-    end = skip(content, piece.position, piece.count)
-    if piece.position == 0 and end == len(content):
-        return content
-    return memoryview(content)[piece.position : end]
