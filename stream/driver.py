@@ -26,6 +26,7 @@ from stream.letters import StreamLetter, browsed, decode_browse, end_answer
 from stream.machine import MACHINE_VERSION, StreamMachine, Written
 from stream.member import StreamMember
 from stream.publish_entries import done
+from stream.published_parts import parts_of_run
 from stream.publishing import check_publishing
 from stream.queue import StreamQueue
 from stream.reading import KEPT_BYTES_MAX, ChunkCache, StreamReading
@@ -107,10 +108,11 @@ class StreamQueues:
 
     def publish(self, queues: Sequence[Queue], run: Run, receipt: Receipt | None, now: int) -> None:
         refused: ResourceExhausted | None = None
+        parts = parts_of_run(run)  # for all of these streams
         for queue in queues:
             assert isinstance(queue, StreamQueue), f"{queue!r} is no stream"
             try:
-                queue.publish(run, receipt)
+                queue.publish(parts, receipt)
             except ResourceExhausted as error:
                 refused = error
         if refused is not None:

@@ -21,7 +21,6 @@ from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import NotSupported, PreconditionFailed, ResourceExhausted
-from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
@@ -42,10 +41,12 @@ from stream.machine import StreamState, Written
 from stream.member import StreamMember
 from stream.offset_spec import offset_spec
 from stream.publish_entries import PublishEntries
+from stream.published_parts import PublishedPart, parts_of_items
 from stream.reader import StreamReader
 from stream.reading import StreamPlace
 from stream.rules import rules_of
 from stream.session import StreamSession
+from wire.stream.publish_frame import StreamRun
 
 WAITING_BYTES_MAX = 32 << 20
 PUMP_BYTES_MAX = 4 << 20  # given to all readers of this node in one turn
@@ -84,7 +85,7 @@ class StreamQueue(Owner):
         self.group = group
         self.deleted = False
         self.rules = rules_of(effective)
-        self.session = StreamSession(ports.node, incarnation, self)
+        self.session = StreamSession(ports.node, incarnation, self, self.rules.filter_bytes)
         self.entries = PublishEntries(ports.wall_ms, on_refused)
         self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
         self.member: StreamMember | None = None
@@ -275,6 +276,7 @@ class StreamQueue(Owner):
 
     def policy_changed(self, effective: EffectiveArguments, now: int) -> None:
         self.rules = rules_of(effective)
+        self.session.filter_bytes = self.rules.filter_bytes
 
     def statistics(self) -> QueueStatistics:
         found = self._statistics
@@ -339,22 +341,35 @@ class StreamQueue(Owner):
 
     # Publishing, as the driver does it.
 
-    def publish(self, run: Run, receipt: Receipt | None) -> None:
+    def publish(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
         """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
-        waits_in_vain = self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open
-        if len(run.content) > RUN_BYTES_MAX or waits_in_vain:
-            if receipt is None:
-                raise ResourceExhausted(self._no_room(run))
+        why = self._no_room(parts)
+        if not why:
+            self._take(parts, receipt)
+        elif receipt is not None:
             receipt.refused()
-            return
-        self._statistics.published += run.count
-        self.session.publish(run, receipt)
+        else:
+            raise ResourceExhausted(why)
+
+    def publish_items(self, reference: str, run: StreamRun, receipt: Receipt) -> None:
+        parts = parts_of_items(reference, run)
+        if why := self._no_room(parts):
+            raise ResourceExhausted(why)
+        self._take(parts, receipt)
+
+    def _take(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
+        self._statistics.published += sum([part.message_count for part in parts])
+        self.session.publish(parts, receipt)
         self._host.wake(self)
 
-    def _no_room(self, run: Run) -> str:
-        if len(run.content) > RUN_BYTES_MAX:
-            return f"{self.record.label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {len(run.content)}"
-        return f"{self.record.label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
+    def _no_room(self, parts: Sequence[PublishedPart]) -> str:
+        """Why it can not be kept; empty if it can."""
+        size = max([len(part.items) for part in parts])
+        if size > RUN_BYTES_MAX:
+            return f"{self.record.label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {size}"
+        if self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open:
+            return f"{self.record.label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
+        return ""
 
     def close(self) -> None:
         """The stream is deleted. What was published to it counts as confirmed."""

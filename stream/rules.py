@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.catalog.policy import EffectiveArguments
+from stream.bloom import FILTER_BYTES_MAX, FILTER_BYTES_MIN
 from stream.machine import StreamState
 from stream.offset_spec import age_in_ms
 
@@ -18,6 +19,7 @@ class StreamRules:
     max_length_bytes: int | None = None
     max_age_ms: int | None = None
     segment_bytes_max: int = SEGMENT_BYTES_MAX
+    filter_bytes: int = FILTER_BYTES_MIN  # of each chunk's filter
 
     def first_to_keep(self, state: StreamState, now_ms: int) -> int:
         """Offset of the first message that retention keeps. Whole segments go, and the last one stays."""
@@ -39,4 +41,5 @@ def rules_of(effective: EffectiveArguments) -> StreamRules:
         effective.max_length_bytes,
         age_in_ms(effective.max_age) if effective.max_age is not None else None,
         effective.stream_max_segment_size_bytes or SEGMENT_BYTES_MAX,
+        min(max(effective.stream_filter_size_bytes or 0, FILTER_BYTES_MIN), FILTER_BYTES_MAX),  # a policy may name any
     )

@@ -42,7 +42,7 @@ class StreamTail:
         ends = False
         if not repeated:
             ends = self._count(said, time_ms, len(header) + len(said.data), segment_bytes_max)
-        return encode_chunk(header, (said.data,), writers=(said.writer,), ends_segment=ends)
+        return encode_chunk(header, (said.data,), said.chunk_filter, writers=(said.writer,), ends_segment=ends)
 
     @staticmethod
     def _before(known: WriterPosition | None, writer: WriterPosition) -> int:

@@ -17,8 +17,8 @@ from native.content import encode
 from raft.core.errors import RaftError, Unknown
 from raft.core.messages import NodeId
 from stream.driver import ENTRY_BYTES_KEPT_MAX
+from stream.published_parts import PORTION_MESSAGES_MAX
 from stream.queue import RUN_BYTES_MAX, WAITING_BYTES_MAX, StreamQueue
-from stream.session import PORTION_MESSAGES_MAX
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.test_random_streams import StreamClients
 

@@ -9,10 +9,13 @@ from replicated.peer_letters import RefusedProposal
 from stream.chunk import SubBatch, message_item, sub_batch_item
 from stream.entries import ChunkEntry, WriterPosition, decode
 from stream.machine import StreamMachine, Written
-from stream.publishing import Publishing, check_publishing, publish_head, read_publishing
+from stream.published_parts import PublishedPart
+from stream.publishing import NamedPart, Publishing, check_publishing, publish_head, read_publishing
 from stream.tail import StreamTail
+from wire.stream.publish_frame import pack_ids
 
 SEGMENT = 1 << 20
+BATCH = sub_batch_item(SubBatch(0, 2, 16, message_item(b"body") * 2))
 
 
 def said(sequence: int, count: int = 1, *, node: int = 1, life: int = 1) -> Publishing:
@@ -91,13 +94,17 @@ def test_a_leader_that_begins_behind_the_end_of_a_segment_fills_the_next_one() -
 
 
 def letter(one: Publishing) -> bytes:
-    return b"head" + publish_head(one.writer, one.item_count, one.message_count) + bytes(one.data)
+    parts = [
+        PublishedPart(some.item_count, some.message_count, bytes(some.data), reference=some.name, ids=some.ids)
+        for some in one.parts
+    ]
+    head = publish_head(one.writer, one.item_count, one.message_count, one.chunk_filter, parts)
+    return b"head" + head + bytes(one.data)
 
 
 def test_what_another_node_publishes_is_looked_at_first() -> None:
     check_publishing(letter(said(7, 3)), 4, 1)
-    batch = sub_batch_item(SubBatch(0, 2, 16, message_item(b"body") * 2))
-    check_publishing(letter(Publishing(WriterPosition(1, 1, 2), 1, 2, batch)), 4, 1)
+    check_publishing(letter(Publishing(WriterPosition(1, 1, 2), 1, 2, BATCH)), 4, 1)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +132,37 @@ def test_cut_off_or_of_another_kind_it_says_nothing() -> None:
     with pytest.raises(BadBytes):
         read_publishing((b"\x02" + whole[5:],))
     assert read_publishing((whole[4:20], whole[20:])) == said(1)
+
+
+def named(*parts: NamedPart) -> Publishing:
+    items, messages = sum([part.item_count for part in parts]), sum([part.message_count for part in parts])
+    data = b"".join([bytes(part.data) for part in parts])
+    return Publishing(WriterPosition(1, 1, messages), items, messages, data, b"", parts)
+
+
+def part(name: str, *ids: int) -> NamedPart:
+    return NamedPart(name, len(ids), len(ids), message_item(b"body") * len(ids), pack_ids(list(ids)) if name else b"")
+
+
+def test_parts_of_publishers_with_names_are_read_back() -> None:
+    said = named(part("orders", 3, 4, 9), part("", 0), part("ümläut", 2**64 - 1))
+    check_publishing(letter(said), 4, 1)
+    assert read_publishing((letter(said)[4:],)) == said
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        named(part("p", 4, 4)),  # ids do not ascend
+        named(part("p", 1)._replace(ids=b"")),
+        named(part("p", 1), part("", 1)._replace(ids=pack_ids([1]))),
+        named(part("p", 1)._replace(message_count=2)),
+        named(part("p"), part("p", 1)),  # no items
+        named(part("p", 1, 2))._replace(item_count=1, message_count=1),
+        named(part("p", 1))._replace(chunk_filter=b"short"),
+        named(part("p", 1), NamedPart("p", 1, 2, BATCH, pack_ids([2]))),  # a sub-batch is a chunk of its own
+    ],
+)
+def test_parts_that_are_not_sound_are_refused(bad: Publishing) -> None:
+    with pytest.raises(RefusedProposal):
+        check_publishing(letter(bad), 4, 1)
