@@ -10,6 +10,7 @@
             async for delivery in deliveries:
                 await delivery.ack()
 
+Streams are read from any place, with offsets: `node.stream("events")` (leveret.stream).
 Programs without an event loop use `leveret.connect_sync` (leveret.sync).
 What is named here is public and stays; so are the modules leveret.errors and leveret.records.
 """
@@ -29,9 +30,11 @@ from leveret.errors import (
     Unauthenticated,
     Unroutable,
 )
-from leveret.message import Delivery, GotMessage, Message
+from leveret.message import Delivery, GotMessage, Message, StreamMessage
 from leveret.publisher import Publisher
+from leveret.stream import Stream, StreamPublisher, StreamReader
 from leveret.sync import SyncConsumer, SyncDelivery, SyncNode, SyncPublisher, connect_sync
+from leveret.sync_stream import SyncStream, SyncStreamPublisher, SyncStreamReader
 from leveret.values import FarTimestamp
 
 __all__ = [
@@ -49,11 +52,18 @@ __all__ = [
     "PublishRefused",
     "Publisher",
     "RequestRefused",
+    "Stream",
+    "StreamMessage",
+    "StreamPublisher",
+    "StreamReader",
     "SubscriptionEnded",
     "SyncConsumer",
     "SyncDelivery",
     "SyncNode",
     "SyncPublisher",
+    "SyncStream",
+    "SyncStreamPublisher",
+    "SyncStreamReader",
     "TimedOut",
     "Tls",
     "Unauthenticated",

@@ -15,7 +15,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
-from weakref import WeakSet
 
 from leveret.admin import Admin
 from leveret.channels import DEFAULT_TARGET, Tls
@@ -24,6 +23,7 @@ from leveret.errors import ConnectionLost, TimedOut
 from leveret.message import GotMessage, from_wire
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.requests import NodeRequests
+from leveret.stream import Stream
 from leveret.topology import Topology
 from leveret.v1 import admin_pb2, consume_pb2
 from leveret.values import from_table, to_value
@@ -49,7 +49,6 @@ class Node(NodeRequests):
         Raises ValueError for what is no address.
         """
         super().__init__(target, user=user, password=password, vhost=vhost, tls=tls, timeout_s=timeout_s, name=name)
-        self._children: WeakSet[Publisher | Consumer] = WeakSet()
         self.topology = Topology(self)
         self.admin = Admin(self)
 
@@ -81,7 +80,7 @@ class Node(NodeRequests):
 
     async def close(self) -> None:
         """End everything that was made from this connection, then the connection."""
-        for child in list(self._children):
+        for child in list(self.children):
             await child.abandon()
         self._is_open = False
         await self._channels.close()
@@ -93,7 +92,7 @@ class Node(NodeRequests):
     ) -> Publisher:
         """A stream of publishes, open when this returns. See leveret.publisher for what `resend` promises."""
         publisher = Publisher(self, name=name, resend=resend, max_unconfirmed=max_unconfirmed)
-        self._children.add(publisher)
+        self.children.add(publisher)
         await publisher.open()
         return publisher
 
@@ -121,8 +120,12 @@ class Node(NodeRequests):
             name=name,
             reconnect=reconnect,
         )
-        self._children.add(consumer)
+        self.children.add(consumer)
         return consumer
+
+    def stream(self, name: str) -> Stream:
+        """A stream by its name, to be declared, published to and read. See leveret.stream."""
+        return Stream(self, name)
 
     async def get(self, queue: str, *, count: int = 1, requeue: bool = False) -> list[GotMessage]:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""

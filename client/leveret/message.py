@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -31,6 +31,10 @@ class Message:
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
+
+    def with_headers(self, more: Mapping[str, Any]) -> Message:
+        """The same with these headers in addition."""
+        return replace(self, headers={**self.headers, **more})
 
 
 _COPIED = (
@@ -96,6 +100,32 @@ class GotMessage:
         return self.message.body
 
 
+@dataclass(slots=True, frozen=True)
+class StreamMessage:
+    """A message of a stream, and its place there."""
+
+    offset: int
+    exchange: str
+    routing_key: str
+    _wire: pb.Message
+
+    @property
+    def body(self) -> bytes:
+        return self._wire.body
+
+    @property
+    def message(self) -> Message:
+        """Body and properties, as published."""
+        return from_wire(self._wire)
+
+    @property
+    def headers(self) -> dict[str, Any]:
+        return from_table(self._wire.properties.headers)
+
+    def __repr__(self) -> str:
+        return f"<StreamMessage {self.offset}, {len(self.body)} bytes>"
+
+
 class Settling(Protocol):
     """The subscription that a delivery came with."""
 
@@ -145,9 +175,20 @@ class Delivery:
     def queue_headers(self) -> dict[str, Any]:
         """What the queue adds: x-delivery-count, x-stream-offset."""
         headers = from_table(self._batch.queue_headers)
-        if self._batch.HasField("first_offset"):
-            headers["x-stream-offset"] = self._batch.first_offset + self.tag - self._batch.first_tag
+        if self.offset is not None:
+            headers["x-stream-offset"] = self.offset
         return headers
+
+    @property
+    def offset(self) -> int | None:
+        """Its place in the stream; None for other kinds of queue."""
+        batch = self._batch
+        return batch.first_offset + self.tag - batch.first_tag if batch.HasField("first_offset") else None
+
+    def stream_message(self) -> StreamMessage:
+        """For readers of streams, who settle nothing."""
+        assert self.offset is not None, f"{self!r} is of no stream"
+        return StreamMessage(self.offset, self.exchange, self.routing_key, self._message)
 
     async def ack(self) -> None:
         """Done with it. Settlements travel in groups; this waits only while many of them wait.

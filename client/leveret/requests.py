@@ -6,7 +6,8 @@ from __future__ import annotations
 import base64
 import platform
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import grpc
 import grpc.aio
@@ -15,6 +16,13 @@ from leveret.channels import Channels, Stubs, Tls
 from leveret.errors import RETRYABLE, ConnectionLost, LeveretError, from_rpc, never_sent
 from leveret.v1 import message_pb2
 from leveret.values import to_table
+
+
+class Child(Protocol):
+    """What is made from a connection, and ends with it."""
+
+    async def abandon(self) -> None:
+        """End without waiting for what is under way."""
 
 
 class NodeRequests:
@@ -38,6 +46,7 @@ class NodeRequests:
         self._name = name
         self._channels = Channels(target, tls)
         self._is_open = False
+        self.children: WeakSet[Child] = WeakSet()
 
     @property
     def target(self) -> str:

@@ -31,6 +31,7 @@ from leveret.errors import ConnectionLost, TimedOut
 from leveret.message import Delivery, GotMessage, Message
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue
+from leveret.sync_stream import SyncStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -198,6 +199,10 @@ class SyncNode:
             return await consumer.start()
 
         return SyncConsumer(self, self.call(subscribe))
+
+    def stream(self, name: str) -> SyncStream:
+        """A stream by its name, to be declared, published to and read."""
+        return SyncStream(self, name)
 
     def get(self, queue: str, *, count: int = 1, requeue: bool = False) -> list[GotMessage]:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""

@@ -1,7 +1,7 @@
 """A broker small enough to be read at a glance, behind a real gRPC server on a free port of the loopback interface.
 
-Queues are lists, and nothing is durable; users, vhosts and permissions are those of a real catalog. `held` keeps confirms
-back until the test lets them go.
+Queues are lists, streams those of which nothing is taken, and nothing is durable; users, vhosts and permissions are those of a
+real catalog. `held` keeps confirms back until the test lets them go.
 """
 
 from __future__ import annotations
@@ -50,12 +50,21 @@ class Stored:
 @dataclass
 class FakeQueue:
     record: Any
-    ready: deque[Stored] = field(default_factory=deque)
+    ready: deque[Stored] = field(default_factory=deque)  # of a stream: all there is
     consumers: list[Any] = field(default_factory=list)
 
     def statistics(self) -> QueueStatistics:
         lengths = {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": len(self.ready), "target_ram_count": 1}
         return QueueStatistics(ready=len(self.ready), consumers=len(self.consumers), details=lengths)
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.record.kind == "stream")
+
+    def begin(self, arguments: dict[str, Any]) -> int:
+        """The offset at which a consumer begins."""
+        asked = arguments.get("x-stream-offset", "next")
+        return {"first": 0, "next": len(self.ready)}[asked] if isinstance(asked, str) else int(asked)
 
 
 class FakeBroker:
@@ -82,7 +91,7 @@ class FakeBroker:
         return Pending.of(self.catalog.apply(command))
 
     def check_kind(self, record: QueueRecord) -> None:
-        assert record.kind == "classic", f"a {record.kind} queue"
+        assert record.kind in ("classic", "stream"), f"a {record.kind} queue"
 
     def authenticate(self, user: str, password: bytes, client: ClientAddress) -> Pending[UserRecord]:
         self.authentications += 1
@@ -119,8 +128,14 @@ class FakeBroker:
     def _pump(self, queue: FakeQueue) -> None:
         for consumer in list(queue.consumers):
             session = consumer.session
-            while queue.ready and session.sink.writable and session.has_room(consumer):
-                session.deliver(consumer, queue.ready.popleft())
+            while session.sink.writable and session.has_room(consumer):
+                if queue.is_stream and consumer.offset < len(queue.ready):
+                    session.deliver(consumer, queue.ready[consumer.offset], consumer.offset)
+                    consumer.offset += 1
+                elif queue.ready and not queue.is_stream:
+                    session.deliver(consumer, queue.ready.popleft())
+                else:
+                    break
 
     def queue(self, vhost: str, name: str) -> FakeQueue:
         if (vhost, name) not in self.fake_queues:
@@ -195,6 +210,7 @@ class FakeSession:
         self.subscriptions[tag] = consumer = SimpleNamespace(
             tag=tag, queue=found, session=self, sink=self, no_ack=how["no_ack"], exclusive=how["exclusive"],
             prefetch=self.prefetch, outstanding=0, priority=0, active=True, arguments=how["arguments"],
+            offset=found.begin(how["arguments"]),
         )  # fmt: skip
         found.consumers.append(consumer)
         return Pending.of(tag)
@@ -202,11 +218,11 @@ class FakeSession:
     def has_room(self, consumer: Any) -> bool:
         return consumer.no_ack or not consumer.prefetch or len(self.unacknowledged) < consumer.prefetch
 
-    def deliver(self, consumer: Any, stored: Stored) -> None:
+    def deliver(self, consumer: Any, stored: Stored, offset: int | None = None) -> None:
         tag, self.next_tag = self.next_tag, self.next_tag + 1
         if not consumer.no_ack:
             self.unacknowledged[tag] = (consumer.queue, stored)
-        self.sink.deliver(consumer, tag, slice_of(stored), stored.content)
+        self.sink.deliver(consumer, tag, slice_of(stored, offset), stored.content)
 
     def cancel(self, tag: str, now: int) -> None:
         consumer = self.subscriptions.pop(tag, None)
@@ -235,9 +251,11 @@ class FakeSession:
         )
 
     def browse_from(self, queue: str, offset: object, limit: int, now: int) -> Pending[list[Browsed]]:
-        if not isinstance(offset, int):
+        found = self.broker.queue(self.vhost, queue)
+        if offset == "soon":
             raise PreconditionFailed(f"{offset!r} is no place")
-        ready = list(enumerate(self.broker.queue(self.vhost, queue).ready))[offset : offset + limit]
+        first = found.begin({"x-stream-offset": offset})
+        ready = list(enumerate(found.ready))[first : first + limit]
         return Pending.of([Browsed("", "k", one.content, True, offset=at) for at, one in ready])
 
     def acknowledge(self, first: int, last: int, multiple: bool, now: int) -> None:
@@ -246,7 +264,7 @@ class FakeSession:
 
     def reject(self, tag: int, requeue: bool, now: int) -> None:
         queue, stored = self._take_out(tag)
-        if requeue:
+        if requeue and not queue.is_stream:
             stored.redelivered = True
             queue.ready.appendleft(stored)
 
@@ -324,9 +342,9 @@ class FakeSession:
         self.broker.open_sessions.remove(self)
 
 
-def slice_of(stored: Stored) -> Slice:
+def slice_of(stored: Stored, offset: int | None = None) -> Slice:
     queue: Any = None
-    return Slice(queue, None, 0, 1, 0, stored.exchange, stored.routing_key, stored.redelivered)
+    return Slice(queue, None, 0, 1, 0, stored.exchange, stored.routing_key, stored.redelivered, offset=offset)
 
 
 class FakeCluster:
