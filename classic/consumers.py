@@ -18,7 +18,7 @@ class Consumers:
     def __init__(self, record: QueueRecord, single_active: bool) -> None:
         self._record = record
         self._single_active = single_active
-        self._in_turn: list[Consumer] = []  # highest priority first; within a priority whoever waits longest first
+        self._in_turn: list[Consumer] = []  # highest priority first; within a priority the longest waiting first
         self.active: Consumer | None = None  # the single active one, if the queue has one
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Consumers:
 
     def next(self, ready: int) -> tuple[Consumer, int] | None:
         """The consumer whose turn it is and how many of `ready` messages it may have now; it goes behind its equals.
-        Several that have room share what is ready. None when nobody has room."""
+        Several that have room share what is ready. None when no consumer has room."""
         in_turn = self._in_turn
         if len(in_turn) == 1:
             room = in_turn[0].room()
@@ -69,7 +69,7 @@ class Consumers:
         in_turn = self._in_turn
         if room == 1 or ready == 1:
             return 1
-        if room * (len(in_turn) - index) <= ready:  # enough for everybody: then nobody need be counted
+        if room * (len(in_turn) - index) <= ready:  # enough for all: then none needs to be counted
             return room
         priority = in_turn[index].priority
         sharing = sum(1 for one in in_turn[index:] if one.priority == priority and one.room() > 0)
@@ -86,7 +86,7 @@ class Consumers:
         self._in_turn.insert(index, consumer)
 
     def _elect(self) -> None:
-        """The one that has waited longest among the highest priority becomes the active one; nobody is taken over."""
+        """The longest waiting one of the highest priority becomes active; an active one is never displaced."""
         if self.active is None and self._in_turn:
             self.active = self._in_turn[0]
             self.active.active = True

@@ -54,7 +54,7 @@ class Leaving:
         self._read: tuple[StoredRun, bytes, int, int] | None = None
 
     def tick(self) -> None:
-        """Nobody goes on with a content that was read long ago."""
+        """A content that was read long ago is not used any more."""
         self._read = None
 
     def trim_some(self, effective: EffectiveArguments, now: int) -> bool:

@@ -2,7 +2,7 @@
 
     levels       one variable queue for each priority, the highest is served first; nearly always there is one
     out          sequences of messages that consumers hold; a session holds the messages themselves
-    redelivered  sequences of messages that were out before and came back: the next who gets them is told
+    redelivered  sequences of messages that were out before and came back: the next delivery is marked so
     transient    sequences of non-persistent messages, in a durable queue: they do not outlive the node
 
 A message lives while it is ready or out. Sequences of priority p begin at p << LEVEL_SHIFT, so one number says all.
@@ -356,7 +356,7 @@ class ClassicQueue:
         )
 
     def published(self, run: StoredRun, level: VariableQueue, now: int) -> None:
-        """The run stands in its level; what consumers have room for is delivered at the end of the turn."""
+        """The run is in its level; what consumers have room for is delivered at the end of the turn."""
         self._figures.published += run.count
         if not run.persistent and self.record.durable:
             self.transient.add(run.first, run.end)

@@ -12,7 +12,7 @@ class Rate:
     __slots__ = ("_average", "count")
 
     def __init__(self) -> None:
-        self.count = 0  # since the last measure; whoever counts adds to it
+        self.count = 0  # since the last measure; its owner adds to it
         self._average = 0.0
 
     @property

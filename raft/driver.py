@@ -142,7 +142,7 @@ class Driver:
         self.durability = store.durability
         self.machine = machine
         self.standing = Standing(Role.FOLLOWER, 0, 0)
-        self.applied = store.snapshot().index  # highest index that the machine stands on
+        self.applied = store.snapshot().index  # highest index that the machine has applied
         self.waking = False  # the host has it on its list for this round
         self.heap_deadline: float | None = None  # the host's: the earliest entry for it in the heap of deadlines
         self.installing: SnapshotMeta | None = None
@@ -170,7 +170,7 @@ class Driver:
 
     @property
     def leader(self) -> MemberId:
-        """As far as this member knows; 0: nobody."""
+        """As far as this member knows; 0: none."""
         return self.standing.leader
 
     @property
@@ -203,7 +203,7 @@ class Driver:
         self._host.wake(self)
 
     def forget_leader(self, now: float) -> None:
-        """Whoever led has ended, though its node answers (again)."""
+        """The leader's member has ended, though its node answers (again)."""
         self.core.forget_leader(self.standing.leader, now)
 
     # A turn.
@@ -283,7 +283,7 @@ class Driver:
         self._host.wake(self)
 
     def close(self) -> None:
-        """The node stops, or gives the group up: nobody may wait for ever."""
+        """The node stops, or gives the group up: every pending request is answered."""
         waiting = list(self._asked)
         self._asked.clear()
         proposals, self._proposals = self._proposals, []
@@ -297,7 +297,7 @@ class Driver:
             on_read(NotLeader(0))
 
     def _take_readers(self) -> list[OnRead]:
-        """All that wait for a read, wherever it stands. The core may still answer those that it was asked."""
+        """All pending reads, at whatever stage. The core may still answer those that it was asked."""
         readers = [reader for readers in self._reading.values() for reader in readers] + self._reads
         readers += [reader for _, readers in self._confirmed_reads for reader in readers]
         self._reading, self._reads, self._confirmed_reads = {}, [], []

@@ -31,7 +31,7 @@ class GroupOwner(Protocol):
 
 
 class NoOwner(RaftError):
-    """Returned when something happens to a group that nobody has registered for."""
+    """Returned when something happens to a group without a registered owner."""
 
 
 class GroupOwners:
@@ -46,7 +46,7 @@ class GroupOwners:
         self._owners[group] = owner
 
     def leave(self, group: GroupId) -> None:
-        """Nothing happens to this group any more. One that nobody has registered for is ignored: its member never began."""
+        """Nothing happens to this group any more. One without a registered owner is ignored: its member never began."""
         self._owners.pop(group, None)
 
     def leading_changed(self, driver: Driver) -> None:

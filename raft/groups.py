@@ -14,7 +14,7 @@ read the entries, and applies what was committed before when its answer is on it
 
 A member whose machine fails is halted by itself (raft/driver.py), if there is somebody to be told (`on_halted`). A node whose
 log has failed, or that finds a mistake of its own elsewhere, promises nothing more: `failed` says why, no letter leaves,
-whoever waits is told Unknown, and `on_failed` is called to end the process.
+pending requests are answered with Unknown, and `on_failed` is called to end the process.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Groups:
         self.driver(group).transfer(to, self._clock.monotonic())
 
     def close(self) -> None:
-        """The node stops: no letter leaves any more, and whoever waits is told."""
+        """The node stops: no message leaves any more, and pending requests are answered."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -468,7 +468,7 @@ class Groups:
         driver.halt(str(error), self._clock.monotonic())
 
     def _look_after_halted(self, now: float) -> None:
-        """As long as nobody else leads, others may still believe in them."""
+        """As long as no other member leads, others may still follow them."""
         for driver in list(self._halted.values()):
             assert driver.halted is not None, f"group {driver.group} is not halted"
             if driver.leader_node in (0, self.node):
@@ -480,8 +480,8 @@ class Groups:
                 self._give_up(driver, error)
 
     def _look_after_given_up(self) -> None:
-        """Where a member was given up, others may follow it for ever: its node answers. Tell them until one of them leads; then
-        wait until the new member is one of those who vote."""
+        """Where a member was given up, others may follow it indefinitely: its node answers. Tell them until one of them leads;
+        then wait until the new member is one of those who vote."""
         for group, old in list(self._given_up.items()):
             driver = self._drivers.get(group)
             if driver is None or driver.me == old:

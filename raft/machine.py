@@ -1,6 +1,6 @@
 """The protocol of a replicated machine: the same entries in the same order give the same state on every member.
 
-A machine asks nothing of the world: what it needs of time or chance stands in its commands. Its state between two calls
+A machine asks nothing of the world: what it needs of time or chance is in its commands. Its state between two calls
 is a function of the entries applied. Versions: a group runs the machine at one version, which only a command raises, so
 all members switch at the same index; code that does not know a version must refuse it, never guess.
 """
@@ -24,7 +24,7 @@ class Machine(Protocol):
     """Of the rules by which the state came about; goes into snapshots."""
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
-        """Apply commands in order; one result for each, told to whoever proposed it on this node. Entries of other kinds are
+        """Apply commands in order; one result for each, passed to its proposer on this node. Entries of other kinds are
         not shown. A command that makes no sense has a result that says so. What it raises for an
         entry that it does not know, or by mistake, halts this member: see raft/driver.py."""
 

@@ -46,7 +46,7 @@ class Net(Protocol):
 
 
 class Ears(Protocol):
-    """Who is told what arrives from other nodes: raft/groups.py."""
+    """Receives what arrives from other nodes: raft/groups.py."""
 
     def receive(self, node: NodeId, letter: bytes) -> None: ...
 
@@ -57,7 +57,7 @@ class Ears(Protocol):
 
 @dataclass(slots=True)
 class Sign:
-    """A ping or a pong. Nobody changes it once it is made."""
+    """A ping or a pong; immutable."""
 
     is_pong: bool
     incarnation: int  # the sender's

@@ -2,7 +2,7 @@
 
 StorageError
   Corrupt      the bytes are not what was written: report, quarantine or repair; never delete
-  TornTail     the end of a file was never made durable: whoever opened it may cut it there
+  TornTail     the end of a file was never made durable: its opener may cut it there
   Exhausted    something has run out for now: nothing was done, the same may succeed later
     DiskFull         there is no room: free some; what was being written is not there
     NoDescriptors    the process or the machine has no file descriptor left
@@ -17,7 +17,7 @@ class StorageError(Exception):
 
 
 class Corrupt(StorageError):
-    """Bytes that had been durable are damaged or missing. Whoever owns the file reports it and keeps it."""
+    """Bytes that had been durable are damaged or missing. The owner of the file reports it and keeps it."""
 
     def __init__(self, name: str, offset: int, length: int, reason: str) -> None:
         super().__init__(f"{name} is damaged at offset {offset} ({length} bytes): {reason}")
@@ -38,7 +38,7 @@ class TornTail(StorageError):
 
 
 class Exhausted(StorageError):
-    """A resource has run out. The disk is as sound as before: whoever can wait tries again later."""
+    """A resource has run out. The disk is as sound as before: a caller that can wait tries again later."""
 
 
 class DiskFull(Exhausted):

@@ -14,7 +14,7 @@ Facts = dict[str, Any]
 
 
 def load(disk: Disk, name: str) -> Facts | None:
-    """The facts, None when none were ever saved. Raises Corrupt: whoever needs them must not invent others."""
+    """The facts, None when none were ever saved. Raises Corrupt: the caller must not invent others."""
     try:
         payload = snapshot_file.load(disk, name)
     except FileNotFoundError:

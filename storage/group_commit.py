@@ -47,7 +47,7 @@ class GroupCommit:
         return self.in_flight
 
     def done(self, ticket: int) -> None:
-        """The commit in flight is fsynced. Does not tell anybody: `announce` does, when positions are in order too."""
+        """The commit in flight is fsynced. Notifies no caller: `announce` does, when positions are in order too."""
         assert ticket == self.in_flight, f"commit {ticket} is done, but {self.in_flight} was being written"
         assert self.durable == ticket - 1, f"commit {ticket} is done after {self.durable}"
         self.durable = ticket
@@ -60,6 +60,6 @@ class GroupCommit:
             subscriber(ticket)
 
     def fail(self, reason: str) -> None:
-        """The commit in flight may or may not be on the disk, and nobody will ever be told that it is."""
+        """The commit in flight may or may not be on the disk, and no caller is ever told that it is."""
         if self.failed is None:
             self.failed = reason

@@ -76,7 +76,7 @@ class LmdbStore:
 
     def __init__(self, path: str, map_bytes: int = MAP_BYTES, read_only: bool = False) -> None:
         """`path` is a real path, made when it is missing (see `OsDisk.path`): LMDB opens its files itself.
-        `read_only` is for looking at a store that nobody uses: nothing is made or changed. Raises Corrupt."""
+        `read_only` is for looking at a store that is not in use: nothing is made or changed. Raises Corrupt."""
         self._path = path
         self._failed: str | None = None
         self._refuse_missing_heads()

@@ -1,7 +1,7 @@
 """The real Disk: files below one directory of the operating system. The contract is in storage/disk.py.
 
-Files are 0600 and directories 0700: messages are nobody else's. Syscalls here release the interpreter lock, so the log's
-thread can wait for the device while the event loop goes on.
+Files are 0600 and directories 0700: messages are private to the broker. Syscalls here release the interpreter lock, so the
+log's thread can wait for the device while the event loop goes on.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class OsDisk:
             above = here
 
     def _make_one(self, name: str, above: str) -> None:
-        """A directory that exists is no sign of a synced name: whoever made it may have failed, or ended, before that."""
+        """A directory that exists is no sign of a synced name: its creator may have failed, or ended, before that."""
         self.begin_dir(name)
         self.sync_dir(above)
         self._synced_directories.add(name)

@@ -131,7 +131,7 @@ class WalFiles:
             self.delete_again = True
 
     def forget(self, number: int) -> None:
-        """Nobody reads or writes this file any more."""
+        """The file has no reader or writer any more."""
         file = self._open.pop(number, None)
         if file is not None:
             file.close()

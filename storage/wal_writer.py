@@ -15,7 +15,7 @@ one is being written the next gathers, and starts the moment the first is durabl
 There are two threads: the event loop, and the log's own (log_thread.py), which runs jobs in order: write a commit, prepare a
 slice of the next file, delete released files. The loop writes a small commit itself, as handing it to the thread and back costs
 more than the fsync of a fast disk; `commit_inline_bytes_max` says what is small. The thread writes large ones, those that need
-a file that is not ready, those that nobody waits for, and small ones too while fsyncs take long (fsync_times.py). Then only
+a file that is not ready, those without a waiter, and small ones too while fsyncs take long (fsync_times.py). Then only
 what waits for the disk is held up. With None there is no thread: everything happens in the order of the calls, as simulations
 need it.
 
@@ -115,7 +115,7 @@ class LogWriter:
     def append_lazy(
         self, kind: int, writer: int, index: int, parts: Sequence[Buffer], flags: int = 0, term: int = 0
     ) -> Location:
-        """Add a record that nobody waits for: it is written with the next commit, or by `flush_lazy`."""
+        """Add a record without a waiter: it is written with the next commit, or by `flush_lazy`."""
         return self._core.append(kind, writer, index, parts, flags, term)
 
     @property
@@ -200,7 +200,7 @@ class LogWriter:
         self._submit_delete(released)
 
     def flush_lazy(self) -> None:
-        """Called on a tick: commit what nobody waits for, have a mark vouch for what is durable already, and retry what a
+        """Called on a tick: commit records without a waiter, have a mark vouch for what is durable already, and retry what a
         shortage has prevented."""
         self._write_postponed()
         if self._files.delete_again:

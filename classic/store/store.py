@@ -222,7 +222,7 @@ class MessageStore:
         self._current = 0  # those files are of another life: a new one is begun
 
     def scan(self, sizes: dict[int, int], damaged: Callable[[str, int, int, str], None]) -> None:
-        """Find the contents in files of which these many bytes are durable. Nobody refers to them yet."""
+        """Find the contents in files of which these many bytes are durable. They have no references yet."""
         self._restore_files(sizes)
         for number, size in sizes.items():
             self._scan_file(number, size, damaged)
@@ -250,6 +250,6 @@ class MessageStore:
             wanted = needed
 
     def forget_unreferenced(self) -> None:
-        """After all references are known: what nobody refers to is garbage."""
+        """After all references are known: contents without a reference are garbage."""
         for content_id in [one for one, stored in self.contents.items() if not stored.references]:
             del self.contents[content_id]

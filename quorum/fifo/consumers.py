@@ -1,7 +1,7 @@
 """Who consumes, and whose turn it is: the highest priority with room, among equals each in turn; with a single active
 consumer only that one.
 
-A consumer stands in the line of its priority while it could be given something: it is up, its node is not suspected, it
+A consumer is in the line of its priority while it could be given something: it is up, its node is not suspected, it
 has room, and it is the active one if there can be only one.
 
 Single active consumer. The active one is the one of the highest priority, and among equals the one that came first. When one
@@ -56,7 +56,7 @@ class MachineConsumer:
         self.key = key
         self.tag = tag
         self.prefetch = prefetch
-        # What it may hold: as many as it came with, until it is told otherwise.
+        # What it may hold: as many as it came with, until WINDOW changes it.
         self.window = UNLIMITED_WINDOW if no_ack or not prefetch else prefetch
         self.no_ack = no_ack
         self.exclusive = exclusive
@@ -86,9 +86,9 @@ class MachineConsumers:
         self.single_active = False
         self.all: dict[ConsumerKey, MachineConsumer] = {}  # in the order in which they came
         self.active: MachineConsumer | None = None  # the single active one
-        self.quiescing: MachineConsumer | None = None  # nobody becomes active while it holds something
+        self.quiescing: MachineConsumer | None = None  # no other becomes active while it holds something
         self._lines: dict[int, deque[MachineConsumer]] = {}
-        self._priorities: list[int] = []  # of lines in which somebody stands, ascending
+        self._priorities: list[int] = []  # of lines that are not empty, ascending
 
     def subscribed(self) -> Iterator[MachineConsumer]:
         return (one for one in self.all.values() if one.is_subscribed)
@@ -111,7 +111,7 @@ class MachineConsumers:
         self.update(consumer)
 
     def restore(self, consumer: MachineConsumer) -> None:
-        """As a snapshot has it. Who is active, and who stands in line, is told by the snapshot, too."""
+        """As a snapshot has it. Who is active and who is in line is in the snapshot, too."""
         self.all[consumer.key] = consumer
         self.count += consumer.is_subscribed
         consumer.checked_out.belong_to(self.held)
@@ -151,7 +151,7 @@ class MachineConsumers:
 
     def next(self, ready: int) -> tuple[MachineConsumer, int] | None:
         """Whose turn it is, and how many of `ready` messages it may have now. Equals that have room share what is ready.
-        None when nobody has room. `served` is to be called then."""
+        None when no consumer has room. `served` is to be called then."""
         if not self._priorities:
             return None
         line = self._lines[self._priorities[-1]]

@@ -40,7 +40,7 @@ class Deadlines(Movement):
             self._disconnect(consumer)
         expires_ms = s.rules.expires_ms
         if expires_ms is not None and s.used_at + expires_ms <= s.now and not s.consumers.count:
-            s.used_at = s.now  # should nobody act on it, it is said again
+            s.used_at = s.now  # if no leader acts on it, it is emitted again
             self._effects.append(Unused())
         if s.consumers.active is not self._active_told:
             self._tell_active()

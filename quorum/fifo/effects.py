@@ -1,6 +1,6 @@
 """What the machine asks of the member that runs it, in this order, after each call of `apply`.
 
-Every member of the group gets the same effects. Who performs one stands in its docstring; everybody else drops it.
+Every member of the group gets the same effects. The docstring says which member performs it; the others drop it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DeadHeld:
 
 @dataclass(slots=True, frozen=True)
 class Unused:
-    """Nobody has used the queue for as long as `x-expires` says. For the leader: delete it."""
+    """The queue was not used for as long as `x-expires` says. For the leader: delete it."""
 
 
 Effect = Deliver | TimedOut | ActiveChanged | DeadLetter | DeadHeld | Unused

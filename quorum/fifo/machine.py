@@ -7,7 +7,7 @@ entry. Between two ops this holds:
 - no message is ready while a consumer has room, and none is ready or delayed that has expired by the time of the entry;
 - the ready messages are within the limits, if the queue drops its head;
 - unless that means to move very many messages: then each entry moves so many rows (quorum/fifo/movement.py), and the
-  deadline has come. Nobody is given what has expired, and nothing overtakes what is coming back;
+  deadline has come. No consumer is given what has expired, and nothing overtakes what is coming back;
 - `deadline` is when an entry has to come at the latest, if only with a TICK, so that this stays true.
 
 The effects are to be taken after each `apply`. `digest` follows from the bytes of every entry and from everything that was

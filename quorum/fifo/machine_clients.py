@@ -54,7 +54,7 @@ class MachineClients(Deadlines):
         return None
 
     def _consumed_before(self, key: ConsumerKey) -> Result:
-        """Whoever is not known as a consumer was refused the first time, or has left since and waits for no answer."""
+        """A consumer that is not known was refused the first time, or has left since and waits for no answer."""
         if self.state.version < versions.REFUSED_AGAIN or key in self.state.consumers.all:
             return None
         return ResultCode.IN_USE

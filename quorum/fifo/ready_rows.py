@@ -1,4 +1,4 @@
-"""Messages of one priority that nobody has had yet, in the order of the log.
+"""Messages of one priority that were never delivered, in the order of the log.
 
 A row is one run, or what is left of it, as five numbers in a column of 64-bit ones; the rows lie in blocks. So a backlog
 costs 40 bytes for each run whatever else is going on, and has no Python objects.

@@ -187,7 +187,7 @@ class _Decoder:
     def _place(self, end: int) -> int:
         place: int = self._fields(_PLACE)[0]
         if place >= end:
-            raise ValueError(f"consumer {place} stands in line, and there are {end}")
+            raise ValueError(f"consumer {place} is in line, and there are {end}")
         return place
 
     def _session(self, state: QueueState) -> None:

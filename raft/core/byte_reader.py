@@ -1,4 +1,4 @@
-"""Reading packed bytes that may be anybody's: every read is bounded by the buffer, and says so with one error."""
+"""Reading packed bytes from an untrusted source: every read is bounded by the buffer, and says so with one error."""
 
 from __future__ import annotations
 

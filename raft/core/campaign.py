@@ -1,4 +1,4 @@
-"""The votes that a member gathers while it stands for election (raft/core/election.py)."""
+"""The votes that a member gathers during its campaign (raft/core/election.py)."""
 
 from __future__ import annotations
 

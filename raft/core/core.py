@@ -48,7 +48,7 @@ from raft.core.status import Status, status_of
 
 
 class Core:
-    """A member. It trusts no other node until it is told to."""
+    """A member. It trusts no other node before `trust` is called for it."""
 
     __slots__ = ("_now", "_number", "_persisted", "_s")
 
@@ -61,7 +61,7 @@ class Core:
         now: float,
         applied: int = 0,
     ) -> None:
-        """`random` gives numbers from 0 to 1. `applied` is what the machine stands on: its snapshot, or entries behind it
+        """`random` gives numbers from 0 to 1. `applied` is the state of the machine: its snapshot, or entries behind it
         that it kept by itself."""
         self._s = State(me, store, settings, random, applied)
         self._number = 0
@@ -90,7 +90,7 @@ class Core:
         return max((size for one in lead.progress.values() if (size := one.received_bytes) is not None), default=None)
 
     def tell_commits(self, nodes: Iterable[NodeId]) -> None:
-        """Somebody waits there for what is committed: it is told at once, and not with the next entries. Only who leads can."""
+        """A client of that member waits: send it the commit index at once, not with the next entries. Leader only."""
         lead = self._s.leadership
         if lead is not None:
             lead.prompted.update(nodes)
@@ -99,7 +99,7 @@ class Core:
     def halt(self, now: float) -> None:
         """The machine cannot go on. The member stays a voter whose log counts, but it is handed nothing more to apply, and it
         leads no more: it hands over, or, if that came to nothing by the next call, steps down and tells the others. To be
-        called again now and then as long as nobody leads, since others follow a leader whose node answers."""
+        called periodically as long as there is no leader, since others follow a leader whose node answers."""
         s = self._s
         first, s.halted = not s.halted, True
         if s.leadership is None:
@@ -215,7 +215,7 @@ class Core:
             election.step_pre_request(s, request, now)
 
     def _answer_stale(self, message: Message, now: float) -> None:
-        """Whoever leads or stands in an earlier term is told of this one."""
+        """Tells a leader or candidate of an earlier term about this one."""
         s = self._s
         match message:
             case VoteRequest():
@@ -397,7 +397,7 @@ class Core:
         s.applied = index
 
     def installed(self, meta: SnapshotMeta) -> None:
-        """The snapshot of Ready.install is durable and the machine stands on it."""
+        """The snapshot of Ready.install is durable and the machine was restored from it."""
         follower.installed(self._s, meta, self._now)
 
     def install_failed(self) -> None:

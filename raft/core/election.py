@@ -1,11 +1,11 @@
 """Elections, from both sides: standing for one, and voting.
 
-A member first asks whether it would win (pre-vote), which changes nobody's term, so one that cannot win disturbs nobody. Voters
-refuse while they know a leader whose node they trust. A real candidate votes for itself like for anyone else: the vote counts,
-and others are asked, once it is fsynced together with the log that the request tells of.
+A member first asks whether it would win (pre-vote), which changes no term, so one that cannot win disturbs no other.
+Voters refuse while they know a leader whose node they trust. A real candidate votes for itself like for anyone else: the
+vote counts, and others are asked, once it is fsynced together with the log that the request tells of.
 
-Disks may be slower than elections. Nobody stands while its own vote is on its way to the disk (State.arm), and a candidate that
-asks again, as no votes came in time, still counts those of its term: they may be on their way to other disks.
+Disks may be slower than elections. No member campaigns while its own vote is on its way to the disk (State.arm), and a
+candidate that asks again, as no votes came in time, still counts those of its term: they may be on their way to other disks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from raft.core.state import State
 
 
 def stand(s: State, now: float) -> None:
-    """Nobody leads, as far as this member can tell: ask who would vote for it."""
+    """There is no leader, as far as this member knows: ask who would vote for it."""
     assert s.may_campaign(), f"member {s.me} must not campaign in {s.membership}, trusting {sorted(s.trusted)}"
     s.leader = 0
     s.attempts += 1
@@ -114,7 +114,7 @@ def objects(s: State, request: VoteRequest) -> bool:
 
 
 def step_request(s: State, request: VoteRequest, now: float) -> None:
-    """Real, of this term; nobody to object to it, if its term is new."""
+    """A real one, of this term. If its term is new, there is no leader that could object."""
     granted = s.vote == request.sender or (s.vote == 0 and s.leader == 0 and _may_vote_for(s, request))
     if granted:
         s.set_facts(s.term, request.sender)
@@ -165,7 +165,7 @@ def deny_leading(s: State, member: MemberId, now: float) -> None:
 
 
 def deny_to_all(s: State) -> None:
-    """A member that led this term and leads no more tells everybody, if nobody else is known to lead."""
+    """A member that led this term and leads no more tells all others, unless another leader is known."""
     if s.vote == s.me and s.leader == 0:
         s.messages_after += [NotLeading(member, s.me, s.term) for member in members_of(s.membership) if member != s.me]
 
@@ -180,7 +180,7 @@ def deny_to_node(s: State, node: NodeId) -> None:
 
 
 def ask_node_who_leads(s: State, node: NodeId) -> None:
-    """A learner never stands for election, and a leader whose own node was held up may not know that it was doubted: ask a node
+    """A learner never campaigns, and a leader whose own node was held up may not know that it was doubted: ask a node
     that is heard again."""
     if s.leader == 0 and s.installing is None and not s.may_lead():
         s.messages += [

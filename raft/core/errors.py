@@ -10,7 +10,7 @@ class RaftError(Exception):
 
 
 class NotLeader(RaftError):
-    """Returned when a proposal, read, change or transfer reaches a member that does not lead. Ask `leader`; 0: nobody knows."""
+    """Returned when a proposal, read, change or transfer reaches a member that does not lead. Ask `leader`; 0: unknown."""
 
     def __init__(self, leader: MemberId) -> None:
         super().__init__(f"member {leader} leads this group" if leader else "this group has no leader at the moment")
@@ -35,7 +35,7 @@ class BadChange(RaftError):
 
 
 class Compacted(RaftError):
-    """Returned when an entry is asked for that only the snapshot still stands for."""
+    """Returned when an entry is asked for that only the snapshot still covers."""
 
     def __init__(self, index: int, first_index: int) -> None:
         super().__init__(f"entry {index} was compacted; the log begins at {first_index}")
@@ -45,7 +45,7 @@ class Compacted(RaftError):
 
 class Damaged(RaftError):
     """Returned when what is stored is not what was written. The member must not be trusted with its old number any more.
-    `index`: of the entry that cannot be read; 0: it is the snapshot, or nobody can tell."""
+    `index`: of the entry that cannot be read; 0: it is the snapshot, or unknown."""
 
     def __init__(self, text: str, index: int = 0) -> None:
         super().__init__(text)

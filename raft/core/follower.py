@@ -19,7 +19,7 @@ from raft.core.state import State
 
 
 def become_follower(s: State, term: int, leader: MemberId, now: float) -> None:
-    """Of a leader, or (0) of nobody known yet, in which case this member stands for election after a while."""
+    """Of a leader, or 0 while none is known: then this member campaigns after its timeout."""
     if term > s.term:
         s.set_facts(term, 0)
     if s.leadership is not None:
@@ -139,7 +139,7 @@ def step_chunk(s: State, chunk: SnapshotChunk, now: float) -> None:
     _follow(s, chunk.sender, now)
     meta = chunk.meta
     if s.installing is None and meta.index > s.commit and s.log.matches(meta.index, meta.term):
-        # Everything that it stands for is in the log already. Only committed entries are in snapshots.
+        # Everything that it covers is in the log already. Only committed entries are in snapshots.
         s.commit_to(meta.index)
     if meta.index <= s.commit:
         s.intake = s.intake if s.installing is not None else None
@@ -166,7 +166,7 @@ def _take_chunk(s: State, intake: SnapshotIntake, chunk: SnapshotChunk) -> None:
 
 
 def installed(s: State, meta: SnapshotMeta, now: float) -> None:
-    """It is durable, the log begins behind it, and the machine stands on it."""
+    """It is durable, the log begins behind it, and the machine was restored from it."""
     assert s.installing is not None, f"snapshot {meta.index} was installed, but none was to be"
     assert meta.index == s.installing.index, f"snapshot {meta.index} was installed, {s.installing.index} was to be"
     s.installing = s.intake = None

@@ -129,7 +129,7 @@ def _check_match(s: State, lead: Leadership, one: Progress) -> None:
 
 def _can_replace(s: State, lead: Leadership, member: MemberId) -> bool:
     """Whether the others can commit that it is replaced. Where two of three have lost something, the group would have no
-    majority for ever if both gave themselves up; as it is, an operator still has a choice."""
+    majority permanently if both gave themselves up; as it is, an operator still has a choice."""
     others = [voter for voter in s.membership.voters if voter != member]
     sound = sum([voter == s.me or lead.progress[voter].is_fed for voter in others])
     return sound >= majority_of(len(others)) and s.members.index <= s.commit
@@ -165,7 +165,7 @@ def _heard(s: State, lead: Leadership, one: Progress, now: float) -> None:
 
 
 def answer_doubt(lead: Leadership, member: MemberId) -> None:
-    """It stands for election, or asks who leads, so it does not know. An append says it, and more than a refused vote."""
+    """It campaigns, or asks who leads, so it does not know. An append says it, and more than a refused vote."""
     one = lead.progress.get(member)
     if one is not None and one.trusted and one.snapshot is None:
         one.probe()

@@ -86,7 +86,7 @@ class Log:
         self._newest = None
 
     def hand_out(self, number: int) -> Sequence[Entry]:
-        """What is still to be persisted; `number` stands for it."""
+        """What is still to be persisted; `number` identifies it."""
         if self.handed == self.last:
             return ()
         entries = self._from(self.handed + 1)

@@ -26,7 +26,7 @@ def is_needed(voter: int, voters: Collection[int], reaches: Callable[[int], bool
 
 
 def reached_by_majority(positions: Iterable[int]) -> int:
-    """The highest position that more than half have reached; 0 when there is nobody."""
+    """The highest position that more than half have reached; 0 when there are no members."""
     ascending = sorted(positions)
     if not ascending:
         return 0
@@ -34,7 +34,7 @@ def reached_by_majority(positions: Iterable[int]) -> int:
 
 
 def outcome(voters: int, granted: int, refused: int) -> VoteOutcome:
-    """Nobody wins an election without voters."""
+    """Without voters no election is won."""
     assert granted + refused <= voters, f"{granted} granted and {refused} refused, of {voters} voters"
     needed = majority_of(voters)
     if granted >= needed:

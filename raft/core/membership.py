@@ -181,6 +181,6 @@ class MembershipHistory:
         return len(self._known) < before
 
     def reset(self, index: int, membership: Membership) -> None:
-        """A snapshot stands for everything up to `index`, and nothing lies behind it."""
+        """A snapshot covers everything up to `index`, and nothing follows it."""
         self._known = [(index, membership)]
         self.current = membership

@@ -5,7 +5,7 @@ half is the node it lives on, the lower half grows with each replica there. A re
 (a wiped disk, a damaged log) comes back under a new number, so that nothing it said before binds it and nothing it says
 now counts for the old one: the leader takes the old member out and the new one in as a learner.
 
-All messages are plain values that nobody changes once they are made; `raft/core/codec.py` gives them bytes. `sender` and `to`
+All messages are immutable values; `raft/core/codec.py` gives them bytes. `sender` and `to`
 are members, `term` is the sender's.
 """
 
@@ -90,7 +90,7 @@ class Membership(NamedTuple):
 
 @dataclass(slots=True)
 class SnapshotMeta:
-    """What a snapshot stands for. `index` <= committed at the time it was taken."""
+    """What a snapshot covers. `index` <= committed at the time it was taken."""
 
     index: int
     term: int
@@ -212,7 +212,7 @@ class SnapshotChunk:
 @dataclass(slots=True)
 class SnapshotReply:
     """`next_offset` is where the follower wants to go on: after a lost chunk, or another leader's, that is behind what was
-    sent. `installed`: the snapshot is durable and the machine stands on it, or was beyond it already."""
+    sent. `installed`: the snapshot is durable and the machine was restored from it, or was beyond it already."""
 
     to: MemberId
     sender: MemberId

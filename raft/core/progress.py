@@ -48,7 +48,7 @@ class SnapshotSend:
 
     def wanted(self, offset: int) -> None:
         """The follower wants to go on there. If that is where it was before, something was lost: go back, but once only,
-        because every chunk behind a lost one brings the same answer. Any other offset that nobody asked for is old news: each
+        because every chunk behind a lost one brings the same answer. Any other offset that was not asked for is stale: each
         one that was believed brought another chunk, whose answer was as old when it came."""
         if self.end is not None:
             offset = min(offset, self.end)
@@ -103,7 +103,7 @@ class Progress:
         self.in_flight_bytes = 0
         self.snapshot: SnapshotSend | None = None
         self.installed_bytes: int | None = (
-            None  # of the snapshot that it stands on, until it has been sent all behind it
+            None  # of the snapshot that it was restored from, until it has been sent all behind it
         )
 
     @property
@@ -195,7 +195,7 @@ class Progress:
         return True
 
     def installed(self, index: int) -> None:
-        """It stands on a snapshot, or was beyond it."""
+        """It was restored from a snapshot, or was beyond it."""
         assert self.snapshot is not None, f"member {self.member} has installed a snapshot that it was not sent"
         self.installed_bytes = self.snapshot.sent
         self.match = max(self.match, index)

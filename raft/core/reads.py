@@ -56,7 +56,7 @@ class Reads:
         return [ReadPoint(token, self._index) for token in asked]
 
     def lost(self) -> Sequence[int]:
-        """Nobody will ever answer these here."""
+        """No leader will answer these here any more."""
         lost = self._asked + self._waiting
         self._asked, self._waiting = [], []
         return lost

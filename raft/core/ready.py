@@ -21,14 +21,14 @@ class Role(Enum):
 
 
 class Facts(NamedTuple):
-    """What a member must never forget: the highest term it took part in, and whom it voted for in it (0: nobody)."""
+    """What a member must never forget: the highest term it took part in, and whom it voted for in it (0: none)."""
 
     term: int
     vote: MemberId
 
 
 class Standing(NamedTuple):
-    """For whoever looks on: who leads, as far as this member knows (0: nobody)."""
+    """For observers: who leads, as far as this member knows (0: none)."""
 
     role: Role
     term: int
@@ -51,7 +51,7 @@ class Ready:
     """Given back to `Core.persisted` when `facts` and `entries` are fsynced. Numbers ascend."""
 
     standing: Standing | None
-    """Changed since the last Ready, or None. Whoever waits for a proposal of an earlier leadership is to be told."""
+    """Changed since the last Ready, or None. Proposals of an earlier leadership must be answered then."""
 
     messages: Sequence[Message]
     """May be sent at once: nothing in them promises what is not fsynced yet."""

@@ -12,10 +12,10 @@ class Settings:
     """Of one group, or shared by all groups of a node. Raises ValueError for numbers that cannot work."""
 
     election_min_s: float = 0.05
-    """A member without a leader that it trusts waits between these two, by chance, before it stands for election."""
+    """A member without a leader that it trusts waits a random time between these two before it campaigns."""
     election_max_s: float = 0.3
     eagerness: float = 1.0
-    """Divides that wait: a member with 4 stands long before one with 1, so a preferred member usually leads."""
+    """Divides that wait: a member with 4 campaigns long before one with 1, so a preferred member usually leads."""
     election_backoff_max: int = 4
     """A member that keeps failing doubles its wait this many times at most."""
 

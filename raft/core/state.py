@@ -46,8 +46,8 @@ class State:
     )  # fmt: skip
 
     term: int
-    vote: MemberId  # in this term; 0: nobody
-    leader: MemberId  # of this term, as far as known; 0: nobody
+    vote: MemberId  # in this term; 0: none
+    leader: MemberId  # of this term, as far as known; 0: none
     role: Role
     commit: int  # highest index known to be durable on a majority
     applying: int  # highest index handed out to the machine
@@ -67,8 +67,8 @@ class State:
         self.term, self.vote = store.facts()
         self.leader = 0
         self.commit = self.applying = self.applied = max(applied, store.snapshot().index)
-        assert self.applied == applied, f"machine stands on {applied}, its log begins behind {self.applied}"
-        assert self.commit <= self.log.last, f"machine stands on {applied}, its log ends at {self.log.last}"
+        assert self.applied == applied, f"the machine is at {applied}, its log begins behind {self.applied}"
+        assert self.commit <= self.log.last, f"the machine is at {applied}, its log ends at {self.log.last}"
         self.trusted: set[NodeId] = {node_of(me)}
         self.election_at = None
         self.delayed_s: float | None = None  # how long to wait before standing, once the vote is fsynced
@@ -76,7 +76,7 @@ class State:
         self.campaign: Campaign | None = None  # while PRE_CANDIDATE or CANDIDATE
         self.leadership: Leadership | None = None  # while LEADER
         self.intake: SnapshotIntake | None = None  # chunks of a snapshot that arrived up to now
-        self.installing: SnapshotMeta | None = None  # between Ready.install and Core.installed; the log stands still
+        self.installing: SnapshotMeta | None = None  # between Ready.install and Core.installed; the log is frozen
         self.role = self.resting_role()
         self.halted = (
             False  # its machine cannot go on: it votes and keeps what it is sent, applies nothing and leads nothing
@@ -158,7 +158,7 @@ class State:
 
     def may_lead(self) -> bool:
         """A voter, or one whose removal is not known to be committed: the entry that removes it may be in its log alone,
-        which no voter's is then as long as, so that nobody else could be elected."""
+        which no voter's is then as long as, so that no other member could be elected."""
         if self.halted:
             return False
         if self.me in self.membership.voters:

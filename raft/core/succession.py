@@ -104,7 +104,7 @@ def transfer(s: State, lead: Leadership, to: MemberId, now: float) -> None:
 
 
 def hand_over(s: State, lead: Leadership, now: float) -> bool:
-    """To whoever is furthest, as this member should not lead. False: nobody can take over."""
+    """To the member that is furthest ahead, as this one should not lead. False: no other can take over."""
     others = [lead.progress[voter] for voter in s.membership.voters if voter != s.me and s.trusts(voter)]
     if not others:
         return False
@@ -122,7 +122,7 @@ def _tell_successor(s: State, lead: Leadership, handing: Transfer) -> None:
 
 
 def _leave_when_known(s: State, lead: Leadership, now: float) -> None:
-    """A leader that is no voter any more leads until a majority knows that, so that one of them stands for election: if it
+    """A leader that is no voter any more leads until a majority knows that, so that one of them campaigns: if it
     went before, all might go on believing in it, and it cannot stand itself."""
     lead.leaving = True
     voters = [lead.progress[voter] for voter in s.membership.voters]
@@ -146,7 +146,7 @@ def declined(lead: Leadership, member: MemberId) -> None:
 
 
 def suspect(lead: Leadership, node: NodeId) -> None:
-    """Nobody hands over to a node that does not answer."""
+    """Leadership is not transferred to a node that does not answer."""
     if lead.transfer is not None and node_of(lead.transfer.to) == node:
         lead.transfer = None
 

@@ -316,7 +316,7 @@ def test_the_machine_cannot_be_ahead_of_what_it_was_given() -> None:
     core, _ = leader()
     with pytest.raises(AssertionError, match="applied 5; it was 1, and 1 were handed out"):
         core.applied(5)
-    with pytest.raises(AssertionError, match="machine stands on 9, its log ends at 0"):
+    with pytest.raises(AssertionError, match="the machine is at 9, its log ends at 0"):
         Core(ME, MemoryStore(THREE), Settings(), lambda: 0.5, 0.0, applied=9)
 
 
