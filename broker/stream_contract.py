@@ -68,6 +68,10 @@ class ChunkReader(Protocol):
     wanted: MessageFilter | None
 
     @property
+    def tag(self) -> str:
+        """As people are shown it among the readers of the stream."""
+
+    @property
     def credit(self) -> int:
         """How many chunks may be delivered now: none while its client has no room, or another one of its group is active."""
 

@@ -327,6 +327,7 @@ class Kernel:
             on_quarantined=told.quarantined,
             on_diverged=told.diverged,
             on_refused=told.refused,
+            on_not_delivered=told.not_delivered,
         )
         node = HostingNode(
             name=place.name,

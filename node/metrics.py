@@ -263,6 +263,11 @@ class Metrics(Collector):
             "Bytes of messages that they were given",
             sum(one.bytes_sent for one in figures),
         )
+        yield counter(
+            "leveret_stream_reader_skipped",
+            "Messages that retention removed before a reader came to them",
+            self._streams.skipped,
+        )
         yield gauge(
             "leveret_stream_reader_lag_max",
             "Messages by which the one that is furthest behind lags",

@@ -26,3 +26,8 @@ class EntryCache:
         self._bytes += len(data)
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             self._bytes -= len(self._kept.popitem(last=False)[1])
+
+    def forget(self, group: int) -> None:
+        """Its entries may be others from now on."""
+        for key in [key for key in self._kept if key[0] == group]:
+            self._bytes -= len(self._kept.pop(key))

@@ -1,27 +1,29 @@
-"""Consumers that wait to begin: a member that is behind, or has just started, does not know where the stream ends.
+"""Where readers of one stream begin that have just come to this node.
 
-The leader knows. Whoever wants to begin behind all that this member has gets its place once the member has applied what the
-leader had when it was asked. Taken for the end, the end of a member that is behind would give `next` what was published long
-ago, and a reader that goes on at its offset what it has read before.
+A member that is behind, or has just started, does not know where the stream ends. Taken for the end, its own would give `next`
+what was published long ago, and a reader that goes on at its offset what it has read before. So a place that this member does
+not surely know is asked of the leader; without a member here, any place. Entries have the same index on all members: what the
+leader says is good here, too, when this member has come so far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from broker.consumer import Consumer
 from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueHost
 from broker.stream_contract import OffsetSpec
 from raft.core.messages import NodeId
 from replicated.leader_route import LeaderRoute
-from replicated.letters import BadLetter
+from replicated.letters import Answer, BadLetter
 from replicated.ports import QueuePorts
 from replicated.reply_timeout import ReplyTimeout
 from stream import letters
+from stream.reading import FoundPlace
+
+Found = FoundPlace | None  # None: whoever asked has left
 
 
 class ReadStream(Protocol):
@@ -33,23 +35,20 @@ class ReadStream(Protocol):
     @property
     def route(self) -> LeaderRoute: ...
 
-    def end_as_leader(self) -> int | None:
-        """Index of the last entry that is applied. None: this node does not lead, or not all of earlier leaders is."""
-
-    def begin_behind(self, end: int, consumer: Consumer, spec: OffsetSpec) -> bool:
-        """False: the member here has not applied this entry yet."""
+    def place_here(self, spec: OffsetSpec) -> Found:
+        """None: it is not known on this node, or cannot be read now."""
 
 
 class _Beginning:
-    """A consumer that waits."""
+    """Who waits for a place."""
 
-    __slots__ = ("consumer", "end", "reply", "spec")
+    __slots__ = ("asked", "passed_on", "reply", "spec")
 
-    def __init__(self, consumer: Consumer, spec: OffsetSpec, reply: ReplyTimeout[None]) -> None:
-        self.consumer = consumer
+    def __init__(self, spec: OffsetSpec, reply: ReplyTimeout[Found]) -> None:
         self.spec = spec
         self.reply = reply
-        self.end: int | None = None  # of the stream, when the leader was asked
+        self.asked: NodeId = 0  # whose answer is waited for
+        self.passed_on = False  # the last one that was asked named another, which is asked now
 
 
 class Beginnings:
@@ -58,75 +57,75 @@ class Beginnings:
     def __init__(self, stream: ReadStream, ports: QueuePorts) -> None:
         self._stream = stream
         self._ports = ports
-        self._waiting: dict[Consumer, _Beginning] = {}
-        self._asked: NodeId = 0  # whose answer is waited for
-        self._asks = 0  # counted: late answers are ignored
+        self._waiting: dict[object, _Beginning] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, consumer: Consumer, spec: OffsetSpec, host: QueueHost, now: int, label: str) -> Pending[None]:
+    def find(self, who: object, spec: OffsetSpec, host: QueueHost, now: int, label: str) -> Pending[Found]:
+        """Answered with None if it leaves before."""
+        found = self._stream.place_here(spec)
+        if found is not None:
+            return Pending.of(found)
+
         def unknown() -> ResourceExhausted:
-            self._waiting.pop(consumer, None)
+            self._waiting.pop(who, None)
             return ResourceExhausted(
                 f"{label} has no leader that tells where it ends, and nothing can begin there: try again"
             )
 
-        reply = ReplyTimeout[None](host, now, unknown)
-        self._waiting[consumer] = _Beginning(consumer, spec, reply)
-        self.go_on()
-        return reply.answer
+        beginning = self._waiting[who] = _Beginning(spec, ReplyTimeout[Found](host, now, unknown))
+        self._ask(who, beginning)
+        return beginning.reply.answer
 
-    def leave(self, consumer: Consumer) -> bool:
-        """It does not want to begin any more. False: it did not wait."""
-        beginning = self._waiting.pop(consumer, None)
-        if beginning is not None:
-            beginning.reply.resolve(None)
-        return beginning is not None
+    def leave(self, who: object) -> None:
+        self._found(who, None)
 
-    def leave_all(self) -> Sequence[Consumer]:
-        gone = list(self._waiting)
-        for consumer in gone:
-            self.leave(consumer)
-        return gone
+    def leave_all(self) -> None:
+        for who in list(self._waiting):
+            self.leave(who)
 
     def go_on(self) -> bool:
         """Whether somebody still waits."""
-        if any(one.end is None for one in self._waiting.values()):
-            self._ask()
-        for one in list(self._waiting.values()):
-            if one.end is not None and self._stream.begin_behind(one.end, one.consumer, one.spec):
-                del self._waiting[one.consumer]
-                one.reply.resolve(None)
+        for who, one in list(self._waiting.items()):
+            if one.asked and not self._ports.groups.trusts(one.asked):  # it hangs, perhaps with a link that lives
+                self._stream.route.forget(one.asked)
+                one.asked = 0
+            if not one.asked:
+                found = self._stream.place_here(one.spec)
+                if found is not None:
+                    self._found(who, found)
+                else:
+                    one.passed_on = False
+                    self._ask(who, one)
         return bool(self._waiting)
 
-    def _ask(self) -> None:
+    def _found(self, who: object, found: Found) -> None:
+        one = self._waiting.pop(who, None)
+        if one is not None:
+            one.reply.resolve(found)
+
+    def _ask(self, who: object, one: _Beginning) -> None:
         node = self._stream.route.look_for()
-        if not node or node == self._asked:
-            return
-        self._asks += 1
-        asking = [one for one in self._waiting.values() if one.end is None]
-        if node == self._ports.node:
-            self._asked = 0
-            self._told(asking, self._stream.end_as_leader())
-            return
-        self._asked = node
-        answered: Callable[[bytes | None], None] = partial(self._answered, self._asks, asking)
-        self._ports.calls.ask(node, self._ports.topic, letters.end(self._stream.group), answered)
+        if node and node != self._ports.node:
+            one.asked = node
+            letter = letters.place(self._stream.group, one.spec)
+            self._ports.calls.ask(node, self._ports.topic, letter, partial(self._answered, who, one, node))
 
-    def _answered(self, ask: int, asking: Sequence[_Beginning], answer: bytes | None) -> None:
-        if ask != self._asks:
+    def _answered(self, who: object, one: _Beginning, node: NodeId, data: bytes | None) -> None:
+        if self._waiting.get(who) is not one or one.asked != node:
             return
-        self._asked = 0
+        one.asked = 0
         try:
-            end = letters.decode_end_answer(answer) if answer is not None else None
+            answer = letters.decode_place_answer(data) if data is not None else None
         except BadLetter:
-            end = None
-        self._told(asking, end)
-        if end is not None:  # otherwise it is asked again a little later
-            self.go_on()
-
-    @staticmethod
-    def _told(asking: Sequence[_Beginning], end: int | None) -> None:
-        for one in asking:
-            one.end = end
+            answer = None
+        if isinstance(answer, FoundPlace):
+            self._found(who, answer)
+        elif isinstance(answer, Answer):
+            self._stream.route.refused(answer.status, answer.leader)
+            if answer.leader not in (0, node) and not one.passed_on:
+                one.passed_on = True  # two that name each other are not asked in turn without a pause
+                self._ask(who, one)
+        else:
+            self._stream.route.forget(node)

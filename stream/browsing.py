@@ -83,7 +83,7 @@ def _spec(member: StreamMember, begin: OffsetSpec | Skip) -> OffsetSpec:
 
 
 def _messages(member: StreamMember, stream: str, spec: OffsetSpec) -> Iterator[Browsed]:
-    place = member.reading.place_of(spec)
+    place = member.places.place_of(spec)
     index = place.entry_index
     while (found := member.reading.next_chunk(index)) is not None:
         for messages in found[1].messages:

@@ -14,7 +14,6 @@ from broker.errors import ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
-from replicated.entry_cache import EntryCache
 from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS
@@ -22,20 +21,20 @@ from replicated.peer_letters import KindOfLetters
 from replicated.ports import Payload
 from stream.browsing import browse_member
 from stream.leading import StreamLeading
-from stream.letters import StreamLetter, browsed, decode_browse, end_answer
+from stream.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
 from stream.machine import MACHINE_VERSION, StreamMachine, Written
 from stream.member import StreamMember
 from stream.publish_entries import done
 from stream.published_parts import parts_of_run
 from stream.publishing import check_publishing
 from stream.queue import StreamQueue
-from stream.reading import KEPT_BYTES_MAX, ChunkCache, StreamReading
+from stream.reading import KEPT_BYTES_MAX, ReadingCaches, StreamReading
+from stream.replica_log import ReplicaLog
 
 CHECK_MS = 1_000  # how often leaders look after retention and records
 WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
 ENTRY_HEAD_BYTES_MAX = 1 << 10  # what a chunk entry has besides what its node published
 STREAM_TOPIC = 6  # of PeerCalls
-ENTRY_BYTES_KEPT_MAX = 8 << 20  # of all streams, until their readers have them as chunks
 KIND = "stream"
 
 
@@ -44,19 +43,14 @@ class StreamQueues:
 
     name = KIND
 
-    def __init__(
-        self,
-        node: HostingNode,
-        *,
-        chunk_bytes_kept_max: int = KEPT_BYTES_MAX,
-    ) -> None:
+    def __init__(self, node: HostingNode, *, chunk_bytes_kept_max: int = KEPT_BYTES_MAX) -> None:
         self.queues: dict[int, StreamQueue] = {}  # by group
         self.refusals = 0  # to propose what other nodes publish, and by other nodes to propose what this one does
+        self.skipped = 0  # messages that retention removed before a reader came to them
         self._ports = ports = node.ports(STREAM_TOPIC)
         self._catalog = node.catalog
         self._reports = node.reports
-        self._entries = EntryCache(ENTRY_BYTES_KEPT_MAX)
-        self._cache = ChunkCache(chunk_bytes_kept_max)
+        self._caches = ReadingCaches(chunk_bytes_kept_max)
         self._host: QueueHost
         self._check_at = 0
         self._parts = parts = KindParts[StreamQueue](
@@ -70,7 +64,7 @@ class StreamQueues:
             check_publishing,
             self._done,
             ENTRY_HEAD_BYTES_MAX,
-            {StreamLetter.END: self._end_of, StreamLetter.BROWSE: self._browsed},
+            {StreamLetter.PLACE: self._place_for, StreamLetter.BROWSE: self._browsed},
         )
         parts.serve(letters, self._refused)
 
@@ -95,6 +89,7 @@ class StreamQueues:
             busy=self._busy,
             lead=self._lead,
             on_refused=lambda why: self._refused(queue, why),
+            on_skipped=lambda count: self._skipped(queue, count),
         )
         self.members.take_part(queue)
         return queue
@@ -122,7 +117,8 @@ class StreamQueues:
 
     def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
         machine = StreamMachine()
-        return StreamMember(machine, StreamReading(queue.group, machine, self._entries, self._cache, read_entry), queue)
+        self._caches.forget(queue.group)
+        return StreamMember(machine, StreamReading(queue.group, ReplicaLog(machine, read_entry), self._caches), queue)
 
     def _lead(self, queue: StreamQueue, member: StreamMember) -> StreamLeading:
         return StreamLeading(queue, member, self._ports, self._catalog, self.verdicts)
@@ -152,6 +148,10 @@ class StreamQueues:
         self._check_at = now + CHECK_MS
         self._parts.check(now)
 
+    def _skipped(self, queue: StreamQueue, count: int) -> None:
+        self.skipped += count
+        self._reports.on_not_delivered(queue, f"retention removed {count} messages before a reader here came to them")
+
     # Other nodes.
 
     def _refused(self, queue: StreamQueue, why: str) -> None:
@@ -162,11 +162,15 @@ class StreamQueues:
     def _done(self, queue: StreamQueue, results: Sequence[Written]) -> Payload:
         return done(self._ports.node, results)
 
-    def _end_of(self, queue: StreamQueue | None, letter: bytes) -> Payload:
-        end = queue.end_as_leader() if queue is not None else None
-        if end is not None:
-            return end_answer(self._ports.node, end)
-        return refusal(AnswerStatus.NOT_LEADER, queue.route.leader() if queue is not None else 0)
+    def _place_for(self, queue: StreamQueue | None, letter: bytes) -> Payload:
+        """Where a reader on another node begins."""
+        spec = decode_place(letter)
+        if queue is None:
+            return refusal(AnswerStatus.NO_GROUP, 0)
+        found = queue.place_here(spec)
+        if found is None:
+            return refusal(AnswerStatus.NOT_LEADER, queue.route.leader())
+        return place_answer(self._ports.node, found)
 
     @staticmethod
     def _browsed(queue: StreamQueue | None, letter: bytes) -> Payload:

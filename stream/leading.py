@@ -72,9 +72,9 @@ class StreamLeading:
             self._tail = StreamTail(self._machine, self._driver.core.status().term)
         return self._tail
 
-    def end_of_stream(self) -> int | None:
-        """Index of the last entry that is applied. None: something of earlier leaders is not applied yet."""
-        return self._machine.applied if self._tail or self._find_tail() else None
+    def knows_end(self) -> bool:
+        """Whether all of earlier leaders is applied."""
+        return (self._tail or self._find_tail()) is not None
 
     def out_of_place(self) -> None:
         """Something that was sealed did not come into the log. What is on its way counts for nothing."""

@@ -2,11 +2,12 @@
 replicated/letters.py. Little endian:
 
     kind  name       what follows the head
-       3  END        nothing. An ask of the leader's node; answered by: status u8 | leader node u32 | if that is DONE,
-                     index u64 of the last entry that is applied there
       12  BROWSE     begin u8 | its value i64 | limit u32. An ask of any node with a member; answered by: status u8 |
                      leader node u32 | if that is DONE, messages as broker/browsed.py tells them
                      begin: 0 behind so many messages, 1 first, 2 last, 3 next, 4 offset, 5 time in ms
+      13  PLACE      begin u8, not 0 | its value i64. An ask: where does a reader begin? Any member answers that surely
+                     knows it, else the leader's; by: status u8 | leader node u32 | if that is DONE, entry index u64 |
+                     offset u64 | u64: offset of the chunk that it begins with
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from typing import NamedTuple
 from broker import browsed as browsed_messages
 from broker.browsed import Browsed
 from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
-from replicated.letters import HEAD, STATUS, AnswerStatus, BadLetter, decode_answer, head
+from replicated.letters import HEAD, STATUS, Answer, AnswerStatus, BadLetter, decode_answer, head
 from storage.disk import Buffer
+from stream.reading import FoundPlace, StreamPlace
 
 
 class StreamLetter(IntEnum):
     """See the module."""
 
-    END = 3
     BROWSE = 12
+    PLACE = 13
 
 
 class Skip(NamedTuple):
@@ -37,29 +39,11 @@ class Skip(NamedTuple):
     messages: int
 
 
-_INDEX = Struct("<Q")
+_PLACE = Struct("<Bq")
+_FOUND = Struct("<QQQ")
 _BROWSE = Struct("<BqI")
 _SKIP, _OFFSET, _TIME = 0, 4, 5
 _ENDS = {1: Begin.FIRST, 2: Begin.LAST, 3: Begin.NEXT}
-
-
-def end(group: int) -> bytes:
-    return head(StreamLetter.END, group)
-
-
-def end_answer(leader: int, index: int) -> bytes:
-    return STATUS.pack(AnswerStatus.DONE, leader) + _INDEX.pack(index)
-
-
-def decode_end_answer(answer: Buffer) -> int | None:
-    """None: the node does not know it. Raises BadLetter."""
-    if decode_answer(bytes(answer)).status is not AnswerStatus.DONE:
-        return None
-    try:
-        index: int = _INDEX.unpack_from(answer, STATUS.size)[0]
-    except struct.error as error:
-        raise BadLetter(f"an answer to END of {len(answer)} bytes: {error}") from error
-    return index
 
 
 def browse(group: int, begin: OffsetSpec | Skip, limit: int) -> bytes:
@@ -87,6 +71,37 @@ def decode_browsed(answer: Buffer) -> list[Browsed] | None:
         return browsed_messages.decode(bytes(answer[STATUS.size :]))
     except ValueError as error:
         raise BadLetter(f"an answer to BROWSE of {len(answer)} bytes: {error}") from error
+
+
+def place(group: int, spec: OffsetSpec) -> bytes:
+    return head(StreamLetter.PLACE, group) + _PLACE.pack(*_place_numbers(spec))
+
+
+def decode_place(letter: Buffer) -> OffsetSpec:
+    """Raises BadLetter."""
+    try:
+        spec = _place(*_PLACE.unpack_from(letter, HEAD.size))
+    except (struct.error, KeyError) as error:
+        raise BadLetter(f"a PLACE of {len(letter)} bytes: {error}") from error
+    if isinstance(spec, Skip):
+        raise BadLetter("a PLACE behind so many messages")
+    return spec
+
+
+def place_answer(leader: int, found: FoundPlace) -> bytes:
+    return STATUS.pack(AnswerStatus.DONE, leader) + _FOUND.pack(*found.place, found.chunk)
+
+
+def decode_place_answer(answer: bytes) -> Answer | FoundPlace:
+    """An Answer: the node does not know it. Raises BadLetter."""
+    status = decode_answer(answer)
+    if status.status is not AnswerStatus.DONE:
+        return status
+    try:
+        index, offset, chunk = _FOUND.unpack_from(answer, STATUS.size)
+    except struct.error as error:
+        raise BadLetter(f"an answer to PLACE of {len(answer)} bytes: {error}") from error
+    return FoundPlace(StreamPlace(index, offset), chunk)
 
 
 def _place_numbers(begin: OffsetSpec | Skip) -> tuple[int, int]:

@@ -86,6 +86,7 @@ class StreamState:
     writers: dict[int, WriterPosition] = field(default_factory=dict)  # by node: of its latest life
     stored: dict[str, StoredOffset] = field(default_factory=dict)
     places: ChunkPlaces = field(default_factory=ChunkPlaces)
+    last_chunk: int = -1  # offset of its first message; -1: there is none, or it came before the snapshot
 
     @property
     def size(self) -> int:
@@ -201,7 +202,7 @@ class StreamMachine:
         last = state.segments[-1]
         last.size += header.size
         last.last_time_ms = state.time_ms = header.time_ms
-        state.next_offset = header.next_offset
+        state.last_chunk, state.next_offset = header.first_offset, header.next_offset
 
     def _cut(self, entry: RetentionCut) -> None:
         """Whole segments go, and the last one stays."""

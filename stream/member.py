@@ -14,6 +14,7 @@ from raft.core.messages import Entry
 from replicated.member import Marks
 from storage.disk import Buffer
 from stream.machine import StreamMachine, Written
+from stream.place_finder import PlaceFinder
 from stream.reading import StreamReading
 
 
@@ -30,6 +31,7 @@ class StreamMember:
     def __init__(self, machine: StreamMachine, reading: StreamReading, follower: StreamFollower) -> None:
         self.machine = machine
         self.reading = reading
+        self.places = PlaceFinder(machine, reading)
         self.marks = Marks()
         self.told_digests: dict[int, int] = {}  # by index, when a leader asked for them last
         self._follower = follower

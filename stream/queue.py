@@ -1,7 +1,7 @@
 """One stream as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
 
     session     what clients of this node publish: to the leader, wherever it is, through `route`
-    readers     the consumers of this node; each reads this node's member from its own place on
+    readers     the consumers and stream clients of this node; each reads this node's member from its own place on
     member      the stream's machine and log, if this node has them
     leading     what only the leader's node does; None elsewhere
 
@@ -20,11 +20,11 @@ from broker.browsed import Browsed
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
-from broker.errors import NotSupported, PreconditionFailed, ResourceExhausted
+from broker.errors import NotFound, NotSupported, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.stream_contract import OffsetSpec
+from broker.stream_contract import ChunkReader, OffsetSpec
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
@@ -35,6 +35,7 @@ from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from stream.beginnings import Beginnings
 from stream.browsing import browse
+from stream.chunk_subscription import ChunkSubscription
 from stream.leading import StreamLeading
 from stream.letters import Skip
 from stream.machine import StreamState, Written
@@ -43,13 +44,13 @@ from stream.offset_spec import offset_spec
 from stream.publish_entries import PublishEntries
 from stream.published_parts import PublishedPart, parts_of_items
 from stream.reader import StreamReader
-from stream.reading import StreamPlace
+from stream.readers import PlacedReader, ReadingClient, StreamReaders
+from stream.reading import FoundPlace, StreamPlace
 from stream.rules import rules_of
 from stream.session import StreamSession
 from wire.stream.publish_frame import StreamRun
 
 WAITING_BYTES_MAX = 32 << 20
-PUMP_BYTES_MAX = 4 << 20  # given to all readers of this node in one turn
 RUN_BYTES_MAX = (
     31 << 20
 )  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
@@ -79,8 +80,10 @@ class StreamQueue(Owner):
         busy: BusyQueues[StreamQueue],
         lead: Callable[[StreamQueue, StreamMember], StreamLeading],
         on_refused: Callable[[str], None],
+        on_skipped: Callable[[int], None],
     ) -> None:
-        """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why."""
+        """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why; `on_skipped`
+        how many messages retention removed before a reader came to them."""
         self.record = record
         self.group = group
         self.deleted = False
@@ -93,7 +96,7 @@ class StreamQueue(Owner):
         self.remote_serving: RemoteServing | None = None
         self.member_life = MemberLife.ABSENT
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
-        self.readers: dict[Consumer, StreamReader] = {}
+        self.readers = StreamReaders(on_skipped)
         self._beginnings = Beginnings(self, ports)
         self._ports = ports
         self._host = host
@@ -102,7 +105,6 @@ class StreamQueue(Owner):
         self._next_number = 1  # of a reader
         self._ends_readers = False  # nothing can be read here any more
         self._statistics = QueueStatistics()
-        self._delivered_before = self._bytes_sent_before = 0  # to readers that have left
 
     # Where it is.
 
@@ -166,26 +168,27 @@ class StreamQueue(Owner):
         spec = self._checked(consumer, now)
         if self.member is None:
             raise PreconditionFailed(f"{self._named()} does not have a running replica on the local node")
-        if not self.member.reading.knows(spec):
-            return self._begin_later(consumer, spec, now)
-        try:
-            self._begin(consumer, self.member.reading.place_of(spec))
-        except Damaged as damage:
-            self._ports.groups.damaged(self.group, damage)
-            raise ResourceExhausted(f"{self._named()} is being repaired on this node: {damage}") from damage
-        return None
+        number, self._next_number = self._next_number, self._next_number + 1
+        return self._begin(consumer, spec, now, partial(StreamReader, self, consumer, number))
 
-    def _begin(self, consumer: Consumer, place: StreamPlace) -> None:
-        self.readers[consumer] = StreamReader(consumer, self._next_number, place)
-        self._next_number += 1
-        self._host.wake(self)
+    def _begin(
+        self, client: ReadingClient, spec: OffsetSpec, now: int, read_for: Callable[[StreamPlace], PlacedReader]
+    ) -> Pending[None] | None:
+        def begin(found: FoundPlace | None) -> None:
+            if self.deleted:
+                raise NotFound(f"{self._named()} was deleted")
+            if found is not None:
+                self.readers.add(client, read_for(found.place))
+                self._host.wake(self)
 
-    def _begin_later(self, consumer: Consumer, spec: OffsetSpec, now: int) -> Pending[None] | None:
-        answer = self._beginnings.add(consumer, spec, self._host, now, self.record.label)
-        if answer.answered:
-            return None
-        self._busy.ask(self)
-        return answer
+        begun = self._find(client, spec, now).map(begin)
+        return None if begun.answered and begun.error is None else begun
+
+    def _find(self, who: object, spec: OffsetSpec, now: int) -> Pending[FoundPlace | None]:
+        found = self._beginnings.find(who, spec, self._host, now, self.record.label)
+        if not found.answered:
+            self._busy.ask(self)
+        return found
 
     def _checked(self, consumer: Consumer, now: int) -> OffsetSpec:
         if consumer.no_ack:
@@ -207,11 +210,11 @@ class StreamQueue(Owner):
         return f"{what} '{self.record.name}' in vhost '{self.record.vhost}'"
 
     def cancel(self, consumer: Consumer, now: int) -> None:
-        self._beginnings.leave(consumer)
-        reader = self.readers.pop(consumer, None)
-        if reader is not None:
-            self._delivered_before += reader.delivered
-            self._bytes_sent_before += reader.bytes_sent
+        self._leave(consumer)
+
+    def _leave(self, client: ReadingClient) -> None:
+        self._beginnings.leave(client)
+        self.readers.leave(client)
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         raise NotSupported(f"basic.get not supported by stream queues {self.record.label}")
@@ -234,32 +237,48 @@ class StreamQueue(Owner):
         if self.member is not None:
             self._read(self.member)
         elif self._ends_readers:
-            self._end_readers(now)
+            self._end_readers()
 
-    def _end_readers(self, now: int) -> None:
+    def _end_readers(self) -> None:
         self._ends_readers = False
-        for consumer in [*self.readers, *self._beginnings.leave_all()]:
-            self.cancel(consumer, now)
-            consumer.sink.consumer_cancelled(consumer)
+        self._beginnings.leave_all()
+        for reader in self.readers.leave_all():
+            reader.unavailable()
 
     def _read(self, member: StreamMember) -> None:
         more = False
-        given = 0
         try:
-            for consumer in list(self.readers):
-                if given >= PUMP_BYTES_MAX:
-                    more = True
-                    break
-                reader = self.readers.pop(consumer, None)
-                if reader is not None:
-                    self.readers[consumer] = reader  # behind the others, which are first in the next turn
-                    before = reader.bytes_sent
-                    more = reader.read(self, member.reading) or more
-                    given += reader.bytes_sent - before
+            more = self.readers.read(member.reading)
         except Damaged as damage:  # its readers wait until the member is repaired
             self._ports.groups.damaged(self.group, damage)
         if more:  # not in this turn: others come first
             self._ports.loop.call_soon(self._host.wake, self)
+
+    # Stream clients.
+
+    def check_readable(self) -> None:
+        if self.member is None:
+            raise ResourceExhausted(f"{self._named()} does not have a running replica on the local node")
+
+    def attach(self, reader: ChunkReader, spec: OffsetSpec, now: int) -> Pending[None] | None:
+        self.check_readable()
+        return self._begin(reader, spec, now, partial(ChunkSubscription, reader))
+
+    def detach(self, reader: ChunkReader) -> None:
+        self._leave(reader)
+
+    def reader_ready(self, reader: ChunkReader) -> None:
+        if not self.deleted:
+            self._host.wake(self)
+
+    def resolve(self, spec: OffsetSpec, now: int) -> Pending[int]:
+        self.check_readable()
+        return self._find(object(), spec, now).map(self._chunk_of)
+
+    def _chunk_of(self, found: FoundPlace | None) -> int:
+        if found is None:
+            raise ResourceExhausted(f"{self._named()} cannot be read here any more")
+        return found.chunk
 
     def used(self, now: int) -> Pending[None] | None:
         """A stream does not expire."""
@@ -282,8 +301,8 @@ class StreamQueue(Owner):
         found = self._statistics
         found.ready = self.ready_count
         found.consumers = len(self.readers)
-        found.delivered = self._delivered_before + sum([reader.delivered for reader in self.readers.values()])
-        found.unacknowledged = sum([consumer.outstanding for consumer in self.readers])
+        found.delivered = self.readers.delivered
+        found.unacknowledged = self.readers.held
         found.state = "running" if self.member is None or self.route.leader() else "minority"
         if self.member is not None:
             found.ready_bytes = self.member.machine.state.size
@@ -300,27 +319,18 @@ class StreamQueue(Owner):
             "committed_offset": state.next_offset - 1,
             "first_segment_until_ms": first.last_time_ms if first is not None else 0,
             "segments": len(state.segments),
-            "readers": [
-                {
-                    "consumer_tag": consumer.tag,
-                    "offset": reader.place.offset,
-                    "offset_lag": max(0, state.next_offset - reader.place.offset),
-                    "bytes_sent": reader.bytes_sent,
-                }
-                for consumer, reader in self.readers.items()
-            ],
+            "readers": self.readers.details(state.next_offset),
         }
 
     def reading_figures(self) -> ReadingFigures:
         """Of this node."""
         state = self.member.machine.state if self.member is not None else None
         end = state.next_offset if state is not None else 0
-        readers = self.readers.values()
         return ReadingFigures(
             len(state.segments) if state is not None else 0,
-            len(readers),
-            self._bytes_sent_before + sum([reader.bytes_sent for reader in readers]),
-            max([max(0, end - reader.place.offset) for reader in readers], default=0),
+            len(self.readers),
+            self.readers.bytes_sent,
+            self.readers.lag(end),
         )
 
     def figures(self) -> dict[str, Any]:
@@ -378,7 +388,8 @@ class StreamQueue(Owner):
         for asker in self.session.close():
             self._answer(asker, accepted=True)
         self._beginnings.leave_all()
-        self.readers.clear()
+        for reader in self.readers.leave_all():
+            reader.deleted()
 
     @staticmethod
     def _answer(asker: Asker, *, accepted: bool) -> None:
@@ -416,18 +427,18 @@ class StreamQueue(Owner):
 
     # ReadStream, of those that wait to begin
 
-    def end_as_leader(self) -> int | None:
-        return self.leading.end_of_stream() if self.leading is not None and self.route.leads else None
-
-    def begin_behind(self, end: int, consumer: Consumer, spec: OffsetSpec) -> bool:
-        if self.member is None or self.member.machine.applied < end:
-            return False
+    def place_here(self, spec: OffsetSpec) -> FoundPlace | None:
+        member = self.member
+        if member is None or not (member.places.knows(spec) or self._knows_end()):
+            return None
         try:
-            self._begin(consumer, self.member.reading.place_of(spec))
+            return member.places.find(spec)
         except Damaged as damage:  # until it is repaired
             self._ports.groups.damaged(self.group, damage)
-            return False
-        return True
+            return None
+
+    def _knows_end(self) -> bool:
+        return self.leading is not None and self.route.leads and self.leading.knows_end()
 
     # StreamFollower, of the member
 

@@ -1,25 +1,27 @@
-"""Reading the messages of a stream on a node with a member: where to begin, and what comes there.
+"""Reading the chunks of a stream's log, whole or taken apart.
 
-A reader's place is an entry of the log and an offset: messages of that entry below the offset are not for it. What retention
-has removed meanwhile is passed over. The last chunks that were read are kept, taken apart, for all readers of all streams of
-the node (ChunkCache): readers at the end of a stream read no file.
+A reader's place is an entry of the log and an offset: messages of that entry below the offset are not for it. Entries have the
+same index on all members, so a place is good on each of them. What retention has removed meanwhile is passed over.
+
+The last chunks that were read are kept for all readers of all streams of the node (ReadingCaches): those at the end of a stream
+read no file, and are given the same bytes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from raft.core.errors import BadBytes, Damaged
 from replicated.entry_cache import EntryCache
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
-from stream.machine import StreamMachine
 from stream.stored_form import StreamMessages, stream_messages
 
-KEPT_BYTES_MAX = 32 << 20  # of chunks that were read lately
+KEPT_BYTES_MAX = 32 << 20  # of chunks that were taken apart lately
+ENTRY_BYTES_KEPT_MAX = 8 << 20  # of all streams, until their readers have them as chunks
+STORED_BYTES_KEPT_MAX = 16 << 20  # of chunks that were read lately, as they are stored
 
 
 class StreamPlace(NamedTuple):
@@ -29,107 +31,137 @@ class StreamPlace(NamedTuple):
     offset: int
 
 
+class FoundPlace(NamedTuple):
+    """Where a reader is to begin."""
+
+    place: StreamPlace
+    chunk: int  # offset of the first message of the chunk there; behind the end, of what comes next
+
+
+class StoredChunk(NamedTuple):
+    """A chunk as it is stored, whose checksum was right."""
+
+    header: ChunkHeader
+    chunk: memoryview  # header and data, as clients of the stream protocol want them
+    chunk_filter: bytes  # stream/bloom.py
+
+    @property
+    def size(self) -> int:
+        return self.header.size
+
+
 class ReadChunk(NamedTuple):
     """A chunk, taken apart."""
 
+    first_offset: int
     next_offset: int
     messages: Sequence[StreamMessages]
     size: int
 
 
-class ChunkCache:
-    """Chunks of all streams of the node."""
+class KeptChunk(Protocol):
+    """What is kept of a chunk."""
 
-    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+    @property
+    def size(self) -> int: ...
+
+
+C = TypeVar("C", bound=KeptChunk)
+
+
+class ChunkCache(Generic[C]):
+    """Chunks of all streams of the node, by group and index of the entry."""
+
+    def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._kept: OrderedDict[tuple[int, int], ReadChunk] = OrderedDict()  # by group and index; the latest used last
+        self._kept: OrderedDict[tuple[int, int], C] = OrderedDict()  # the latest used last
         self._bytes = 0
 
-    def get(self, group: int, index: int) -> ReadChunk | None:
+    def get(self, group: int, index: int) -> C | None:
         found = self._kept.get((group, index))
         if found is not None:
             self._kept.move_to_end((group, index))
         return found
 
-    def keep(self, group: int, index: int, chunk: ReadChunk) -> None:
+    def keep(self, group: int, index: int, chunk: C) -> None:
+        assert (group, index) not in self._kept, f"entry {index} of group {group} was read twice"
         self._kept[group, index] = chunk
         self._bytes += chunk.size
         while self._bytes > self._bytes_max and len(self._kept) > 1:
             self._bytes -= self._kept.popitem(last=False)[1].size
 
+    def forget(self, group: int) -> None:
+        for key in [key for key in self._kept if key[0] == group]:
+            self._bytes -= self._kept.pop(key).size
+
+
+class ReadingCaches:
+    """Of a node. Each keeps `bytes_max` at most."""
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self.entries = EntryCache(min(ENTRY_BYTES_KEPT_MAX, bytes_max))
+        self.stored = ChunkCache[StoredChunk](min(STORED_BYTES_KEPT_MAX, bytes_max))
+        self.taken_apart = ChunkCache[ReadChunk](bytes_max)
+
+    def forget(self, group: int) -> None:
+        """Its entries may be others from now on: a member that lost its end goes on without it."""
+        self.entries.forget(group)
+        self.stored.forget(group)
+        self.taken_apart.forget(group)
+
+
+class ReadableLog(Protocol):
+    """Where the entries are read: this node's member, or that of another node."""
+
+    def at_or_behind(self, index: int) -> int | None:
+        """The first committed entry of the stream that is not before this one. None: there is none yet."""
+
+    def read(self, index: int) -> bytes:
+        """An entry that `at_or_behind` has named. Raises Damaged."""
+
+    def last_chunk(self) -> int:
+        """See StreamReading."""
+
 
 class StreamReading:
-    """See the module. `read_entry` may raise Damaged."""
+    """See the module."""
 
-    def __init__(
-        self,
-        group: int,
-        machine: StreamMachine,
-        entries: EntryCache,
-        cache: ChunkCache,
-        read_entry: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, group: int, log: ReadableLog, caches: ReadingCaches) -> None:
         self.reads = 0  # of entries that were not kept
         self._group = group
-        self._machine = machine
-        self._entries = entries
-        self._cache = cache
-        self._read_entry = read_entry
+        self._log = log
+        self._caches = caches
 
     def applied(self, index: int, data: bytes) -> None:
-        """Readers at the end want it next."""
-        self._entries.keep(self._group, index, data)
+        """By the member here: readers at the end want it next."""
+        self._caches.entries.keep(self._group, index, data)
 
-    # Where to begin.
+    def last_chunk(self) -> int:
+        """Offset of the last chunk's first message, as far as it is known; -1 if it is not."""
+        return self._log.last_chunk()
 
-    def knows(self, spec: OffsetSpec) -> bool:
-        """Whether the place is known here, though there may be more in the stream than this member has."""
-        state = self._machine.state
-        if isinstance(spec, AtOffset):
-            return spec.offset < state.next_offset
-        if isinstance(spec, AtTime):
-            return bool(state.segments) and spec.time_ms <= state.segments[-1].last_time_ms
-        return spec is Begin.FIRST
+    def next_stored(self, index: int) -> tuple[int, StoredChunk] | None:
+        """The first chunk at or behind this entry, and where it is. None: there is none yet. Raises Damaged."""
+        while (found := self._log.at_or_behind(index)) is not None:
+            stored = self._stored(found)
+            if stored is not None:
+                return found, stored
+            index = found + 1
+        return None
 
-    def place_of(self, spec: OffsetSpec) -> StreamPlace:
-        """In what this member has. Raises Damaged."""
-        state = self._machine.state
-        if spec is Begin.FIRST and state.segments:
-            return StreamPlace(state.segments[0].first_index, state.first_offset)
-        if spec is Begin.LAST and state.next_offset > state.first_offset:
-            index, header = self._chunk_with(state.next_offset - 1)
-            return StreamPlace(index, header.first_offset)
-        if isinstance(spec, AtOffset) and spec.offset < state.next_offset:
-            offset = max(spec.offset, state.first_offset)
-            return StreamPlace(self._chunk_with(offset)[0], offset)
-        if isinstance(spec, AtTime):
-            return self._place_at_time(spec.time_ms)
-        return StreamPlace(state.applied + 1, state.next_offset)
+    def next_chunk(self, index: int) -> tuple[int, ReadChunk] | None:
+        """The same, taken apart."""
+        while (found := self._log.at_or_behind(index)) is not None:
+            chunk = self._caches.taken_apart.get(self._group, found) or self._take_apart(found)
+            if chunk is not None:
+                return found, chunk
+            index = found + 1
+        return None
 
-    def _chunk_with(self, offset: int) -> tuple[int, ChunkHeader]:
-        """The chunk that has this message, which is in the stream."""
-        index = self._machine.state.places.at_offset(offset)
+    def next_header(self, index: int) -> tuple[int, ChunkHeader]:
+        """Of the first chunk at or behind this entry; there is one. Raises Damaged."""
         while True:
-            index, header = self._next_header(index)
-            if offset < header.next_offset:
-                return index, header
-            index += 1
-
-    def _place_at_time(self, time_ms: int) -> StreamPlace:
-        state = self._machine.state
-        if state.segments and state.next_offset > state.first_offset and time_ms <= state.segments[-1].last_time_ms:
-            index = state.places.at_time(time_ms)
-            while True:
-                index, header = self._next_header(index)
-                if header.time_ms >= time_ms:
-                    return StreamPlace(index, header.first_offset)
-                index += 1
-        return StreamPlace(state.applied + 1, state.next_offset)
-
-    def _next_header(self, index: int) -> tuple[int, ChunkHeader]:
-        """Of the first chunk at or behind this entry that is in the stream; there is one."""
-        while True:
-            found = self._machine.state.entry_at_or_behind(index)
+            found = self._log.at_or_behind(index)
             assert found is not None, f"no chunk at or behind entry {index}"
             try:
                 header = summarize(self._data(found)).chunk
@@ -139,40 +171,40 @@ class StreamReading:
                 return found, header
             index = found + 1
 
-    # What comes.
-
-    def next_chunk(self, index: int) -> tuple[int, ReadChunk] | None:
-        """The first chunk at or behind this entry, and where it is. None: there is none yet. Raises Damaged."""
-        while True:
-            found = self._machine.state.entry_at_or_behind(index)
-            if found is None:
-                return None
-            chunk = self._cache.get(self._group, found) or self._read_chunk(found)
-            if chunk is not None:
-                return found, chunk
-            index = found + 1
-
-    def _read_chunk(self, index: int) -> ReadChunk | None:
+    def _stored(self, index: int) -> StoredChunk | None:
         """None: the entry is another one."""
+        return self._caches.stored.get(self._group, index) or self._read_chunk(index)
+
+    def _read_chunk(self, index: int) -> StoredChunk | None:
         try:
             entry = decode(self._data(index))
             if not isinstance(entry, ChunkEntry):
                 return None
-            header, data = entry.header, memoryview(entry.chunk)[CHUNK_HEADER_BYTES:]
-            must_be_sound(header, data)
-            chunk = ReadChunk(
-                header.next_offset, stream_messages(data, header.item_count, header.first_offset), header.size
-            )
+            stored = StoredChunk(entry.header, memoryview(entry.chunk), bytes(entry.chunk_filter))
+            must_be_sound(stored.header, stored.chunk[CHUNK_HEADER_BYTES:])
         except BadBytes as error:
             raise self._damage(index, error) from error
-        self._cache.keep(self._group, index, chunk)
+        self._caches.stored.keep(self._group, index, stored)
+        return stored
+
+    def _take_apart(self, index: int) -> ReadChunk | None:
+        stored = self._stored(index)
+        if stored is None:
+            return None
+        header, data = stored.header, stored.chunk[CHUNK_HEADER_BYTES:]
+        try:
+            messages = stream_messages(data, header.item_count, header.first_offset)
+        except BadBytes as error:
+            raise self._damage(index, error) from error
+        chunk = ReadChunk(header.first_offset, header.next_offset, messages, header.size)
+        self._caches.taken_apart.keep(self._group, index, chunk)
         return chunk
 
     def _data(self, index: int) -> bytes:
-        data = self._entries.get(self._group, index)
+        data = self._caches.entries.get(self._group, index)
         if data is None:
             self.reads += 1
-            data = self._read_entry(index)
+            data = self._log.read(index)
         return data
 
     def _damage(self, index: int, error: BadBytes) -> Damaged:

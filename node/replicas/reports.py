@@ -1,7 +1,8 @@
-"""What quorum queues have to say to people: lines of the log, and what `leveretctl cluster status` tells of this node."""
+"""What replicated queues have to say to people: lines of the log, and what `leveretctl cluster status` tells of this node."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from logging import Logger
 
@@ -10,6 +11,7 @@ from replicated.member import Odd
 from replicated.queue import ReplicatedQueue
 
 REFUSALS_TOLD_S = 10.0  # what was not proposed is said again several times a second: one line in so long for each queue
+UNDELIVERED_TOLD_S = 10.0  # each reader of a stream meets what cannot be delivered
 
 
 class QuorumReports:
@@ -19,6 +21,7 @@ class QuorumReports:
         self._logger = logger
         self._monotonic = monotonic
         self._refusals = LogThrottle(REFUSALS_TOLD_S)
+        self._undelivered = LogThrottle(UNDELIVERED_TOLD_S)
 
     def diverged(self, queue: ReplicatedQueue, odd: Odd) -> None:
         name = queue.record.label
@@ -41,7 +44,13 @@ class QuorumReports:
         )  # fmt: skip
 
     def refused(self, queue: ReplicatedQueue, why: str) -> None:
-        suppressed = self._refusals.may_log(queue.record.label, self._monotonic())
+        self._log(logging.ERROR, self._refusals, queue, why)
+
+    def not_delivered(self, queue: ReplicatedQueue, why: str) -> None:
+        self._log(logging.WARNING, self._undelivered, queue, why)
+
+    def _log(self, level: int, throttle: LogThrottle, queue: ReplicatedQueue, why: str) -> None:
+        suppressed = throttle.may_log(queue.record.label, self._monotonic())
         if suppressed is not None:
             again = f" ({suppressed} more times since the last line)" if suppressed else ""
-            self._logger.error("%s: %s%s", queue.record.label, why, again)
+            self._logger.log(level, "%s: %s%s", queue.record.label, why, again)

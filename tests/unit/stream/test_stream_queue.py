@@ -16,9 +16,9 @@ from broker.records import QueueRecord
 from native.content import encode
 from raft.core.errors import RaftError, Unknown
 from raft.core.messages import NodeId
-from stream.driver import ENTRY_BYTES_KEPT_MAX
 from stream.published_parts import PORTION_MESSAGES_MAX
 from stream.queue import RUN_BYTES_MAX, WAITING_BYTES_MAX, StreamQueue
+from stream.reading import ENTRY_BYTES_KEPT_MAX
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.test_random_streams import StreamClients
 
@@ -204,7 +204,7 @@ def test_figures_tell_where_it_begins_and_ends() -> None:
     (reader,) = statistics.details["readers"]
     assert (reader["consumer_tag"], reader["offset"], reader["offset_lag"]) == ("c", 2, 1)
     assert queue.reading_figures() == (1, 1, reader["bytes_sent"], 1) and reader["bytes_sent"] > 0
-    queue.cancel(next(iter(queue.readers)), clients.now)
+    queue.cancel(next(iter(queue.readers._readers)), clients.now)
     assert queue.reading_figures() == (1, 0, reader["bytes_sent"], 0) and queue.statistics().delivered == 2
 
 
@@ -328,7 +328,7 @@ def test_entries_that_readers_want_next_are_kept_within_a_bound() -> None:
         queue = clients.of(1, record)[1]
         kind.publish((queue,), Run("", "q", content, 1, 1 << 20), None, clients.now)
         clients.cluster.run(0.2)
-    kept = [len(data) for data in kind._entries._kept.values()]
+    kept = [len(data) for data in kind._caches.entries._kept.values()]
     assert 1 < len(kept) < 12 and sum(kept) <= ENTRY_BYTES_KEPT_MAX
     readers = [consume(clients, 1, record) for record in records]
     clients.cluster.run(0.5)

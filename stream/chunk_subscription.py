@@ -1,0 +1,60 @@
+"""A client of the stream protocol that reads a stream on this node: it is given whole chunks, for credit."""
+
+from __future__ import annotations
+
+from broker.stream_contract import ChunkReader
+from stream.bloom import WantedValues
+from stream.reader_figures import TURN_BYTES_MAX, ReaderFigures
+from stream.reading import StoredChunk, StreamPlace, StreamReading
+
+
+class ChunkSubscription:
+    """Fulfils PlacedReader. Begins with the chunk that holds its place, also when that begins before it."""
+
+    def __init__(self, reader: ChunkReader, place: StreamPlace) -> None:
+        self.place = place
+        self.figures = ReaderFigures()
+        self._reader = reader
+        wanted = reader.wanted
+        self._wanted = (
+            WantedValues([value.encode() for value in wanted.values], wanted.match_unfiltered) if wanted else None
+        )
+
+    @property
+    def tag(self) -> str:
+        return self._reader.tag
+
+    @property
+    def held(self) -> int:
+        """Clients of the stream protocol settle nothing."""
+        return 0
+
+    def unavailable(self) -> None:
+        self._reader.unavailable()
+
+    def deleted(self) -> None:
+        self._reader.unavailable()
+
+    def read(self, reading: StreamReading) -> bool:
+        """See PlacedReader."""
+        figures = self.figures
+        until = figures.bytes_read + TURN_BYTES_MAX
+        while self._reader.credit > 0:
+            if figures.bytes_read >= until:
+                return True
+            found = reading.next_stored(self.place.entry_index)
+            if found is None:
+                return False
+            index, stored = found
+            figures.bytes_read += stored.size
+            figures.comes_to(self.place.offset, stored.header.first_offset)
+            self.place = StreamPlace(index + 1, stored.header.next_offset)
+            if self._wanted is None or self._wanted.may_match(stored.chunk_filter):
+                self._deliver(stored, reading.last_chunk())
+        return False
+
+    def _deliver(self, stored: StoredChunk, last_chunk: int) -> None:
+        header = stored.header
+        self.figures.delivered += header.message_count
+        self.figures.bytes_sent += header.size
+        self._reader.deliver(max(last_chunk, header.first_offset), stored.chunk)
