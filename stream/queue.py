@@ -51,6 +51,7 @@ from stream.session import StreamSession
 from wire.stream.publish_frame import StreamRun
 
 WAITING_BYTES_MAX = 32 << 20
+READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
 RUN_BYTES_MAX = (
     31 << 20
 )  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
@@ -343,6 +344,7 @@ class StreamQueue(Owner):
                 "first_offset": state.first_offset, "committed_offset": state.next_offset - 1,
                 "segments": len(state.segments), "bytes": state.size,
             }  # fmt: skip
+            found["reading"] = self.readers.details(state.next_offset)[:READERS_TOLD_MAX]
         if self.quarantined is not None:
             found["quarantined"] = self.quarantined
         if self.leading is not None and (odd := self.leading.group.comparison.diverged) is not None:

@@ -112,9 +112,11 @@ class Admin:
         )
         return await self._changes("ShrinkQueues", request)
 
-    async def rebalance_queues(self, *, vhost_pattern: str = "", queue_pattern: str = "") -> list[QueueChange]:
-        """Have the nodes lead about as many quorum queues each."""
-        request = pb.RebalanceQueuesRequest(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern)
+    async def rebalance_queues(
+        self, *, kind: str = "", vhost_pattern: str = "", queue_pattern: str = ""
+    ) -> list[QueueChange]:
+        """Have the nodes lead about as many queues each, of the kinds quorum and stream or only of one of them."""
+        request = pb.RebalanceQueuesRequest(vhost_pattern=vhost_pattern, queue_pattern=queue_pattern, kind=kind)
         return await self._changes("RebalanceQueues", request)
 
     async def _changes(self, method: str, request: Any) -> list[QueueChange]:

@@ -62,9 +62,19 @@ class DeclaredQueue:
 
 
 @dataclass(slots=True, frozen=True)
+class QueueReader:
+    """A consumer of a stream."""
+
+    consumer_tag: str
+    offset: int  # of the message that it is given next
+    lag: int  # messages that there are for it
+    bytes_sent: int
+
+
+@dataclass(slots=True, frozen=True)
 class QueueMember:
-    """One copy of a quorum queue. `state`: leader, follower, candidate, pre-candidate, learner, as it says; down, if its node
-    is not reached; silent, if that does not answer; starting, if that has none yet; replaced, if it has a later one.
+    """One copy of a quorum queue or stream. `state`: leader, follower, candidate, pre-candidate, learner, as it says; down, if
+    its node is not reached; silent, if that does not answer; starting, if that has none yet; replaced, if it has a later one.
     `membership`: voter; promotable, which is a voter once it has caught up; learner."""
 
     node: str
@@ -82,11 +92,16 @@ class QueueMember:
     machine_version: int
     digest: str  # of its state at `applied`: equal on all members
     snapshot_sent_bytes: int  # of one that it is sent now
+    first_offset: int  # this and what follows: of a stream's member
+    committed_offset: int  # of the last message that readers there may have; -1: there is none
+    segments: int
+    bytes: int
+    readers: tuple[QueueReader, ...]  # the first thousand of those that read there
 
 
 @dataclass(slots=True, frozen=True)
 class QueueGroup:
-    """The Raft group of a quorum queue."""
+    """The Raft group of a quorum queue or stream."""
 
     leader: str  # node; empty: nobody leads
     term: int
@@ -126,7 +141,7 @@ class QueueStatus:
     got: int
     single_active_consumer_tag: str
     details: Mapping[str, Any] = field(default_factory=dict)
-    group: QueueGroup | None = None  # of a quorum queue
+    group: QueueGroup | None = None  # of a quorum queue or stream
 
 
 @dataclass(slots=True, frozen=True)
@@ -289,7 +304,7 @@ class Policy:
 
 
 _RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue, QueueMember)
+    kind.__name__: kind for kind in (Alarm, ClusterNode, Listener, Queue, QueueMember, QueueReader)
 }  # records within records, by the name of their stub
 
 

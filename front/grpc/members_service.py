@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from broker.errors import InvalidRequest, NotSupported
@@ -12,6 +12,16 @@ from front.grpc.call import DEFAULT_VHOST, Context, Front, answers_errors
 from front.grpc.caller import operator
 from front.grpc.stubs import stub_of
 from leveret.v1 import admin_pb2 as pb
+
+
+@dataclass(slots=True, frozen=True)
+class ReaderView:
+    """A consumer of a stream on the node of one of its members."""
+
+    consumer_tag: str
+    offset: int
+    lag: int
+    bytes_sent: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -33,6 +43,11 @@ class MemberView:
     machine_version: int = 0
     digest: str = ""
     snapshot_sent_bytes: int = 0
+    first_offset: int = 0  # this and what follows: of a stream's member
+    committed_offset: int = 0
+    segments: int = 0
+    bytes: int = 0
+    readers: Sequence[ReaderView] = ()
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,10 +76,11 @@ class ChangeView:
 
 @dataclass(slots=True, frozen=True)
 class Chosen:
-    """Queues whose vhost and name match these regular expressions; empty: all."""
+    """Queues of this kind whose vhost and name match these regular expressions; empty: all."""
 
     vhost_pattern: str = ""
     queue_pattern: str = ""
+    kind: str = ""
 
 
 class QueueMembersPort(Protocol):
@@ -149,13 +165,22 @@ class MembersMethods:
     @answers_errors
     async def RebalanceQueues(self, request: pb.RebalanceQueuesRequest, context: Context) -> pb.QueueChanges:
         members = self._members("RebalanceQueues")
-        return _changes(await members.rebalance(_chosen(request)))
+        chosen = replace(_chosen(request), kind=request.kind)
+        if chosen.kind not in ("", "quorum", "stream"):
+            raise InvalidRequest(
+                f"queues of kind {chosen.kind!r} have no leaders to spread: there are quorum and stream"
+            )
+        return _changes(await members.rebalance(chosen))
 
 
 def group_stub(view: GroupView | None) -> pb.QueueGroup | None:
     if view is None:
         return None
-    return stub_of(pb.QueueGroup, view, members=[stub_of(pb.QueueMember, one) for one in view.members])
+    return stub_of(pb.QueueGroup, view, members=map(_member, view.members))
+
+
+def _member(view: MemberView) -> pb.QueueMember:
+    return stub_of(pb.QueueMember, view, readers=[stub_of(pb.QueueReader, one) for one in view.readers])
 
 
 def _chosen(request: pb.GrowQueuesRequest | pb.ShrinkQueuesRequest | pb.RebalanceQueuesRequest) -> Chosen:

@@ -1,11 +1,11 @@
-"""The group of a quorum queue for an operator, from what its members' nodes report (replicated/administration.py). Pure."""
+"""The group of a replicated queue for an operator, from what its members' nodes report (replicated/administration.py). Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from front.grpc.members_service import GroupView, MemberView
+from front.grpc.members_service import GroupView, MemberView, ReaderView
 from raft.core.majority import majority_of
 from raft.core.messages import MemberId, NodeId, node_of, shown
 
@@ -67,6 +67,11 @@ def group_view(
             machine_version=machine.get("version", 0),
             digest=f"{machine['digest']:016x}" if "digest" in machine else "",
             snapshot_sent_bytes=(follower["snapshot_sent_bytes"] or 0) if follower is not None else 0,
+            first_offset=machine.get("first_offset", 0),
+            committed_offset=machine.get("committed_offset", 0),
+            segments=machine.get("segments", 0),
+            bytes=machine.get("bytes", 0),
+            readers=[_reader(one) for one in figures.get("reading", ())] if figures is not None else (),
         )
 
     return GroupView(
@@ -79,6 +84,10 @@ def group_view(
         needed=majority_of(len(voters)),
         members=[member(number) for number in sorted({*voters, *learners})],
     )
+
+
+def _reader(told: Figures) -> ReaderView:
+    return ReaderView(told["consumer_tag"], told["offset"], told["offset_lag"], told["bytes_sent"])
 
 
 def _state(known: Figures, figures: Figures | None, *, reached: bool) -> str:

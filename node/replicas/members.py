@@ -307,7 +307,8 @@ class QueueMembers:
         return [
             queue
             for queue in self._kinds
-            if matches(chosen.vhost_pattern or ".*", queue.record.vhost)
+            if chosen.kind in ("", queue.record.kind)
+            and matches(chosen.vhost_pattern or ".*", queue.record.vhost)
             and matches(chosen.queue_pattern or ".*", queue.record.name)
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 import leveret
 from tests.e2e.test_cluster import process_of
 from tests.e2e.test_quorum_queues import all_are_voters
+from tests.e2e.test_streams import ctl, until_voters
 from tests.running_cluster import running_cluster
 from tests.running_node import RunningNode
 
@@ -78,3 +80,32 @@ def test_a_reader_goes_on_at_another_node_when_its_own_is_killed(tmp_path: Path)
         said_before = len(cluster.lines)
         asyncio.run(asyncio.wait_for(work(targets, process_of(cluster, 1)), WITHIN_S))
         cluster.said(r"^n1 +\| ready: ", said_before)
+
+
+def test_operators_look_at_a_stream_and_move_its_members(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "data") as cluster:
+        all_are_voters(cluster)
+        ctl(cluster, "stream", "declare", "moved", "--members", "1", "--max-age", "1D")
+        for number in range(12):
+            ctl(cluster, "publish", f"message {number}", "--key", "moved")
+        ctl(cluster, "stream", "add-replica", "moved", "n2")
+        until_voters(cluster, "moved", ["n1", "n2"])
+        with leveret.connect_sync(cluster.grpc(2)) as node, node.stream("moved").read("first", prefetch=1) as reader:
+            assert next(reader).body == b"message 0"
+            status = json.loads(ctl(cluster, "--json", "stream", "status", "moved"))
+            assert status["details"]["committed_offset"] == 11
+            assert [(one["node"], one["first_offset"], one["committed_offset"]) for one in status["group"]["members"]] == [
+                ("n1", 0, 11), ("n2", 0, 11),
+            ]  # fmt: skip
+            (line,) = json.loads(ctl(cluster, "--json", "stream", "readers", "moved"))
+            assert (line["node"], line["offset"], line["lag"]) == ("n2", 1, 11)
+        ctl(cluster, "stream", "transfer-leader", "moved", "n2")
+        ctl(cluster, "stream", "rebalance", "--queue-pattern", "^other")
+        ctl(cluster, "stream", "delete-replica", "moved", "n1")
+        until_voters(cluster, "moved", ["n2"])
+        shown = ctl(cluster, "stream", "read", "moved", "--offset", "5", "--count", "3")  # n1 has no member any more
+        assert [line.split(" | ") for line in shown.splitlines()] == [
+            [f"{number} (default) moved", f"message {number}"] for number in (5, 6, 7)
+        ]
+        (listed,) = json.loads(ctl(cluster, "--json", "stream", "list"))
+        assert (listed["name"], listed["arguments"]["x-max-age"]) == ("moved", "1D")

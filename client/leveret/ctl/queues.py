@@ -10,6 +10,7 @@ import typer
 from leveret.ctl import members, render
 from leveret.ctl.arguments import pairs
 from leveret.ctl.run import options, with_node
+from leveret.message import Message
 from leveret.records import QueueStatus
 
 app = typer.Typer(help="Queues: list, declare, look inside, empty, delete.", no_args_is_help=True)
@@ -161,26 +162,29 @@ def show_messages(queue: str, found: Sequence[Any]) -> None:
 
 def message_facts(got: Any) -> dict[str, Any]:
     """A delivery or got message as JSON shows it."""
-    message = got.message
-    properties = {
-        field: value
-        for field in message.__dataclass_fields__
-        if field != "body" and (value := getattr(message, field)) not in (None, {})
-    }
     return {
         "exchange": got.exchange,
         "routing_key": got.routing_key,
         "redelivered": got.redelivered,
         "queue_headers": dict(got.queue_headers),
-        "properties": properties,
-        "body": message.body,
+        "properties": properties_of(got.message),
+        "body": got.message.body,
+    }
+
+
+def properties_of(message: Message) -> dict[str, Any]:
+    """Those that are set."""
+    return {
+        field: value
+        for field in message.__dataclass_fields__
+        if field != "body" and (value := getattr(message, field)) not in (None, {})
     }
 
 
 def message_line(got: Any) -> str:
-    """A delivery or got message on one line."""
+    """A delivery, got message or message of a stream on one line."""
     where = f"{got.exchange or '(default)'} {got.routing_key}"
-    again = " redelivered" if got.redelivered else ""
+    again = " redelivered" if getattr(got, "redelivered", False) else ""
     headers = f" {render.words(got.message.headers)}" if got.message.headers else ""
     return f"{render.printable(where)}{again}{headers} | {render.words(got.body)}"
 

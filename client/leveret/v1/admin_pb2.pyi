@@ -163,7 +163,7 @@ class QueueGroup(_message.Message):
     def __init__(self, leader: _Optional[str] = ..., term: _Optional[int] = ..., commit: _Optional[int] = ..., open_entries: _Optional[int] = ..., open_bytes: _Optional[int] = ..., change_pending: _Optional[bool] = ..., needed: _Optional[int] = ..., members: _Optional[_Iterable[_Union[QueueMember, _Mapping]]] = ...) -> None: ...
 
 class QueueMember(_message.Message):
-    __slots__ = ("node", "member", "state", "membership", "away_since_ms", "term", "first", "last", "commit", "applied", "snapshot", "lag", "machine_version", "digest", "snapshot_sent_bytes")
+    __slots__ = ("node", "member", "state", "membership", "away_since_ms", "term", "first", "last", "commit", "applied", "snapshot", "lag", "machine_version", "digest", "snapshot_sent_bytes", "first_offset", "committed_offset", "segments", "bytes", "readers")
     NODE_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -179,6 +179,11 @@ class QueueMember(_message.Message):
     MACHINE_VERSION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     node: str
     member: str
     state: str
@@ -194,7 +199,24 @@ class QueueMember(_message.Message):
     machine_version: int
     digest: str
     snapshot_sent_bytes: int
-    def __init__(self, node: _Optional[str] = ..., member: _Optional[str] = ..., state: _Optional[str] = ..., membership: _Optional[str] = ..., away_since_ms: _Optional[int] = ..., term: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., snapshot: _Optional[int] = ..., lag: _Optional[int] = ..., machine_version: _Optional[int] = ..., digest: _Optional[str] = ..., snapshot_sent_bytes: _Optional[int] = ...) -> None: ...
+    first_offset: int
+    committed_offset: int
+    segments: int
+    bytes: int
+    readers: _containers.RepeatedCompositeFieldContainer[QueueReader]
+    def __init__(self, node: _Optional[str] = ..., member: _Optional[str] = ..., state: _Optional[str] = ..., membership: _Optional[str] = ..., away_since_ms: _Optional[int] = ..., term: _Optional[int] = ..., first: _Optional[int] = ..., last: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., snapshot: _Optional[int] = ..., lag: _Optional[int] = ..., machine_version: _Optional[int] = ..., digest: _Optional[str] = ..., snapshot_sent_bytes: _Optional[int] = ..., first_offset: _Optional[int] = ..., committed_offset: _Optional[int] = ..., segments: _Optional[int] = ..., bytes: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[QueueReader, _Mapping]]] = ...) -> None: ...
+
+class QueueReader(_message.Message):
+    __slots__ = ("consumer_tag", "offset", "lag", "bytes_sent")
+    CONSUMER_TAG_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    consumer_tag: str
+    offset: int
+    lag: int
+    bytes_sent: int
+    def __init__(self, consumer_tag: _Optional[str] = ..., offset: _Optional[int] = ..., lag: _Optional[int] = ..., bytes_sent: _Optional[int] = ...) -> None: ...
 
 class Connection(_message.Message):
     __slots__ = ("id", "name", "user", "vhost", "protocol", "connected_at_ms", "client_properties", "statistics")
@@ -841,12 +863,14 @@ class ShrinkQueuesRequest(_message.Message):
     def __init__(self, node: _Optional[str] = ..., vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., anyway: _Optional[bool] = ...) -> None: ...
 
 class RebalanceQueuesRequest(_message.Message):
-    __slots__ = ("vhost_pattern", "queue_pattern")
+    __slots__ = ("vhost_pattern", "queue_pattern", "kind")
     VHOST_PATTERN_FIELD_NUMBER: _ClassVar[int]
     QUEUE_PATTERN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     vhost_pattern: str
     queue_pattern: str
-    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ...) -> None: ...
+    kind: str
+    def __init__(self, vhost_pattern: _Optional[str] = ..., queue_pattern: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class QueueChange(_message.Message):
     __slots__ = ("vhost", "queue", "done", "error")

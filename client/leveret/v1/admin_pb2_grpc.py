@@ -474,7 +474,7 @@ class AdminServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AddQueueMember(self, request, context):
-        """administrator. Of quorum queues: where their members are, and which of them leads
+        """administrator. Of quorum queues and streams: where their members are, and which of them leads
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from front.grpc.members_service import GroupView
+from front.grpc.members_service import GroupView, ReaderView
 from node.replicas.group_view import group_view, heirs_of
 from raft.core.messages import MemberId, member_id
 
@@ -63,3 +63,15 @@ def test_a_member_that_another_one_of_its_node_follows_is_being_replaced() -> No
 
 def test_heirs_are_voters_that_have_caught_up_and_are_not_away() -> None:
     assert heirs_of(LEADER) == (2,)
+
+
+def test_members_of_a_stream_tell_where_they_are_and_who_reads_there() -> None:
+    leader, behind = raft(N1, "leader"), raft(N2)
+    leader["machine"] |= {"first_offset": 3, "committed_offset": 9, "segments": 2, "bytes": 700}
+    behind["machine"] |= {"first_offset": 3, "committed_offset": 5, "segments": 1, "bytes": 400}
+    behind["reading"] = [{"consumer_tag": "c", "offset": 4, "offset_lag": 2, "bytes_sent": 100}]
+    found = view({1: leader, 2: behind, 3: None})
+    assert [
+        (one.first_offset, one.committed_offset, one.segments, one.bytes, list(one.readers))
+        for one in found.members[:3]
+    ] == [(3, 9, 2, 700, []), (3, 5, 1, 400, [ReaderView("c", 4, 2, 100)]), (0, 0, 0, 0, [])]

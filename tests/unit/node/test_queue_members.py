@@ -121,6 +121,7 @@ def test_growing_beyond_the_nodes_says_how_many_there_are() -> None:
     assert (change.queue, change.done) == ("q", "")
     assert "it has 3 members, and no further disk node can take one now" in change.error
     assert asyncio.run(world.members.grow_to(3, Chosen())) == []
+    assert asyncio.run(world.members.grow_to(5, Chosen(kind="stream"))) == [], "it is a quorum queue"
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,7 @@ def test_figures_tell_where_it_begins_and_ends() -> None:
     assert client.offsets == [0, 1]
     (reader,) = statistics.details["readers"]
     assert (reader["consumer_tag"], reader["offset"], reader["offset_lag"]) == ("c", 2, 1)
+    assert figures["reading"] == [reader]
     assert queue.reading_figures() == (1, 1, reader["bytes_sent"], 1) and reader["bytes_sent"] > 0
     queue.cancel(next(iter(queue.readers._readers)), clients.now)
     assert queue.reading_figures() == (1, 0, reader["bytes_sent"], 0) and queue.statistics().delivered == 2

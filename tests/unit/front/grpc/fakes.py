@@ -412,7 +412,7 @@ class FakeMembers:
         return [ChangeView("/", "q", f"the member on {node} was removed")]
 
     async def rebalance(self, chosen: Chosen) -> Sequence[ChangeView]:
-        self.asked.append(f"rebalance {chosen.queue_pattern}")
+        self.asked.append(f"rebalance {chosen.queue_pattern}{' ' if chosen.kind else ''}{chosen.kind}")
         return []
 
 

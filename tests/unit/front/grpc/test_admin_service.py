@@ -236,6 +236,17 @@ def test_a_queues_status_shows_what_it_is_made_of() -> None:
     with_server(work)
 
 
+def test_leaders_are_spread_of_one_kind_or_of_both_and_no_other_has_any() -> None:
+    async def work(server: Running, node: leveret.Node) -> None:
+        for kind in ("", "stream", "quorum"):
+            await node.admin.rebalance_queues(kind=kind)
+        with pytest.raises(errors.InvalidRequest, match="there are quorum and stream"):
+            await node.admin.rebalance_queues(kind="classic")
+        assert server.members.asked == ["rebalance ", "rebalance  stream", "rebalance  quorum"]
+
+    with_server(work)
+
+
 def test_a_log_level_that_does_not_exist_is_refused_with_those_that_do() -> None:
     async def work(server: Running, node: leveret.Node) -> None:
         with pytest.raises(errors.InvalidRequest, match="'loud' is none of debug, info, warning, error"):
