@@ -33,6 +33,7 @@ from raft.store.group_log import GroupLog, Rows
 from raft.store.group_records import INSTALLED, SegmentRow, decode_member, nothing_yet, read_identity, read_snapshot
 from raft.store.replicas import NewReplica, successor
 from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, unreadable, wanted_of
+from raft.store.store_limits import SegmentBounds
 from storage import names
 from storage.disk import Disk, File
 from storage.errors import Corrupt
@@ -78,7 +79,7 @@ class LogFilesByName:
 class LogReplay:
     """One start: take all chunks of the log, then `finish`."""
 
-    def __init__(self, disk: Disk, new_replica: NewReplica, found: Found, entries_max: int) -> None:
+    def __init__(self, disk: Disk, new_replica: NewReplica, found: Found, bounds: SegmentBounds) -> None:
         self.logs: dict[int, GroupLog] = {}
         self.touched: dict[int, None] = {}  # groups that the log has records of
         self.renumbered: list[int] = []  # groups that were broken
@@ -86,7 +87,7 @@ class LogReplay:
         self._disk = disk
         self._new_replica = new_replica
         self._found = found
-        self._entries_max = entries_max
+        self._bounds = bounds
         self._broken: dict[int, str] = {}
         self._damaged_files: dict[int, None] = {}
         self.log_is_gone = False  # once something was promised in it; then a new one is begun before the start is over
@@ -373,7 +374,7 @@ class LogReplay:
             moved = rows_to_move(log, last_file)
             if moved is None:
                 continue
-            builder = SegmentBuilder(self._disk, log.identity.group, self._next_number, self._entries_max)
+            builder = SegmentBuilder(self._disk, log.identity.group, self._next_number, self._bounds)
             try:
                 add_rows(builder, moved, log_files)
                 log.moved_out(last_file, tuple(builder.finish()))

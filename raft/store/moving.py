@@ -18,7 +18,7 @@ from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.groups_file import GroupsFile
 from raft.store.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
 from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, rewrite, wanted_of
-from raft.store.store_limits import StoreLimits
+from raft.store.store_limits import SegmentBounds, StoreLimits
 from raft.store.wal_log_store import WalLogStore
 from storage import names
 from storage.disk import Buffer, Disk
@@ -119,7 +119,7 @@ class Flush:
         try:
             for _, moved in self._moved:
                 group = moved.wanted.group
-                builder = SegmentBuilder(disk, group, node.next_number, node.limits.segment_entries_max)
+                builder = SegmentBuilder(disk, group, node.next_number, node.limits.of_segments)
                 try:
                     add_rows(builder, moved, log_files)
                     self._rows.append(tuple(builder.finish()))
@@ -198,7 +198,7 @@ class Compact:
         counted = {row: count_within(wanted, row) for row in wanted.segments}
         victims = [row for row in wanted.segments if counted[row] * 2 < row.entries]
         small = [
-            row for row in wanted.segments if counted[row] * 4 <= limits.segment_entries_max and row not in victims
+            row for row in wanted.segments if _is_small(row, counted[row], limits.of_segments) and row not in victims
         ]
         if len(small) > limits.small_segments_max:
             victims += small
@@ -209,7 +209,7 @@ class Compact:
         self._tidied, self._rows, self._no_room = [], [], []
         for tidied in self._planned:
             _, wanted, victims = tidied
-            builder = SegmentBuilder(disk, wanted.group, node.next_number, node.limits.segment_entries_max)
+            builder = SegmentBuilder(disk, wanted.group, node.next_number, node.limits.of_segments)
             try:
                 rewrite(disk, wanted, victims, builder)
                 rows = tuple(builder.finish())
@@ -286,6 +286,12 @@ def count_within(wanted: Wanted, row: SegmentRow) -> int:
     return sum(end - first for first, end in wanted.ranges(row.first, stop))
 
 
+def _is_small(row: SegmentRow, counted: int, bounds: SegmentBounds) -> bool:
+    """Whether four such segments fit into one. Those that are not are never joined, so an entry is copied a few times at most,
+    however long the log is."""
+    return counted * 4 <= bounds.entries_max and row.size * 4 <= bounds.bytes_max
+
+
 def without(segments: Sequence[SegmentRow], victims: Sequence[SegmentRow]) -> tuple[SegmentRow, ...]:
     return tuple(row for row in segments if row not in victims)
 
@@ -351,9 +357,7 @@ class Install:
     def work(self) -> None:
         node, group = self._node, self._store.identity.group
         try:
-            self._received = snapshots.install(
-                node.disk, group, self._meta, node.next_number, node.limits.segment_entries_max
-            )
+            self._received = snapshots.install(node.disk, group, self._meta, node.next_number, node.limits.of_segments)
         except Corrupt as error:
             self._why = str(error)
 

@@ -82,7 +82,7 @@ class RaftStore:
         self.on_damaged: Callable[[int, Damaged], None] | None = None  # told of damage that work beside the loop met
         self._found = found
         self._new_replica = new_replica
-        self._replay: LogReplay | None = LogReplay(disk, new_replica, found, limits.segment_entries_max)
+        self._replay: LogReplay | None = LogReplay(disk, new_replica, found, limits.of_segments)
         self._start_files = LogFilesByName(disk)
         self._begins_log = False
         self._log: LogWriter | None = None

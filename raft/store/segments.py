@@ -18,9 +18,10 @@ from typing import NamedTuple
 from raft.core import packs
 from raft.core.errors import BadBytes, Damaged
 from raft.core.live_entries import LiveEntries
-from raft.core.messages import Entry
+from raft.core.messages import Entry, Pack
 from raft.store.group_log import GroupLog
 from raft.store.group_records import SegmentRow
+from raft.store.store_limits import SegmentBounds
 from storage.disk import Disk
 from storage.errors import Corrupt, StorageError, TornTail
 from storage.names import group_segment, temporary
@@ -150,13 +151,13 @@ class SegmentBuilder:
     """Writes the entries of one group to as many segments as they need. Their names are durable once the caller has synced
     the directory."""
 
-    def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], entries_max: int) -> None:
+    def __init__(self, disk: Disk, group: int, next_number: Callable[[], int], bounds: SegmentBounds) -> None:
         self.rows: list[SegmentRow] = []
         self._is_finished = False
         self._disk = disk
         self._group = group
         self._next_number = next_number
-        self._entries_max = entries_max
+        self._bounds = bounds
         self._writer: SegmentWriter | None = None
         self._number = 0
         self._last = 0
@@ -195,8 +196,8 @@ class SegmentBuilder:
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
-        for pack in packs.packed(gathered, entries_max=min(packs.PACK_ENTRIES_MAX, self._entries_max)):
-            if self._writer is not None and self._entry_count + pack.entry_count > self._entries_max:
+        for pack in packs.packed(gathered, entries_max=min(packs.PACK_ENTRIES_MAX, self._bounds.entries_max)):
+            if self._writer is not None and not self._fits(self._writer, pack):
                 self._seal()
             writer = self._writer or self._begin()
             writer.append(Kind.RAFT_ENTRIES, self._group, pack.first, [pack.data], pack.kind, pack.term)
@@ -206,6 +207,10 @@ class SegmentBuilder:
             if self._unwritten >= WRITE_BYTES:
                 writer.write()
                 self._unwritten = 0
+
+    def _fits(self, writer: SegmentWriter, pack: Pack) -> bool:
+        entries_max, bytes_max = self._bounds
+        return self._entry_count + pack.entry_count <= entries_max and writer.size + len(pack.data) <= bytes_max
 
     def _begin(self) -> SegmentWriter:
         self._number = self._next_number()

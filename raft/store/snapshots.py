@@ -28,6 +28,7 @@ from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, SnapshotMeta
 from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.segments import SegmentBuilder, entries_of
+from raft.store.store_limits import SegmentBounds
 from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, StorageError
 from storage.names import RAFT_DIRECTORY, group_incoming, group_snapshot, temporary
@@ -319,13 +320,13 @@ class Incoming:
 
 
 def install(
-    disk: Disk, group: int, meta: SnapshotMeta, next_number: Callable[[], int], entries_max: int
+    disk: Disk, group: int, meta: SnapshotMeta, next_number: Callable[[], int], bounds: SegmentBounds
 ) -> tuple[StoredSnapshot, LiveEntries, bytes]:
     """Make what was received a snapshot file and segments, durably, and return the machine's state with them. It does not count
     before the log says so. Raises Corrupt when it is not this snapshot as it was sent; DiskFull, DiskFailed."""
     name = group_incoming(group)
     number = next_number()
-    builder = SegmentBuilder(disk, group, next_number, entries_max)
+    builder = SegmentBuilder(disk, group, next_number, bounds)
     file = _open(disk, name)
     try:
         size = file.size()

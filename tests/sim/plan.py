@@ -51,6 +51,7 @@ class Shape:
     resend_s: float = 0.5
     file_bytes_max: int = 8192
     segment_entries_max: int = 16
+    segment_bytes_max: int = 4096
     log_files_kept: int = 0
     entries_kept: int = 4
     memory_bytes_max: int = 2000
