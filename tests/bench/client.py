@@ -136,13 +136,16 @@ class Client:
             _, _, first, last, multiple = item
             self._confirmed.add(1 if multiple else first, last + 1)
 
-    def consume(self, queues: list[str], count: int, prefetch: int) -> None:
-        """Take `count` messages; prefetch 0 takes them with automatic acknowledgement."""
+    def consume(self, queues: list[str], count: int, prefetch: int, arguments: dict[str, Any] | None = None) -> None:
+        """Take `count` messages; prefetch 0 takes them with automatic acknowledgement. `arguments`: of the consumers."""
         if prefetch:
             self.call(1, commands.Basic.Qos(0, prefetch, False), "Basic.QosOk")
         for number, queue in enumerate(queues):
             # Without an answer, for deliveries of one queue may come before the answer for the next.
-            self.send_method(1, commands.Basic.Consume(0, queue, f"c{number}", no_ack=prefetch == 0, nowait=True))
+            consume = commands.Basic.Consume(
+                0, queue, f"c{number}", no_ack=prefetch == 0, nowait=True, arguments=arguments
+            )
+            self.send_method(1, consume)
         got, acknowledged, half = 0, 0, max(1, prefetch // 2)
         while got < count:
             for item in self.receive_items():

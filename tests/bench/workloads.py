@@ -6,6 +6,7 @@ import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pamqp import commands
 
@@ -32,9 +33,11 @@ def publisher(
     client.close()
 
 
-def consumer(address: Address, queues: list[str], count: int, prefetch: int) -> None:
+def consumer(
+    address: Address, queues: list[str], count: int, prefetch: int, arguments: dict[str, Any] | None = None
+) -> None:
     client = Client(*address)
-    client.consume(queues, count, prefetch)
+    client.consume(queues, count, prefetch, arguments)
     client.close()
 
 
@@ -57,10 +60,10 @@ def timed(jobs: list[tuple[Callable[..., None], tuple[object, ...]]]) -> float:
     return seconds
 
 
-def declare(address: Address, queues: list[str], *, durable: bool = True) -> None:
+def declare(address: Address, queues: list[str], *, durable: bool = True, kind: str = "") -> None:
     client = Client(*address)
     for queue in queues:
-        client.declare_queue(queue, durable=durable)
+        client.declare_queue(queue, durable=durable, arguments={"x-queue-type": kind} if kind else None)
     client.close()
 
 
@@ -85,6 +88,25 @@ def consume(count: int, prefetch: int) -> Callable[[Address, str], float]:
         declare(address, [name])
         publisher(address, "", [name], count, 1000, 100, True)
         return count / timed([(consumer, (address, [name], count, prefetch))])
+
+    return run
+
+
+def publish_stream(count: int, window: int) -> Callable[[Address, str], float]:
+    def run(address: Address, name: str) -> float:
+        declare(address, [name], kind="stream")
+        return count / timed([(publisher, (address, "", [name], count, window, 100, True))])
+
+    return run
+
+
+def read_stream(count: int, prefetch: int) -> Callable[[Address, str], float]:
+    """From the first offset on, what was published before."""
+
+    def run(address: Address, name: str) -> float:
+        declare(address, [name], kind="stream")
+        publisher(address, "", [name], count, 1000, 100, True)
+        return count / timed([(consumer, (address, [name], count, prefetch, {"x-stream-offset": "first"}))])
 
     return run
 
@@ -176,6 +198,11 @@ WORKLOADS = [
     Workload("fan-out to 10 queues, deliveries", fan_out(10_000, 10)),
     Workload("1000 queues, one in flight each", many_queues(1_000, 20)),
     Workload("topic exchange, 1000 bindings", topic(30_000, 1_000)),
+    Workload("stream: publish, 1 unconfirmed", publish_stream(3_000, 1)),
+    Workload("stream: publish, 100 unconfirmed", publish_stream(100_000, 100)),
+    Workload("stream: publish, 1000 unconfirmed", publish_stream(200_000, 1000)),
+    Workload("stream: read, prefetch 100", read_stream(200_000, 100)),
+    Workload("stream: read, prefetch 1000", read_stream(200_000, 1000)),
     Workload("latency p50 at 1000/s", latency(3_000, 1000, 0.50), "ms", more_is_better=False),
     Workload("latency p99 at 1000/s", latency(3_000, 1000, 0.99), "ms", more_is_better=False),
 ]
