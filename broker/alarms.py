@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+DISK_ALARM = "disk"
+
 
 @dataclass(slots=True, frozen=True)
 class ResourceAlarm:
@@ -17,7 +19,7 @@ class ResourceAlarm:
 
 
 class Alarms:
-    """`on_cleared` is called when the last alarm is gone."""
+    """`on_cleared` is called when one is gone."""
 
     def __init__(self, on_cleared: Callable[[], None]) -> None:
         self.blocked_reason: str | None = None  # of the oldest alarm; read for every run that is published
@@ -26,6 +28,11 @@ class Alarms:
 
     def raised(self) -> list[ResourceAlarm]:
         return list(self._raised.values())
+
+    def reason_of(self, kind: str) -> str | None:
+        """None: no alarm of this kind is raised."""
+        alarm = self._raised.get(kind)
+        return None if alarm is None else alarm.reason
 
     def raise_alarm(self, kind: str, reason: str, now: int) -> None:
         """Raising again what is raised changes nothing."""
@@ -36,8 +43,7 @@ class Alarms:
     def clear_alarm(self, kind: str) -> None:
         if self._raised.pop(kind, None) is not None:
             self._note()
-            if not self._raised:
-                self._on_cleared()
+            self._on_cleared()
 
     def _note(self) -> None:
         self.blocked_reason = next((alarm.reason for alarm in self._raised.values()), None)

@@ -27,6 +27,9 @@ from broker.records import UserRecord
 from broker.routing.fan_out import QUEUES_PER_STEP
 from broker.session.session import Session
 from broker.session.session_sink import SessionSink
+from broker.stream_clients.client_terms import StreamSink
+from broker.stream_clients.stream_client import StreamClient
+from broker.stream_clients.stream_clients import StreamClients
 from broker.turns import Turns
 
 LOGIN_REFUSED = "Login was refused"
@@ -83,6 +86,7 @@ class Broker(NodeQueues):
             owner_prefix=owner_prefix,
             queues_per_step=queues_per_step,
         )
+        self.streams = StreamClients(self)
         metadata.subscribe(self._clients_concerned)
 
     # ------------------------------------------------------------------------- clients
@@ -166,6 +170,7 @@ class Broker(NodeQueues):
         if self._connections.pop(connection.id, None) is None:
             return
         self.totals.connections_closed += 1
+        self.streams.connection_closed(connection, now)
         sessions = self._sessions[connection.id]
         if not sessions:
             del self._sessions[connection.id]
@@ -189,6 +194,11 @@ class Broker(NodeQueues):
         sessions[session] = None
         self.totals.channels_opened += 1
         return session
+
+    def open_streams(self, connection: Connection, sink: StreamSink, now: int) -> StreamClient:
+        """For a connection that is open."""
+        self.turns.now = now
+        return self.streams.open(connection, sink)
 
     def _check_channels(self, connection: Connection) -> None:
         record = self.catalog.users.get(connection.user)
@@ -258,6 +268,7 @@ class Broker(NodeQueues):
         for connection in concerned:
             for session in list(self._sessions[connection.id]):
                 session.permissions_changed()
+            self.streams.permissions_changed(connection, self.turns.now)
 
     def _count(self, concerned: Callable[[Connection], bool]) -> int:
         return sum(1 for one in self._connections.values() if concerned(one))
@@ -278,9 +289,13 @@ class Broker(NodeQueues):
     # ------------------------------------------------------------------------- alarms
 
     def _alarms_cleared(self) -> None:
-        for connection in [one for one in self._connections.values() if one.blocked]:
+        for connection in [one for one in self._connections.values() if one.blocked and not self._is_held(one)]:
             connection.blocked = False
             connection.set_blocked(None)
+
+    def _is_held(self, connection: Connection) -> bool:
+        held = self.streams.is_held_by_alarms(connection)
+        return self.alarms.blocked_reason is not None if held is None else held
 
     # ------------------------------------------------------------------------- figures
 
@@ -291,4 +306,5 @@ class Broker(NodeQueues):
             counted.setdefault(protocol, Counters()).add(ended)
         for session in self.sessions():
             counted.setdefault(session.connection.protocol, Counters()).add(session.counters)
+        self.streams.count_into(counted)
         return counted

@@ -329,9 +329,9 @@ class StreamConnection:
     def writable(self) -> bool:
         return self.flow.writable
 
-    def deliver(self, subscription: int, committed_chunk: int, chunk: Buffer) -> None:
+    def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
         assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
-        self._send_bytes(deliver_head(self._deliver_version, subscription, committed_chunk, len(chunk)))
+        self._send_bytes(deliver_head(self._deliver_version, subscription, last_chunk, len(chunk)))
         self._send_bytes(chunk)
 
     def confirm(self, publisher: int, ids: bytes) -> None:

@@ -7,11 +7,11 @@ after the other, as clients know it: while an answer is pending, there is only `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.errors import BrokerError
 from broker.pending import Pending
-from native.content import Buffer
+from broker.stream_clients.client_terms import ReadOptions, StreamLocation, StreamSink
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.publish_frame import StreamRun
 
@@ -20,55 +20,6 @@ if TYPE_CHECKING:
     from broker.login.audit import Audit
     from broker.login.client_address import ClientAddress
     from broker.records import UserRecord
-
-
-class StreamAddress(NamedTuple):
-    """Where stream clients reach a node."""
-
-    host: str
-    port: int
-
-
-class StreamLocation(NamedTuple):
-    """Where one stream is."""
-
-    leader: StreamAddress | None  # None while there is none
-    replicas: tuple[StreamAddress, ...]  # without the leader
-
-
-class ReadOptions(NamedTuple):
-    """What a client says of a subscription in its properties."""
-
-    filter_values: tuple[str, ...] = ()
-    match_unfiltered: bool = False
-    single_active: bool = False
-    name: str = ""
-    super_stream: str = ""
-    identifier: str = ""
-
-
-class StreamSink(Protocol):
-    """What a session says to its client. All but `writable` may come at any time until `close`."""
-
-    @property
-    def writable(self) -> bool:
-        """May a chunk be delivered? After a False, `resume` is called once there is room."""
-
-    def deliver(self, subscription: int, committed_chunk: int, chunk: Buffer) -> None:
-        """One chunk as it is stored, for which there was credit. `committed_chunk` is the offset of the last committed one."""
-
-    def confirm(self, publisher: int, ids: bytes) -> None:
-        """These are durable on a majority: u64 each, in the order in which they were published."""
-
-    def refuse_publish(self, publisher: int, ids: bytes, error: BrokerError) -> None:
-        """These were not stored."""
-
-    def stream_unavailable(self, stream: str) -> None:
-        """It was deleted, or its leader or the replica that is read has changed: its publishers and subscriptions are gone,
-        also one whose answer is pending."""
-
-    def activate(self, subscription: int, active: bool) -> None:
-        """It has become the active one of its group, or is it no longer. The client's answer comes with `consumer_updated`."""
 
 
 class StreamClientSession(Protocol):

@@ -12,8 +12,9 @@ from typing import Any
 
 from broker.errors import BrokerError
 from broker.pending import Pending
+from broker.stream_clients.client_terms import StreamAddress, StreamLocation
 from front.stream.response_codes import RequestRefused, code_of
-from front.stream.session_port import StreamAddress, StreamClientSession, StreamLocation
+from front.stream.session_port import StreamClientSession
 from front.stream.stream_terms import PARTITIONS_MAX, REFERENCE_BYTES_MAX
 from front.stream.subscriptions import read_options
 from wire.stream.command_fields import NO_BROKER, LocatedStream, OffsetSpec, StreamBroker

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.pending import Pending
+from broker.stream_clients.client_terms import ReadOptions
 from front.stream.response_codes import RequestRefused
-from front.stream.session_port import ReadOptions, StreamClientSession
+from front.stream.session_port import StreamClientSession
 from front.stream.stream_terms import REFERENCE_BYTES_MAX, SUBSCRIPTIONS_MAX
 from wire.stream.command_frames import encode_frame, key_of
 from wire.stream.command_keys import OffsetKind, ResponseCode

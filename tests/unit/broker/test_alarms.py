@@ -15,15 +15,17 @@ def test_the_reason_is_that_of_the_oldest_alarm_that_is_left() -> None:
     alarms.raise_alarm("disk", "low on disk", 2)
     alarms.raise_alarm("memory", "lower on memory", 3)
     assert alarms.raised() == [ResourceAlarm("memory", "low on memory", 1), ResourceAlarm("disk", "low on disk", 2)]
+    assert (alarms.reason_of("memory"), alarms.reason_of("disk")) == ("low on memory", "low on disk")
     reasons = [alarms.blocked_reason]
     alarms.clear_alarm("memory")
     reasons.append(alarms.blocked_reason)
-    assert cleared == []
+    assert cleared == ["cleared"]
     alarms.clear_alarm("disk")
     alarms.clear_alarm("disk")
     reasons.append(alarms.blocked_reason)
+    assert (alarms.reason_of("memory"), alarms.reason_of("disk")) == (None, None)
     assert reasons == ["low on memory", "low on disk", None]
-    assert (alarms.raised(), cleared) == ([], ["cleared"])
+    assert (alarms.raised(), cleared) == ([], ["cleared"] * 2)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from broker.errors import (
 from broker.login.audit import Audit
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
-from front.stream.session_port import ReadOptions, StreamAddress, StreamLocation, StreamSink
+from broker.stream_clients.client_terms import ReadOptions, StreamAddress, StreamLocation, StreamSink
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_keys import OffsetKind
 from wire.stream.publish_frame import StreamRun

@@ -1,0 +1,65 @@
+"""The stream clients of one node, and what they share: groups of consumers, and where other nodes are reached."""
+
+from __future__ import annotations
+
+from broker.alarms import DISK_ALARM
+from broker.client_connection import Connection
+from broker.counters import Counters
+from broker.node_queues import NodeQueues
+from broker.stream_clients.client_terms import StreamSink
+from broker.stream_clients.local_groups import LocalGroups
+from broker.stream_clients.stream_client import StreamClient
+from broker.stream_clients.stream_directory import AddressOf
+
+
+def unknown_address(node: str) -> None:
+    return None
+
+
+class StreamClients:
+    """See the module. One client for a connection."""
+
+    def __init__(self, broker: NodeQueues) -> None:
+        self.address_of: AddressOf = unknown_address  # set by who knows where other nodes listen
+        self._broker = broker
+        self._clients: dict[str, StreamClient] = {}  # by id of the connection
+        self._groups = LocalGroups()
+        self._counted: dict[str, Counters] = {}  # of clients that have gone, by protocol
+
+    def open(self, connection: Connection, sink: StreamSink) -> StreamClient:
+        assert connection.id not in self._clients, f"connection {connection.id} has a stream client already"
+        client = StreamClient(self._broker, connection, sink, self._groups, self._address, self._closed)
+        self._clients[connection.id] = client
+        return client
+
+    def _address(self, node: str) -> tuple[str, int] | None:
+        return self.address_of(node)
+
+    def _closed(self, client: StreamClient) -> None:
+        del self._clients[client.connection.id]
+        self._counted.setdefault(client.connection.protocol, Counters()).add(client.counters)
+
+    def connection_closed(self, connection: Connection, now: int) -> None:
+        """A node that stops does not wait for fronts to close their clients."""
+        client = self._clients.get(connection.id)
+        if client is not None:
+            client.close(now)
+
+    def permissions_changed(self, connection: Connection, now: int) -> None:
+        """Of a user who may still enter the virtual host."""
+        client = self._clients.get(connection.id)
+        if client is not None:
+            client.permissions_changed(now)
+
+    def is_held_by_alarms(self, connection: Connection) -> bool | None:
+        """None: it has no stream client. Of these only a full disk holds publishers."""
+        if connection.id not in self._clients:
+            return None
+        return self._broker.alarms.reason_of(DISK_ALARM) is not None
+
+    def count_into(self, counted: dict[str, Counters]) -> None:
+        """Add all messages since the start of the node, by protocol."""
+        for protocol, ended in self._counted.items():
+            counted.setdefault(protocol, Counters()).add(ended)
+        for client in self._clients.values():
+            counted.setdefault(client.connection.protocol, Counters()).add(client.counters)

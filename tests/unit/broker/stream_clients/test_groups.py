@@ -1,0 +1,202 @@
+"""Single active consumers: which one is active, and that no two of them read at once."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker.errors import PreconditionFailed
+from broker.stream_clients.client_terms import ReadOptions
+from broker.stream_clients.consumer_groups import NO_PARTITION, GroupConsumer
+from broker.stream_clients.local_groups import GroupKey, LocalGroups
+from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
+from wire.stream.command_fields import OffsetSpec
+from wire.stream.command_keys import OffsetKind
+
+FIRST, OWN = OffsetSpec(OffsetKind.FIRST), OffsetSpec(OffsetKind.NONE)
+KEY = GroupKey("/", "s", "group")
+
+
+@pytest.fixture
+def world() -> StreamWorld:
+    world = StreamWorld()
+    user = world.stream_user()
+    user.create("s")
+    user.streams.declare_publisher(1, "", "s", world.now)
+    user.publish(1, 1)
+    user.publish(1, 2)
+    user.close()
+    return world
+
+
+def subscribe(user: StreamUser, number: int = 1, stream: str = "s", **options: Any) -> None:
+    found = ReadOptions(single_active=True, **{"name": "group", **options})
+    user.world.answer(user.streams.subscribe(number, stream, FIRST, found, user.world.now))
+    user.streams.start(number, 10, user.world.now)
+
+
+def answer(user: StreamUser, active: bool, number: int = 1, offset: OffsetSpec = OWN) -> None:
+    user.streams.consumer_updated(number, active, offset, user.world.now)
+
+
+def test_the_first_reads_when_it_has_answered_and_the_next_when_it_has_gone(world: StreamWorld) -> None:
+    first, second = world.stream_user(), world.stream_user()
+    subscribe(first)
+    subscribe(second)
+    assert (first.take(), second.take()) == ([("active", 1, True)], [])
+    answer(first, active=True)
+    assert first.take() == [("chunk", 1, 0, 1, 1), ("chunk", 1, 1, 1, 1)]
+    first.close()
+    assert second.take() == [("active", 1, True)]
+    answer(second, active=True, offset=OffsetSpec(OffsetKind.OFFSET, 1))
+    assert second.take() == [("chunk", 1, 1, 1, 1)]
+
+
+def test_credit_that_comes_before_its_turn_is_kept(world: StreamWorld) -> None:
+    user = world.stream_user()
+    subscribe(user)
+    user.streams.add_credit(1, 1, world.now)
+    user.take()
+    assert user.streams.subscriptions[1].credit == 0
+    answer(user, active=True)
+    assert user.streams.subscriptions[1].credit == 11
+
+
+def super_stream(world: StreamWorld, *partitions: str) -> None:
+    user = world.stream_user()
+    keys = tuple([str(at) for at in range(len(partitions))])
+    assert world.answer(user.streams.create_super_stream("whole", partitions, keys, {}, world.now))
+    user.close()
+
+
+def test_partitions_spread_over_consumers_and_the_old_one_stops_first(world: StreamWorld) -> None:
+    super_stream(world, "a", "b")
+    first, second = world.stream_user(), world.stream_user()
+    for number, stream in enumerate(("a", "b")):
+        subscribe(first, number, stream, super_stream="whole")
+        assert first.take() == [("active", number, True)]
+        answer(first, active=True, number=number)
+    for number, stream in enumerate(("a", "b")):
+        subscribe(second, number, stream, super_stream="whole")
+    assert (first.take(), second.take()) == ([("active", 1, False)], [])
+    answer(first, active=False, number=1)
+    assert (first.take(), second.take()) == ([], [("active", 1, True)])
+    answer(second, active=True, number=1)
+    first.streams.unsubscribe(0, world.now)
+    assert second.take() == [("active", 0, True)]
+
+
+def test_what_was_told_to_stop_reads_nothing_while_it_has_not_answered(world: StreamWorld) -> None:
+    super_stream(world, "a", "b")
+    first, second, publisher = world.stream_user(), world.stream_user(), world.stream_user()
+    subscribe(first, 1, "b", super_stream="whole")
+    answer(first, active=True)
+    first.take()
+    subscribe(second, 1, "b", super_stream="whole")
+    publisher.streams.declare_publisher(1, "", "b", world.now)
+    publisher.publish(1, 1)
+    assert first.take() == [("active", 1, False)]
+    first.close()  # is as good as an answer
+    assert second.take() == [("active", 1, True)]
+
+
+def test_one_that_is_told_to_begin_and_should_stop_is_told_so_when_it_has_answered(world: StreamWorld) -> None:
+    super_stream(world, "a", "b")
+    first, second = world.stream_user(), world.stream_user()
+    subscribe(first, 1, "b", super_stream="whole")
+    subscribe(second, 1, "b", super_stream="whole")
+    assert first.take() == [("active", 1, True)]
+    answer(first, active=True)
+    assert first.take() == [("active", 1, False)]
+
+
+def test_a_group_is_of_one_partition(world: StreamWorld) -> None:
+    super_stream(world, "a", "b")
+    user = world.stream_user()
+    subscribe(user, 1, "b", super_stream="whole")
+    with pytest.raises(PreconditionFailed):
+        subscribe(user, 2, "b")
+    assert list(user.streams.subscriptions) == [1]
+
+
+def test_groups_of_other_names_and_streams_are_others(world: StreamWorld) -> None:
+    user = world.stream_user()
+    user.create("t")
+    subscribe(user, 1, "s")
+    subscribe(user, 2, "s", name="other")
+    subscribe(user, 3, "t")
+    assert user.take() == [("active", 1, True), ("active", 2, True), ("active", 3, True)]
+
+
+def test_a_stream_that_cannot_be_read_when_its_turn_comes_is_gone(world: StreamWorld) -> None:
+    user = world.stream_user()
+    subscribe(user)
+    user.take()
+    world.stream("s").attaches_later = True
+    answer(user, active=True)
+    world.stream("s").lose_readers()
+    assert user.take() == [("gone", "s")]
+    assert not user.streams.subscriptions
+
+
+def test_a_deleted_stream_ends_its_group(world: StreamWorld) -> None:
+    first, second = world.stream_user(), world.stream_user()
+    subscribe(first)
+    subscribe(second)
+    answer(first, active=True)
+    world.answer(first.streams.delete_stream("s", world.now))
+    assert first.take()[-1] == second.take()[-1] == ("gone", "s")
+    first.create("s")
+    subscribe(second)
+    assert second.take() == [("active", 1, True)]
+
+
+@pytest.mark.parametrize("partition_index", [NO_PARTITION, 0, 1, 5])
+@pytest.mark.parametrize("seed", range(20))
+def test_however_consumers_come_answer_and_go_one_at_most_reads_and_in_the_end_the_right_one(
+    seed: int, partition_index: int
+) -> None:
+    random, groups = Random(seed), LocalGroups()
+    here: list[GroupConsumer] = []
+    asked: dict[GroupConsumer, bool] = {}  # and not answered
+    reading: set[GroupConsumer] = set()
+
+    def come() -> None:
+        def tell(active: bool) -> None:
+            assert one not in asked, "asked twice"
+            asked[one] = active
+
+        one = GroupConsumer(tell)
+        here.append(one)
+        groups.join(KEY, partition_index, one)
+        if random.random() < 0.8:
+            groups.started(KEY, one)
+
+    def go(one: GroupConsumer) -> None:
+        here.remove(one)
+        asked.pop(one, None)
+        reading.discard(one)
+        groups.leave(KEY, one)
+
+    def answers(one: GroupConsumer) -> None:
+        (reading.add if asked.pop(one) else reading.discard)(one)
+        groups.answered(KEY, one)
+
+    for _ in range(200):
+        match random.randrange(4):
+            case 0:
+                come()
+            case 1 if here:
+                go(random.choice(here))
+            case _ if asked:
+                answers(random.choice(list(asked)))
+        assert len(reading) + sum(1 for one, active in asked.items() if active and one not in reading) <= 1
+    for one in here:
+        if not one.started:
+            groups.started(KEY, one)
+    while asked:
+        answers(next(iter(asked)))
+    wanted = here[max(partition_index, 0) % len(here)] if here else None
+    assert reading == ({wanted} if wanted is not None else set())
