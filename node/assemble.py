@@ -20,9 +20,10 @@ from broker.catalog.catalog import Catalog
 from broker.errors import NotFound, PreconditionFailed, ResourceExhausted
 from broker.operations.node_facts import ListenerFacts
 from broker.operations.operations import Operations
-from front.amqp.server import AmqpServer
+from front.amqp.server import amqp_server
 from front.amqp.terms import Identity
 from front.answers import answered
+from front.client_server import ClientServer
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import Server, Tls, serve
 from front.plain_login import Credentials
@@ -265,9 +266,9 @@ class Node:
             short_of_room=lambda: kernel.log.short_of_room,
         )
 
-    def _amqp_server(self, broker: Broker) -> AmqpServer:
+    def _amqp_server(self, broker: Broker) -> ClientServer:
         section = self._config.amqp
-        return AmqpServer(
+        return amqp_server(
             broker,
             Identity(
                 cluster_name=self._config.cluster_name,
@@ -285,7 +286,7 @@ class Node:
             tls_username_from=self._config.tls.username_from,
         )
 
-    async def _listen_amqp(self, server: AmqpServer) -> None:
+    async def _listen_amqp(self, server: ClientServer) -> None:
         listen = self._config.listen
         for host, port in addresses("amqp", listen.amqp, logger):
             port = await server.listen(host, port, proxy_protocol=listen.proxy_protocol)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.catalog.catalog_limits import CatalogLimits
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits
-from front.amqp.server import ServerLimits
 from front.amqp.terms import Limits
+from front.client_server import ServerLimits
 from front.grpc.server import GrpcLimits
 from node.config import AmqpSection, Config, GrpcSection
 from node.descriptors import Ceilings

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from broker.broker import Broker
 from broker.errors import ResourceExhausted
-from front.amqp.server import AmqpServer
+from front.client_server import ClientServer
 from front.grpc.server import Server
 
 
 class ClientDoors:
     """What clients come in by. Fulfils node/membership/cluster.py's Maintenance."""
 
-    def __init__(self, broker: Broker, amqp: AmqpServer, grpc: Sequence[Server]) -> None:
+    def __init__(self, broker: Broker, amqp: ClientServer, grpc: Sequence[Server]) -> None:
         self._broker = broker
         self._amqp = amqp
         self._grpc = grpc

@@ -1,6 +1,6 @@
 """AMQP 0-9-1, the protocol of RabbitMQ's clients.
 
-server.py       sockets, TLS, time: the only file here that does I/O
+server.py       AMQP for the server of sockets (front/client_server.py)
 connection.py   one connection: login, channels, heartbeats, its end
 states.py       its state machine as a table
 intake.py       its input: from bytes to frames and runs
@@ -10,7 +10,6 @@ methods.py      what each method asks of the session
 content.py      a message put together frame by frame
 handshake.py    from start-ok to open-ok: who the client is, what both sides agree on
 terms.py        what a connection is offered: limits, and how the server presents itself
-input_share.py  how long one socket's input may take in a turn
 sasl.py, replies.py   what the others are made of; heartbeats and the wheel of timers are in front/
 
 How methods, tables and frames are encoded is in wire/amqp.

@@ -6,8 +6,8 @@
                           more than WAITING_BYTES_MAX wait in channels (`waiting_bytes`)  the channels work them off
                           the output is congested: more than UNSENT_BYTES_MAX of it are   the client reads: `sent`
                           unsent (`congested`)
-                          the log is behind and the client publishes (server.py)          AmqpServer.hold_publishers(False)
-                          the socket used up its share of the turn (server.py)            the next round of the event loop
+                          the log is behind and the client publishes (client_server.py)   ClientServer.hold_publishers(False)
+                          the socket used up its share of the turn (client_socket.py)     the next round of the event loop
 
     INPUT of the          its login is being checked (`wait_for_login`)                   `login_answered`
     connection            the output is congested (`postpone`)                            the client reads: `sent`
@@ -24,7 +24,7 @@ Input that is stopped is kept: of the connection in `postponed` (items) and in t
 before a login the intake keeps no more than UNAUTHENTICATED_BYTES_MAX.
 
 This class decides, others act. `Connection.proceed` starts input and deliveries again, at the end of each turn for which
-the connection was woken; `AmqpSocket.update_reading` pauses and resumes the socket.
+the connection was woken; `ClientSocket.update_reading` pauses and resumes the socket.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.errors import BrokerError
+from broker.errors import BrokerError, InternalError
 from front.amqp import handshake
 from front.amqp.backpressure import Backpressure, item_bytes
 from front.amqp.channel import Channel
@@ -231,6 +231,11 @@ class Connection:
         if self.awaits_login:
             self.fail(reply_to(error))
 
+    @property
+    def publishes(self) -> bool:
+        """Whether it is to be held when publishers are."""
+        return self.client is not None and self.client.publishes
+
     def permissions_changed(self) -> None:
         for channel in list(self.channels.values()):
             channel.permissions_changed()
@@ -377,6 +382,15 @@ class Connection:
 
     def close_for_broker(self, error: BrokerError) -> None:
         self.fail(reply_to(error)._replace(hard=True))
+
+    def crashed(self) -> None:
+        self.fail(reply_to(InternalError("")))
+
+    @property
+    def ended_because(self) -> str | None:
+        """As the log has it; None after a clean end."""
+        reason = self.close_reason
+        return f"{reason.code} {reason.text}" if isinstance(reason, Reply) else reason
 
     def fail(self, reply: Reply) -> None:
         """End the connection: leave the broker and send connection.close with this reason."""

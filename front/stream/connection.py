@@ -84,8 +84,8 @@ class StreamConnection:
 
     __slots__ = (
         "_answering", "_deadlines", "_deliver_version", "_framing_lost", "_held_back", "_kept", "_out", "_stopped",
-        "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "flow", "frame_max", "heartbeat", "host",
-        "identity", "limits", "login", "mechanism", "now", "outside", "peer", "phase", "publishers", "session",
+        "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "frame_max", "heartbeat", "host",
+        "identity", "limits", "login", "mechanism", "now", "outside", "peer", "pressure", "publishers", "session", "state",
         "subscriptions",
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ class StreamConnection:
         self.limits = limits
         self.identity = identity
         self.now = now  # of the input being worked on
-        self.phase = ConnectionPhase.GREETING
+        self.state = ConnectionPhase.GREETING
         self.close_reason: str | None = None  # why it ended, for the log; None after a clean end
 
         self.frame_max = limits.initial_frame_max
@@ -111,7 +111,7 @@ class StreamConnection:
         self.publishers: StreamPublishers | None = None
         self.subscriptions: StreamSubscriptions | None = None
 
-        self.flow = StreamFlow(limits, outside.wake)
+        self.pressure = StreamFlow(limits, outside.wake)
         self._deadlines = ConnectionDeadlines(outside)
         self._deliver_version = 1
         self._answering = False  # the answer to a request is pending, and input waits for it
@@ -132,7 +132,7 @@ class StreamConnection:
         if not self.bytes_in and len(data) and data[0]:
             self._end(f"not the stream protocol, but {protocol_named(bytes(data[:8]))}")
         self.bytes_in += len(data)
-        if self._framing_lost or self.phase in DROPS_INPUT:
+        if self._framing_lost or self.state in DROPS_INPUT:
             return
         kept, self._kept = self._kept, None
         if kept is not None:
@@ -148,14 +148,14 @@ class StreamConnection:
             kept, self._kept = self._kept, None
             assert kept is not None, "input was stopped, and nothing kept"
             self._split(kept)
-        deliveries_wait = self.flow.restart_deliveries()
+        deliveries_wait = self.pressure.restart_deliveries()
         if deliveries_wait and self.session is not None:
             self.session.resume(now)
         return input_waits or deliveries_wait
 
     @property
     def _handles_frames(self) -> bool:
-        return not (self._answering or self._framing_lost or self.flow.congested or self.phase in DROPS_INPUT)
+        return not (self._answering or self._framing_lost or self.pressure.congested or self.state in DROPS_INPUT)
 
     def _split(self, data: Buffer) -> None:
         """Handle the whole frames of `data`, and keep the rest."""
@@ -181,13 +181,13 @@ class StreamConnection:
         self._keep(data, position)
 
     def _keep(self, data: Buffer, position: int) -> None:
-        if self._framing_lost or self.phase in DROPS_INPUT:
+        if self._framing_lost or self.state in DROPS_INPUT:
             position = len(data)
-        kept_bytes = self.flow.kept_bytes = len(data) - position
+        kept_bytes = self.pressure.kept_bytes = len(data) - position
         self._stopped = bool(kept_bytes) and not self._handles_frames
         if not kept_bytes:
             return
-        if self.phase in STRANGERS and kept_bytes > self.limits.initial_frame_max + SIZE_BYTES:
+        if self.state in STRANGERS and kept_bytes > self.limits.initial_frame_max + SIZE_BYTES:
             self._lose_framing(BadStreamFrame("frame too large", ResponseCode.FRAME_TOO_LARGE))
         elif isinstance(data, bytearray):
             del data[:position]
@@ -206,21 +206,21 @@ class StreamConnection:
             return
         if isinstance(command, CloseRequest):
             self._closed_by_client(command)
-        elif self.phase is ConnectionPhase.CLOSING:
+        elif self.state is ConnectionPhase.CLOSING:
             if isinstance(command, StandardResponse) and command.key == CommandKey.CLOSE:
                 self._end(self.close_reason)
-        elif self.phase is ConnectionPhase.RUNNING:
+        elif self.state is ConnectionPhase.RUNNING:
             self._take(command)
         elif not isinstance(command, HeartbeatCommand):
             self._take_before_running(command)
 
     def _take_before_running(self, command: Command) -> None:
         handler = opening.OPENING.get(type(command))
-        after = TRANSITIONS.get((self.phase, key_of(command)))
+        after = TRANSITIONS.get((self.state, key_of(command)))
         if after is None or handler is None:
             self._unexpected(command)
             return
-        self.phase = after
+        self.state = after
         self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
         handler(self, command)
 
@@ -239,7 +239,7 @@ class StreamConnection:
             self.send(refusal_of(command, code_of(error)))
 
     def _unexpected(self, command: Command) -> None:
-        what = f"{type(command).__name__} while {self.phase.value}"
+        what = f"{type(command).__name__} while {self.state.value}"
         self.fail(ResponseCode.UNKNOWN_FRAME, "unknown frame", what)
 
     # ------------------------------------------------------------------------- requests
@@ -250,14 +250,14 @@ class StreamConnection:
         """Input stops until one of the two was called. Neither is, when the connection ends before."""
         assert not self._answering, "two requests are being answered"
         self._answering = True
-        if self.phase is ConnectionPhase.AUTHENTICATING:
+        if self.state is ConnectionPhase.AUTHENTICATING:
             self._deadlines.set(Due.STEP, LOGIN_TIMEOUT_S)
 
         def goes_on(then: Callable[[Any], None], value: Any) -> None:
             if not self._answering:
                 return
             self._answering = False
-            if self.phase is ConnectionPhase.AUTHENTICATING:
+            if self.state is ConnectionPhase.AUTHENTICATING:
                 self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
             then(value)
             if self._stopped:
@@ -315,19 +315,19 @@ class StreamConnection:
 
     @property
     def _publishers(self) -> StreamPublishers:
-        assert self.publishers is not None, f"publishers of a connection that is {self.phase.value}"
+        assert self.publishers is not None, f"publishers of a connection that is {self.state.value}"
         return self.publishers
 
     @property
     def _subscriptions(self) -> StreamSubscriptions:
-        assert self.subscriptions is not None, f"subscriptions of a connection that is {self.phase.value}"
+        assert self.subscriptions is not None, f"subscriptions of a connection that is {self.state.value}"
         return self.subscriptions
 
     # ------------------------------------------------------------------------- what the session says
 
     @property
     def writable(self) -> bool:
-        return self.flow.writable
+        return self.pressure.writable
 
     def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
         assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
@@ -337,7 +337,7 @@ class StreamConnection:
     def confirm(self, publisher: int, ids: bytes) -> None:
         if not self._out:
             self.outside.wake()
-        self.flow.unsent_bytes += len(ids)
+        self.pressure.unsent_bytes += len(ids)
         self._publishers.confirm(publisher, ids)
 
     def refuse_publish(self, publisher: int, ids: bytes, error: BrokerError) -> None:
@@ -366,7 +366,7 @@ class StreamConnection:
         if not self._out:
             self.outside.wake()
         self._out.append(data)
-        self.flow.unsent_bytes += len(data)
+        self.pressure.unsent_bytes += len(data)
 
     def _send_confirms(self) -> None:
         if self.publishers is not None:
@@ -376,7 +376,7 @@ class StreamConnection:
         """What to write now, in order; each buffer is returned once."""
         self._send_confirms()
         out, self._out = self._out, []
-        self.flow.sent()
+        self.pressure.sent()
         self.bytes_out += sum(map(len, out))
         return out
 
@@ -405,7 +405,7 @@ class StreamConnection:
         self.host.open_connection(client, self.now)
         self.client = client
         self.session = self.host.open_streams(client, self, self.now)
-        self.publishers = StreamPublishers(self.session, self.flow, self.frame_max)
+        self.publishers = StreamPublishers(self.session, self.pressure, self.frame_max)
         self.subscriptions = StreamSubscriptions(self.session)
         self._deadlines.clear(Due.STEP)
         first_check_s = self.heartbeat.first_check_in_s(self.outside.monotonic())
@@ -419,9 +419,9 @@ class StreamConnection:
 
     def set_blocked(self, reason: str | None) -> None:
         """A publishing client is not read from while an alarm is raised; the protocol has no word for it."""
-        if (reason is None) != (self.flow.alarm is None):
+        if (reason is None) != (self.pressure.alarm is None):
             self.outside.wake()
-        self.flow.alarm = reason
+        self.pressure.alarm = reason
 
     # ------------------------------------------------------------------------- deadlines
 
@@ -431,7 +431,7 @@ class StreamConnection:
         for what in self._deadlines.due():
             match what:
                 case Due.STEP:
-                    self._end(f"no handshake within {self.limits.step_timeout_s:g} s, while {self.phase.value}")
+                    self._end(f"no handshake within {self.limits.step_timeout_s:g} s, while {self.state.value}")
                 case Due.HEARTBEAT:
                     self._check_heartbeat()
                 case Due.REFUSAL:
@@ -441,13 +441,13 @@ class StreamConnection:
                 case _ if self.subscriptions is not None and what in self.subscriptions.asked:
                     text = f"no answer to a consumer update within {self.limits.consumer_update_timeout_s:g} s"
                     self.fail(ResponseCode.INTERNAL_ERROR, text)
-            if self.phase is ConnectionPhase.CLOSED:
+            if self.state is ConnectionPhase.CLOSED:
                 return
 
     def _check_heartbeat(self) -> None:
         heartbeat = self.heartbeat
         self._send_bytes(_HEARTBEAT)
-        if heartbeat.peer_is_silent(self.bytes_in, self.flow.reads, self.outside.monotonic()):
+        if heartbeat.peer_is_silent(self.bytes_in, self.pressure.reads, self.outside.monotonic()):
             self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
         else:
             self._deadlines.set(Due.HEARTBEAT, heartbeat.check_every_s)
@@ -459,7 +459,7 @@ class StreamConnection:
         self._leave_broker()
         self.close_reason = why
         self._held_back = answer
-        self.phase = ConnectionPhase.REFUSED
+        self.state = ConnectionPhase.REFUSED
         self._deadlines.clear_all()
         if delayed:
             self._deadlines.set(Due.REFUSAL, self.limits.refusal_pause_s)
@@ -482,12 +482,12 @@ class StreamConnection:
 
     def fail(self, code: ResponseCode, reason: str, why: str = "") -> None:
         """End the connection: leave the broker and send Close with this reason; `why` is for the log."""
-        if self.phase is ConnectionPhase.CLOSING or self.phase in DROPS_INPUT:
+        if self.state is ConnectionPhase.CLOSING or self.state in DROPS_INPUT:
             return
         self.close_reason = f"{reason}: {why}" if why else reason
         self._send_confirms()
         self._leave_broker()
-        self.phase = ConnectionPhase.CLOSING
+        self.state = ConnectionPhase.CLOSING
         self.send(CloseRequest(_CLOSE_CORRELATION, code, reason))
         self._deadlines.clear_all()
         self._deadlines.set(Due.CLOSE, self.limits.step_timeout_s)
@@ -498,24 +498,24 @@ class StreamConnection:
         self.fail(error.code, reason, str(error))
         self._framing_lost = True
         self._kept = None
-        self.flow.kept_bytes = 0
+        self.pressure.kept_bytes = 0
         self._deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
 
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
         self.now = now
-        if self.phase is ConnectionPhase.CLOSING:
+        if self.state is ConnectionPhase.CLOSING:
             self._end(self.close_reason)
-        elif self.phase is not ConnectionPhase.CLOSED:
+        elif self.state is not ConnectionPhase.CLOSED:
             self._end(self.close_reason or "client unexpectedly closed TCP connection")
 
     def _end(self, why: str | None) -> None:
         """What is to be sent is, and then the socket is closed."""
         self._leave_broker()
         self.close_reason = why
-        self.phase = ConnectionPhase.CLOSED
+        self.state = ConnectionPhase.CLOSED
         self._kept = None
-        self.flow.kept_bytes = 0
+        self.pressure.kept_bytes = 0
         self._deadlines.clear_all()
         self.outside.wake()
 
@@ -532,9 +532,9 @@ class StreamConnection:
     # ------------------------------------------------------------------------- figures
 
     def statistics(self) -> dict[str, Any]:
-        flow = self.flow
+        flow = self.pressure
         return {
-            "state": "blocked" if flow.alarm is not None and flow.publishes else self.phase.value,
+            "state": "blocked" if flow.alarm is not None and flow.publishes else self.state.value,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "pending_out_bytes": flow.unsent_bytes,

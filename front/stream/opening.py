@@ -46,7 +46,7 @@ class OpeningConnection(Protocol):
     limits: StreamLimits
     identity: StreamIdentity
     heartbeat: Heartbeat
-    phase: ConnectionPhase
+    state: ConnectionPhase
     frame_max: int
     client_properties: dict[str, str]
     login: UserRecord | None
@@ -109,7 +109,7 @@ def _verified(connection: OpeningConnection, request: SaslAuthenticateRequest) -
 def _logged_in(connection: OpeningConnection, request: SaslAuthenticateRequest, user: UserRecord) -> None:
     connection.login = user
     connection.mechanism = request.mechanism
-    connection.phase = ConnectionPhase.TUNING
+    connection.state = ConnectionPhase.TUNING
     limits = connection.limits
     connection.send(SaslAuthenticateResponse(request.correlation, ResponseCode.OK))
     connection.send(Tune(limits.frame_max, limits.heartbeat_s))

@@ -196,7 +196,7 @@ def conversation(seed: int) -> int:
             give(client, data[start : start + size])
             start += size
             happen(rng, client)
-        if client.core.phase is not ConnectionPhase.RUNNING:
+        if client.core.state is not ConnectionPhase.RUNNING:
             break
     client.core.connection_lost(NOW)
     broker.answer_all()  # too late for everybody
@@ -226,7 +226,7 @@ def happen(rng: random.Random, client: StreamClient) -> None:
         case 4 if broker.streams:
             broker.remove(rng.choice(list(broker.streams)))
         case 5:
-            core.flow.set_transport_writable(not core.flow.transport_writable)
+            core.pressure.set_transport_writable(not core.pressure.transport_writable)
         case 6:
             core.set_blocked(rng.choice((None, "disk")))
         case 7:
@@ -252,8 +252,8 @@ def give(client: StreamClient, data: bytes) -> None:
     if took > TURN_S_MAX:
         raise Broken(f"{len(data)} bytes took {took:.3f} s")
     check_output(b"".join(core.data_to_send()))
-    if core.flow.kept_bytes > KEPT_BYTES_MAX + FRAME_MAX:
-        raise Broken(f"{core.flow.kept_bytes} bytes are kept")
+    if core.pressure.kept_bytes > KEPT_BYTES_MAX + FRAME_MAX:
+        raise Broken(f"{core.pressure.kept_bytes} bytes are kept")
 
 
 def check_output(data: bytes) -> None:

@@ -179,6 +179,7 @@ KILLERS = (
                 "broker/test_turns",
                 "front/amqp/test_channel",
                 "front/amqp/test_server",
+                "front/test_client_socket",
             )
         ),
         blind_to=(*ENGINE, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),

@@ -30,7 +30,7 @@ TIMEOUT_S = 30.0
 TIMERS = frozenset(
     {
         "Node._tick",
-        "AmqpServer._sweep_timers",
+        "ClientServer._sweep_timers",
         "Upkeep._run",
         "Groups._time_passed",
         "FailureDetector.take_signs",

@@ -176,9 +176,9 @@ class Player:
 
     def do_state(self) -> list[str]:
         core = self.client.core
-        reads = "reads" if core.flow.reads else "does not read"
+        reads = "reads" if core.pressure.reads else "does not read"
         why = f", {core.close_reason}" if core.close_reason else ""
-        return [f"{core.phase.value}, {reads}, time armed {self.client.outside.armed:g} s{why}"]
+        return [f"{core.state.value}, {reads}, time armed {self.client.outside.armed:g} s{why}"]
 
     def do_audit(self) -> list[str]:
         return self.client.broker.audited

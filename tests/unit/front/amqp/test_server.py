@@ -1,4 +1,4 @@
-"""The driver, over loopback sockets: pika talks to it, limits hold, and stopping tells clients why."""
+"""AMQP over loopback sockets: pika talks to it, limits hold, and stopping tells clients why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any
 
 import pika
@@ -19,22 +18,12 @@ import trustme
 import uvloop
 from pamqp import commands, frame
 
-from front.amqp.input_share import BUSY_S, INPUT_S_MAX, INPUT_S_MIN, INPUT_TURN_S, InputShare
-from front.amqp.server import (
-    INPUT_BYTES,
-    INPUT_BYTES_MIN,
-    STRANGERS_INPUT_BYTES,
-    AmqpServer,
-    AmqpSocket,
-    ServerLimits,
-    _peer,
-    printable,
-)
+from front.amqp.server import amqp_server
 from front.amqp.terms import Limits
+from front.client_server import ClientServer, ServerLimits
 from native.content import encode
 from tests.unit.front.amqp.client import IDENTITY, PLAIN, PROTOCOL_HEADER
 from tests.unit.front.amqp.fakes import SECRET, FakeBroker, FakeQueue
-from wire.proxy_protocol import Proxied
 
 # A client that asks for heartbeats every second and waits for nothing.
 HANDSHAKE = (
@@ -61,10 +50,10 @@ class Running:
         self.broker = FakeBroker(self.loop.call_soon)
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.server: AmqpServer = self.call(self._start(tls, proxy_protocol, options))
+        self.server: ClientServer = self.call(self._start(tls, proxy_protocol, options))
 
-    async def _start(self, tls: ssl.SSLContext | None, proxy_protocol: bool, options: dict[str, Any]) -> AmqpServer:
-        server = AmqpServer(
+    async def _start(self, tls: ssl.SSLContext | None, proxy_protocol: bool, options: dict[str, Any]) -> ClientServer:
+        server = amqp_server(
             self.broker,  # type: ignore[arg-type]
             IDENTITY,
             wall_ms=lambda: time.time_ns() // 1_000_000,
@@ -344,135 +333,3 @@ def test_a_bug_costs_one_connection_and_not_the_node(start: Callable[..., Runnin
     running.broker.refuse.clear()
     other.channel().queue_declare("q")
     other.close()
-
-
-@pytest.mark.parametrize(
-    ("socket_host", "proxied_host", "loopback"),
-    [
-        ("127.0.0.1", None, True),
-        ("::1", None, True),
-        ("::ffff:127.0.0.1", None, True),
-        ("192.0.2.7", None, False),
-        ("::ffff:192.0.2.7", None, False),
-        ("127.0.0.1", "127.0.0.1", True),
-        ("127.0.0.1", "203.0.113.9", False),
-        ("192.0.2.7", "127.0.0.1", False),
-    ],
-)
-def test_who_is_local_is_decided_by_the_socket_and_the_header(
-    socket_host: str, proxied_host: str | None, loopback: bool
-) -> None:
-    extra = {"peername": (socket_host, 50000), "sockname": ("192.0.2.1", 5672)}
-    transport: Any = SimpleNamespace(get_extra_info=extra.get)
-    proxied = Proxied(0, (proxied_host, 41000), ("192.0.2.1", 5672)) if proxied_host else None
-    assert _peer(transport, "id", proxied, "common-name").loopback is loopback
-
-
-def test_control_characters_of_clients_cannot_forge_log_lines() -> None:
-    assert printable("a\r\nINFO b\x1b[2J é") == "a\\r\\nINFO b\\x1b[2J é"
-
-
-def test_a_socket_reads_as_much_as_it_can_work_on_in_a_short_time() -> None:
-    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=InputShare(lambda call: call()))
-    one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
-    assert len(one.get_buffer(-1)) == STRANGERS_INPUT_BYTES
-    one._logged_in = True
-    for _ in range(10):
-        one._adapt_input(len(one.get_buffer(-1)), INPUT_S_MAX / 10)
-    assert len(one.get_buffer(-1)) == INPUT_BYTES, "cheap ones"
-    one._adapt_input(INPUT_BYTES, 10 * INPUT_S_MAX)
-    assert len(one.get_buffer(-1)) == INPUT_BYTES // 10
-    one._adapt_input(1_000, INPUT_S_MAX / 10)
-    assert len(one.get_buffer(-1)) == INPUT_BYTES // 10, "a short one says nothing"
-    one._adapt_input(INPUT_BYTES // 10, 1_000 * INPUT_S_MAX)
-    assert len(one.get_buffer(-1)) == INPUT_BYTES_MIN
-
-
-def test_a_small_read_of_a_turn_that_is_used_up_tells_what_its_bytes_cost() -> None:
-    """A socket that came late in each turn read a little at no risk, and then 128 KiB in the first turn that had room."""
-    share = InputShare(lambda call: None)
-    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=share)
-    one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
-    one._logged_in = True
-    for _ in range(10):
-        one._adapt_input(len(one.get_buffer(-1)), INPUT_S_MAX / 10)
-    share.worked(INPUT_TURN_S)
-    small = len(one.get_buffer(-1))
-    one._adapt_input(small // 2, INPUT_S_MAX / 4)
-    assert one._input_bytes == INPUT_BYTES, "less than it might have read: what is dear in it may be one method"
-    one._adapt_input(small, INPUT_S_MAX / 4)
-    assert one._input_bytes == 4 * small
-
-
-def test_sockets_that_are_busy_in_the_same_turn_share_it() -> None:
-    """Twenty of them took 10 ms each, and the loop came to its timers after 200."""
-    soon: list[Callable[[], None]] = []
-    share = InputShare(soon.append)
-    server: Any = SimpleNamespace(input=memoryview(bytearray(INPUT_BYTES)), input_share=share)
-    sockets = [AmqpSocket(server, proxy_protocol=False, source="192.0.2.1") for _ in range(20)]
-    byte_s = INPUT_S_MAX / INPUT_BYTES
-
-    def turn(busy: list[AmqpSocket]) -> float:
-        read = [(one, len(one.get_buffer(-1))) for one in busy]
-        for one, nbytes in read:
-            one._adapt_input(nbytes, nbytes * byte_s)
-        for call in soon[:]:
-            soon.remove(call)
-            call()
-        return sum(nbytes for _, nbytes in read) * byte_s
-
-    for one in sockets:
-        one._logged_in = True
-    for _ in range(10):
-        turn(sockets[:1])
-    assert INPUT_S_MAX / 2 <= turn(sockets[:1]) <= INPUT_S_MAX, "one that is alone"
-    for _ in range(10):
-        turn(sockets)
-    assert INPUT_TURN_S / 4 < turn(sockets) <= INPUT_TURN_S
-    for _ in range(10):
-        turn(sockets[:1])
-    assert turn(sockets[:1]) >= INPUT_S_MAX / 4, "alone again"
-    share.worked(INPUT_TURN_S)
-    assert len(sockets[1].get_buffer(-1)) == INPUT_BYTES_MIN, "others have used up the turn"
-    soon.pop()()
-    share.worked(BUSY_S / 2)
-    assert not soon, "who has little to say is not counted"
-    for _ in range(1000):
-        share.worked(BUSY_S)
-    soon.pop()()
-    assert share.seconds == INPUT_S_MIN
-
-
-def test_after_a_full_read_a_socket_rests_until_the_next_turn() -> None:
-    """Others would wait for 32 reads otherwise: so many libuv makes in one turn while they come back full."""
-    done: list[str] = []
-    transport = SimpleNamespace(
-        is_closing=lambda: False,
-        pause_reading=lambda: done.append("pause"),
-        resume_reading=lambda: done.append("resume"),
-    )
-    server: Any = SimpleNamespace(
-        input=memoryview(bytearray(INPUT_BYTES)),
-        input_share=InputShare(lambda call: call()),
-        publishers_held=False,
-        monotonic=time.monotonic,
-        wall_ms=lambda: 0,
-        turns=SimpleNamespace(begin=lambda: None, end=lambda: done.append("turn")),
-    )
-
-    async def read() -> None:
-        one = AmqpSocket(server, proxy_protocol=False, source="192.0.2.1")
-        one._logged_in = True
-        one._transport = transport  # type: ignore[assignment]
-        one._core = SimpleNamespace(  # type: ignore[assignment]
-            pressure=SimpleNamespace(reads=True), client=None, receive_data=lambda data, now: done.append("data")
-        )
-        one.buffer_updated(100)
-        assert done == ["data", "turn"], "there is no more"
-        done.clear()
-        one.buffer_updated(len(one.get_buffer(-1)))
-        assert done == ["data", "turn", "pause"]
-        await asyncio.sleep(0)
-        assert done == ["data", "turn", "pause", "resume"]
-
-    asyncio.run(read())

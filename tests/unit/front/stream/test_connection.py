@@ -67,7 +67,7 @@ def test_frames_may_come_in_pieces_of_any_size(piece: int) -> None:
     said = client.say(published(5), HeartbeatCommand(), published(3, first=6), QueryOffsetRequest(9, "app", "s"))
     confirmed = [id_ for one in said if isinstance(one, PublishConfirm) for id_ in unpack_ids(one.ids)]
     assert confirmed == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert client.core.flow.kept_bytes == 0
+    assert client.core.pressure.kept_bytes == 0
 
 
 def test_what_was_given_is_not_kept() -> None:
@@ -93,7 +93,7 @@ def test_nobody_gets_in_by_a_certificate_without_one() -> None:
     client.say(*HANDSHAKE[:2])
     said = client.say(SaslAuthenticateRequest(3, "EXTERNAL", b""))
     assert said == [SaslAuthenticateResponse(3, ResponseCode.SASL_MECHANISM_UNSUPPORTED)]
-    assert client.core.phase is ConnectionPhase.CLOSED
+    assert client.core.state is ConnectionPhase.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_nobody_gets_in_by_a_certificate_without_one() -> None:
 def test_the_smaller_frames_are_agreed_on(offered: int, asked: int, agreed: int) -> None:
     client = StreamClient(limits=StreamLimits(frame_max=offered))
     client.say(*HANDSHAKE[:3], Tune(asked, 60), HANDSHAKE[4])
-    assert client.core.phase is ConnectionPhase.RUNNING
+    assert client.core.state is ConnectionPhase.RUNNING
     assert client.core.frame_max == agreed
 
 
@@ -162,7 +162,7 @@ class TestConfirms:
         woken = client.outside.woken
         client.core.confirm(0, client.broker.sessions[0].unconfirmed.pop(0))
         assert client.outside.woken == woken + 1
-        assert client.core.flow.unsent_bytes > 0
+        assert client.core.pressure.unsent_bytes > 0
 
     def test_a_confirm_for_nothing_is_a_fault_of_ours(self) -> None:
         client = publishing(StreamClient())
@@ -177,54 +177,54 @@ class TestBackpressure:
         client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=100)))
         client.broker.confirms_later = True
         client.say(published(99))
-        assert client.core.flow.reads
+        assert client.core.pressure.reads
         client.say(published(1, first=100))
-        assert not client.core.flow.reads
+        assert not client.core.pressure.reads
         client.core.confirm(0, pack_ids(list(range(1, 26))))
-        assert not client.core.flow.reads
+        assert not client.core.pressure.reads
         client.core.confirm(0, pack_ids([26]))
-        assert client.core.flow.reads
+        assert client.core.pressure.reads
 
     def test_outstanding_bytes_count_too(self) -> None:
         client = publishing(StreamClient(limits=StreamLimits(outstanding_bytes_max=10_000)))
         client.broker.confirms_later = True
         client.say(published(10, body=bytes(996)))
-        assert not client.core.flow.reads
+        assert not client.core.pressure.reads
         client.core.confirm(0, pack_ids([1, 2, 3]))
-        assert client.core.flow.reads
-        assert client.core.flow.outstanding_bytes == 7_000
+        assert client.core.pressure.reads
+        assert client.core.pressure.outstanding_bytes == 7_000
 
     def test_0_is_no_limit(self) -> None:
         client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=0, outstanding_bytes_max=0)))
         client.broker.confirms_later = True
         client.say(published(1000))
-        assert client.core.flow.reads
+        assert client.core.pressure.reads
 
     def test_what_a_stream_that_is_gone_owes_does_not_count(self) -> None:
         client = publishing(StreamClient(limits=StreamLimits(outstanding_messages_max=10)))
         client.broker.confirms_later = True
         client.say(published(10))
-        assert not client.core.flow.reads
+        assert not client.core.pressure.reads
         client.broker.remove("s")
-        assert client.core.flow.reads
-        assert client.core.flow.outstanding_messages == client.core.flow.outstanding_bytes == 0
+        assert client.core.pressure.reads
+        assert client.core.pressure.outstanding_messages == client.core.pressure.outstanding_bytes == 0
 
     def test_a_full_write_buffer_stops_deliveries_until_there_is_room(self) -> None:
         client = publishing(StreamClient())
         client.say(SubscribeRequest(1, 0, "s", FIRST, 100))
-        client.core.flow.set_transport_writable(False)
+        client.core.pressure.set_transport_writable(False)
         assert not any(isinstance(one, DeliverFrame) for one in client.say(published(1)))
         client.broker.calls.clear()
-        client.core.flow.set_transport_writable(True)
+        client.core.pressure.set_transport_writable(True)
         assert any(isinstance(one, DeliverFrame) for one in client.take())
         assert ("resume",) in client.broker.calls
 
     def test_a_client_that_reads_no_answers_is_not_served(self) -> None:
         client = publishing(StreamClient())
-        client.core.flow.unsent_bytes = UNSENT_BYTES_MAX + 1
+        client.core.pressure.unsent_bytes = UNSENT_BYTES_MAX + 1
         client.broker.calls.clear()
         client.core.receive_data(encode_frame(CreateStreamRequest(1, "t", {})), NOW)
-        assert not client.core.flow.reads
+        assert not client.core.pressure.reads
         assert not client.core.proceed(NOW)
         assert client.broker.calls == []
         client.core.data_to_send()
@@ -236,26 +236,26 @@ class TestBackpressure:
         client.say(CreateStreamRequest(1, "t", {}))
         frame = encode_frame(published(1, body=bytes(100_000)))
         given = 0
-        while client.core.flow.reads:
+        while client.core.pressure.reads:
             client.core.receive_data(frame, NOW)
             given += len(frame)
         assert KEPT_BYTES_MAX < given <= KEPT_BYTES_MAX + len(frame)
         client.broker.answer_all()
         client.take()
-        assert client.core.flow.reads
-        assert client.core.flow.kept_bytes == 0
+        assert client.core.pressure.reads
+        assert client.core.pressure.kept_bytes == 0
 
     def test_input_behind_a_login_is_bounded(self) -> None:
         client = StreamClient()
         client.broker.answers_later = True
         client.say(*HANDSHAKE[:3])
         client.give(bytes(8000))
-        assert client.core.phase is ConnectionPhase.AUTHENTICATING
+        assert client.core.state is ConnectionPhase.AUTHENTICATING
         said = client.give(bytes(1000))
         assert said == [CloseRequest(1, ResponseCode.FRAME_TOO_LARGE, "frame too large")]
         client.broker.answer_all()
         assert client.take() == []
-        assert client.core.flow.kept_bytes == 0
+        assert client.core.pressure.kept_bytes == 0
 
 
 class TestTheEnd:
@@ -281,7 +281,7 @@ class TestTheEnd:
         client.broker.answers_later = True
         client.say(*HANDSHAKE[:3])
         client.elapse()
-        assert client.core.phase is ConnectionPhase.CLOSED
+        assert client.core.state is ConnectionPhase.CLOSED
         client.broker.answer_all()
         assert client.take() == []
         assert client.core.user == ""
@@ -293,7 +293,7 @@ class TestTheEnd:
         assert isinstance(close, CloseRequest)
         assert client.broker.calls == []
         client.say(StandardResponse(CommandKey.CLOSE, close.correlation, ResponseCode.OK))
-        assert client.core.phase is ConnectionPhase.CLOSED
+        assert client.core.state is ConnectionPhase.CLOSED
 
 
 class TestHeartbeats:
@@ -302,11 +302,11 @@ class TestHeartbeats:
         client.core.set_blocked("disk")
         for _ in range(20):
             client.elapse()
-        assert client.core.phase is ConnectionPhase.RUNNING
+        assert client.core.state is ConnectionPhase.RUNNING
         client.core.set_blocked(None)
         for _ in range(20):
             client.elapse()
-        assert client.core.phase is ConnectionPhase.CLOSED
+        assert client.core.state is ConnectionPhase.CLOSED
 
     def test_deadlines_of_updates_and_heartbeats_do_not_replace_each_other(self) -> None:
         client = publishing(StreamClient())
