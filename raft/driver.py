@@ -433,9 +433,20 @@ class Driver:
         times, rules = SNAPSHOT_HELD_BACK_TIMES, self._rules
         return size >= received and (entries >= rules.entries_max * times or size >= rules.bytes_max * times)
 
+    @property
+    def snapshot_index(self) -> int:
+        """Of the newest snapshot that is kept."""
+        return self._store.snapshot().index
+
+    def take_snapshot_for_room(self) -> None:
+        """The machine refers to fewer entries than the newest snapshot, and room is to be had by that. Not while it would send
+        a follower back: ask again."""
+        if self.core.snapshot_received_bytes() is None:
+            self.take_snapshot()
+
     def take_snapshot(self) -> None:
         """Keep the machine's state as it is now, so that the log before it can go. One at a time."""
-        if self._snapshotting or self.installing is not None or self.applied == self._snapshot_index or self.halted:
+        if self._snapshotting or self.installing is not None or self.applied == self.snapshot_index or self.halted:
             return
         self._snapshotting = True
         self._bytes_since_snapshot = 0

@@ -13,6 +13,7 @@ A stream is a Raft group whose entries are chunks of messages.
     letters.py        what nodes ask each other                     beginnings.py     consumers that wait to begin
     queue.py          the stream as clients of this node see it     reader.py         one consumer of it
     driver.py         all of the node's                             rules.py          retention
+    reclaiming.py     room for what retention has removed
 
 The log lies in the node's store of groups today. Files that readers read are to take its place: `segment_file.py`, `log.py`,
 `log_reading.py`, `log_recovery.py` (what a start makes of the files).

@@ -29,6 +29,7 @@ from stream.published_parts import parts_of_run
 from stream.publishing import check_publishing
 from stream.queue import StreamQueue
 from stream.reading import KEPT_BYTES_MAX, ReadingCaches, StreamReading
+from stream.reclaiming import Reclaiming
 from stream.replica_log import ReplicaLog
 
 CHECK_MS = 1_000  # how often leaders look after retention and records
@@ -53,6 +54,7 @@ class StreamQueues:
         self._caches = ReadingCaches(chunk_bytes_kept_max)
         self._host: QueueHost
         self._check_at = 0
+        self._reclaiming = Reclaiming(self.queues.values)
         self._parts = parts = KindParts[StreamQueue](
             KIND, node, ports, self.queues, self._new_member, lambda: MACHINE_VERSION
         )
@@ -143,6 +145,7 @@ class StreamQueues:
     def tick(self, now: int) -> None:
         """Called some ten times a second."""
         self._busy.tick()
+        self._reclaiming.tick(now)
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS

@@ -34,6 +34,7 @@ class StreamMember:
         self.places = PlaceFinder(machine, reading)
         self.marks = Marks()
         self.told_digests: dict[int, int] = {}  # by index, when a leader asked for them last
+        self.cut_at = 0  # an entry by which retention had removed all that it has removed
         self._follower = follower
 
     @property
@@ -46,10 +47,13 @@ class StreamMember:
 
     def apply(self, entries: Sequence[Entry]) -> Sequence[list[Written]]:
         written: list[Written] = []
+        first_offset = self.machine.state.first_offset
         for entry in entries:
             self.marks.before(entry.index, self.machine)
             written.append(self.machine.apply(entry.index, entry.data))
             self.reading.applied(entry.index, entry.data)
+        if self.machine.state.first_offset != first_offset:
+            self.cut_at = entries[-1].index
         self._follower.moved(written)
         return [[one] for one in written]
 
@@ -59,6 +63,7 @@ class StreamMember:
     def restore(self, state: bytes, version: int) -> None:
         self.machine.restore(state, version)
         self.marks.clear()
+        self.cut_at = 0
         self.told_digests = {}  # of a state that is no more
         self._follower.moved(())
 

@@ -381,6 +381,20 @@ def test_a_halted_member_tells_who_waits_takes_no_snapshot_and_restores_nothing(
     assert world.store.saved == []
 
 
+def test_a_snapshot_for_room_waits_for_who_receives_one_and_is_taken_again_if_it_was_not_kept() -> None:
+    world = World()
+    world.turn(committed=[entry(1)])
+    world.core.snapshot_received = 10
+    world.driver.take_snapshot_for_room()
+    assert world.store.saved == []
+    world.core.snapshot_received = None
+    for attempt in (1, 2):
+        world.driver.take_snapshot_for_room()
+        world.driver.take_snapshot_for_room()  # one at a time
+        assert len(world.store.saved) == attempt
+        world.store.done[-1](False)
+
+
 def test_reads_are_answered_when_the_machine_fails_in_the_turn_that_would_have_confirmed_them() -> None:
     """They were in that turn behind what failed, and waited for ever: a halted member applies nothing more."""
     world = World()
