@@ -268,6 +268,11 @@ class Metrics(Collector):
             "Messages that retention removed before a reader came to them",
             self._streams.skipped,
         )
+        yield counter(
+            "leveret_stream_undecodable",
+            "Messages in sub-batches that could not be taken apart for consumers, each time that it was tried",
+            self._streams.undecodable,
+        )
         yield gauge(
             "leveret_stream_reader_lag_max",
             "Messages by which the one that is furthest behind lags",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.stream_contract import ChunkReader
-from stream.bloom import WantedValues
+from stream.filters import wanted_values
 from stream.reader_figures import TURN_BYTES_MAX, ReaderFigures
 from stream.reading import StoredChunk, StreamPlace, StreamReading
 
@@ -15,10 +15,7 @@ class ChunkSubscription:
         self.place = place
         self.figures = ReaderFigures()
         self._reader = reader
-        wanted = reader.wanted
-        self._wanted = (
-            WantedValues([value.encode() for value in wanted.values], wanted.match_unfiltered) if wanted else None
-        )
+        self._wanted = wanted_values(reader.wanted) if reader.wanted is not None else None
 
     @property
     def tag(self) -> str:

@@ -7,6 +7,7 @@ the broker recover, and call `tick` ten times a second.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
@@ -28,7 +29,7 @@ from stream.publish_entries import done
 from stream.published_parts import parts_of_run
 from stream.publishing import check_publishing
 from stream.queue import StreamQueue
-from stream.reading import KEPT_BYTES_MAX, ReadingCaches, StreamReading
+from stream.reading import KEPT_BYTES_MAX, ReadableLog, ReadingCaches, StreamReading
 from stream.reclaiming import Reclaiming
 from stream.replica_log import ReplicaLog
 
@@ -48,6 +49,7 @@ class StreamQueues:
         self.queues: dict[int, StreamQueue] = {}  # by group
         self.refusals = 0  # to propose what other nodes publish, and by other nodes to propose what this one does
         self.skipped = 0  # messages that retention removed before a reader came to them
+        self.undecodable = 0  # messages in sub-batches that could not be taken apart, each time that it was tried
         self._ports = ports = node.ports(STREAM_TOPIC)
         self._catalog = node.catalog
         self._reports = node.reports
@@ -120,7 +122,11 @@ class StreamQueues:
     def _new_member(self, queue: StreamQueue, read_entry: Callable[[int], bytes]) -> StreamMember:
         machine = StreamMachine()
         self._caches.forget(queue.group)
-        return StreamMember(machine, StreamReading(queue.group, ReplicaLog(machine, read_entry), self._caches), queue)
+        log = ReplicaLog(machine, read_entry)
+        return StreamMember(machine, self._reading(queue, log), queue)
+
+    def _reading(self, queue: StreamQueue, log: ReadableLog) -> StreamReading:
+        return StreamReading(queue.group, log, self._caches, partial(self._undecodable, queue))
 
     def _lead(self, queue: StreamQueue, member: StreamMember) -> StreamLeading:
         return StreamLeading(queue, member, self._ports, self._catalog, self.verdicts)
@@ -154,6 +160,10 @@ class StreamQueues:
     def _skipped(self, queue: StreamQueue, count: int) -> None:
         self.skipped += count
         self._reports.on_not_delivered(queue, f"retention removed {count} messages before a reader here came to them")
+
+    def _undecodable(self, queue: StreamQueue, count: int, why: str) -> None:
+        self.undecodable += count
+        self._reports.on_not_delivered(queue, why)
 
     # Other nodes.
 

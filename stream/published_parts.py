@@ -15,14 +15,12 @@ from broker.message import LOOK_HEADERS, Run
 from native.content import messages, take
 from replicated.portions import PORTION_BYTES_MAX
 from stream.chunk import is_sub_batch
+from stream.filters import FILTER_FIELD, filter_value
 from stream.stored_form import items_of_run
-from wire.amqp.tables import TableError, decode_properties
 from wire.stream.publish_frame import ID_BYTES, NOTHING_FILTERED, StreamRun
 
 PORTION_MESSAGES_MAX = 10_000  # a chunk is read as a whole, whoever wants only its last message
-FILTER_VALUE = "x-stream-filter-value"
 
-_FILTER_FIELD = bytes((len(FILTER_VALUE),)) + FILTER_VALUE.encode()  # as it stands in a table
 _LENGTH = Struct(">I")
 
 
@@ -49,24 +47,15 @@ def parts_of_run(run: Run) -> list[PublishedPart]:
 
 def _part_of_run(run: Run) -> PublishedPart:
     items = items_of_run(run)
-    if run.look & LOOK_HEADERS and _FILTER_FIELD in run.content:
+    if run.look & LOOK_HEADERS and FILTER_FIELD in run.content:
         return PublishedPart(run.count, run.count, items, *_filter_values(run))
     return PublishedPart(run.count, run.count, items)
 
 
 def _filter_values(run: Run) -> tuple[frozenset[bytes], bool]:
     """What the messages have, and whether some have none."""
-    values = {_filter_value(props) for props, _ in messages(run.content, 0, run.count)}
+    values = {filter_value(props) for props, _ in messages(run.content, 0, run.count)}
     return frozenset([value for value in values if value is not None]), None in values
-
-
-def _filter_value(props: bytes) -> bytes | None:
-    """Values that are no strings count for nothing, as is the rest of what cannot be read."""
-    try:
-        value = (decode_properties(props).get("headers") or {}).get(FILTER_VALUE)
-    except TableError:
-        return None
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else None
 
 
 def _pieces(run: Run) -> Iterator[Run]:

@@ -17,7 +17,7 @@ from raft.core.errors import BadBytes, Damaged
 from replicated.entry_cache import EntryCache
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
-from stream.stored_form import StreamMessages, stream_messages
+from stream.stored_form import OnUndecodable, StreamMessages, stream_messages
 
 KEPT_BYTES_MAX = 32 << 20  # of chunks that were taken apart lately
 ENTRY_BYTES_KEPT_MAX = 8 << 20  # of all streams, until their readers have them as chunks
@@ -126,11 +126,12 @@ class ReadableLog(Protocol):
 class StreamReading:
     """See the module."""
 
-    def __init__(self, group: int, log: ReadableLog, caches: ReadingCaches) -> None:
+    def __init__(self, group: int, log: ReadableLog, caches: ReadingCaches, on_undecodable: OnUndecodable) -> None:
         self.reads = 0  # of entries that were not kept
         self._group = group
         self._log = log
         self._caches = caches
+        self._on_undecodable = on_undecodable
 
     def applied(self, index: int, data: bytes) -> None:
         """By the member here: readers at the end want it next."""
@@ -193,10 +194,11 @@ class StreamReading:
             return None
         header, data = stored.header, stored.chunk[CHUNK_HEADER_BYTES:]
         try:
-            messages = stream_messages(data, header.item_count, header.first_offset)
+            messages = stream_messages(data, header.item_count, header.first_offset, self._on_undecodable)
         except BadBytes as error:
             raise self._damage(index, error) from error
-        chunk = ReadChunk(header.first_offset, header.next_offset, messages, header.size)
+        size = sum([one.size for one in messages])  # more than the chunk has, where it was compressed
+        chunk = ReadChunk(header.first_offset, header.next_offset, messages, max(size, header.size))
         self._caches.taken_apart.keep(self._group, index, chunk)
         return chunk
 

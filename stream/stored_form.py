@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.message import Run
 from raft.core.errors import BadBytes
 from storage.disk import Buffer
-from stream.chunk import is_sub_batch, sub_batch_at
+from stream.chunk import SubBatch, is_sub_batch, sub_batch_at
+from stream.sub_batches import items_of_batch
 from wire.amqp10.stream_messages import items_of, messages_of
 
 
@@ -19,6 +21,8 @@ class StreamMessages(NamedTuple):
     exchange: str
     routing_key: str | None  # None: it is the name of the stream
     content: bytes  # native/content.py
+    position: int = 0  # in the content, where the first of them begins
+    size: int = 0  # their bytes in the content
 
     def key_in(self, stream: str) -> str:
         """The routing key with which they are delivered."""
@@ -29,8 +33,16 @@ def items_of_run(run: Run) -> bytes:
     return items_of(run.content, 0, run.count, run.exchange, run.routing_key)
 
 
-def stream_messages(data: Buffer, item_count: int, first_offset: int) -> list[StreamMessages]:
-    """All messages of a chunk. Raises BadBytes where these are no items. What its publisher has compressed is left out."""
+OnUndecodable = Callable[[int, str], None]  # so many messages are left out, for this reason
+
+
+def _ignore(messages: int, why: str) -> None: ...
+
+
+def stream_messages(
+    data: Buffer, item_count: int, first_offset: int, on_undecodable: OnUndecodable = _ignore
+) -> list[StreamMessages]:
+    """All messages of a chunk. Raises BadBytes where these are no items. What cannot be taken apart is left out."""
     found: list[StreamMessages] = []
     view = memoryview(data)
     at, offset, left = 0, first_offset, item_count
@@ -39,19 +51,39 @@ def stream_messages(data: Buffer, item_count: int, first_offset: int) -> list[St
             raise BadBytes(f"{item_count - left} items, and {item_count} are announced")
         if is_sub_batch(view, at):
             batch, at = sub_batch_at(view, at)
-            if not batch.compression:
-                found += stream_messages(batch.data, batch.message_count, offset)
+            try:
+                found += _messages_of_batch(batch, offset)
+            except BadBytes as error:
+                on_undecodable(batch.message_count, f"a sub-batch at offset {offset} cannot be taken apart: {error}")
             offset += batch.message_count
             left -= 1
-            continue
-        try:
-            some, at, taken = messages_of(view, at, left)
-        except ValueError as error:
-            raise BadBytes(str(error)) from error
-        for alike in some:
-            found.append(StreamMessages(offset, *alike))
-            offset += alike.message_count
-        left -= taken
+        else:
+            some, at, taken = _messages_of(view, at, left, offset)
+            found += some
+            offset += taken
+            left -= taken
     if at != len(view):
         raise BadBytes(f"{len(view) - at} bytes are left over behind {item_count} items")
     return found
+
+
+def _messages_of_batch(batch: SubBatch, offset: int) -> list[StreamMessages]:
+    """Raises BadBytes: its publisher has made it so."""
+    items = memoryview(items_of_batch(batch))
+    found, end, taken = _messages_of(items, 0, batch.message_count, offset)
+    if taken != batch.message_count or end != len(items):
+        raise BadBytes(f"{taken} messages in {end} bytes of {len(items)}, and {batch.message_count} are announced")
+    return found
+
+
+def _messages_of(view: memoryview, at: int, count: int, offset: int) -> tuple[list[StreamMessages], int, int]:
+    """Up to `count` of them from `at` on, where they end, and how many there are before the end or a sub-batch."""
+    try:
+        some, at, taken = messages_of(view, at, count)
+    except ValueError as error:
+        raise BadBytes(str(error)) from error
+    found = []
+    for alike in some:
+        found.append(StreamMessages(offset, *alike, size=len(alike.content)))
+        offset += alike.message_count
+    return found, at, taken

@@ -139,6 +139,11 @@ def _filter_bytes(value: Any, arguments: Arguments) -> None:
         raise _Refused(f"{{value_out_of_range,{value},16,255}}")
 
 
+def _filter_values(value: Any, arguments: Arguments) -> None:
+    for one in value if isinstance(value, list) else [value]:
+        _expect_text(one)
+
+
 def _queue_version(value: Any, arguments: Arguments) -> None:
     if _expect_integer(value) != 2:
         raise _Refused(f"\"unsupported queue version '{value}'\"")
@@ -267,6 +272,7 @@ def check_exchange(vhost: str, name: str, arguments: Arguments) -> None:
 
 
 _OF_STREAM_CONSUMERS = ("x-stream-offset", "x-stream-filter", "x-stream-match-unfiltered")
+_STREAM_CONSUMER: dict[str, Check] = {"x-stream-filter": _filter_values, "x-stream-match-unfiltered": _boolean}
 _NOT_OF_STREAM_CONSUMERS = ("x-priority", "x-consumer-timeout")
 
 
@@ -276,6 +282,10 @@ def check_consumer(vhost: str, queue: str, kind: str, arguments: Arguments) -> N
     for argument in _NOT_OF_STREAM_CONSUMERS if kind == "stream" else _OF_STREAM_CONSUMERS:
         if argument in arguments:
             raise _not_for_kind(argument, queue, vhost, kind)
+    if kind == "stream":
+        for argument, check in _STREAM_CONSUMER.items():
+            if argument in arguments:
+                _run(check, argument, arguments[argument], "queue", queue, vhost, arguments)
     if "x-priority" in arguments:
         _run(_long, "x-priority", arguments["x-priority"], "queue", queue, vhost, arguments)
     if "x-consumer-timeout" in arguments:

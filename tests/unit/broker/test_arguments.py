@@ -174,6 +174,24 @@ def test_arguments_of_consumers() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"x-stream-filter": 7},
+        {"x-stream-filter": ["eu", b"us"]},
+        {"x-stream-filter": {"eu": True}},
+        {"x-stream-match-unfiltered": "true"},
+        {"x-priority": 1},
+        {"x-consumer-timeout": 1},
+    ],
+)
+def test_a_stream_refuses_a_filter_that_is_none_and_what_it_does_not_know(arguments: dict[str, Any]) -> None:
+    with pytest.raises(PreconditionFailed, match=f"invalid arg '{next(iter(arguments))}' for queue 'q' in vhost '/'"):
+        check_consumer("/", "q", "stream", arguments)
+    check_consumer("/", "q", "stream", {"x-stream-filter": ["eu"], "x-stream-match-unfiltered": True})
+    check_consumer("/", "q", "stream", {"x-stream-filter": "eu"})
+
+
 def test_tables_of_arguments_are_limited() -> None:
     declare({f"note-{number}": number for number in range(ARGUMENTS_MAX)})
     with pytest.raises(PreconditionFailed, match=f"{ARGUMENTS_MAX + 1} arguments for queue 'obs.bad'"):

@@ -85,6 +85,7 @@ def metrics_of(broker: FakeBroker, cache_ms: int = 60_000) -> Metrics:
             members=SimpleNamespace(quarantined=["s", "t"]),
             refusals=9,
             skipped=11,
+            undecodable=12,
             queues={1: stream(ReadingFigures(2, 1, 100, 7)), 2: stream(ReadingFigures(3, 2, 50, 40))},
         ),  # type: ignore[arg-type]
         SimpleNamespace(handler_failures=5),  # type: ignore[arg-type]
@@ -230,5 +231,6 @@ def test_streams_have_figures_of_their_own() -> None:
         "leveret_stream_readers": 3,
         "leveret_stream_reader_bytes_sent_total": 150,
         "leveret_stream_reader_skipped_total": 11,
+        "leveret_stream_undecodable_total": 12,
         "leveret_stream_reader_lag_max": 40,
     }

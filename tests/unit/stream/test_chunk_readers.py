@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Sequence
 
 import pytest
@@ -12,11 +13,13 @@ from broker.records import QueueRecord
 from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
 from native.content import encode
 from raft.core.messages import NodeId
-from stream.chunk import read_header
+from stream.chunk import SubBatch, message_item, read_header, sub_batch_item
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.chunk_clients import ChunkClient
+from tests.unit.stream.named_publisher import NamedPublisher
 from tests.unit.stream.test_random_streams import StreamClients
 from tests.unit.stream.test_stream_queue import consume, published, world
+from wire.stream.publish_frame import StreamRun, pack_ids
 
 
 def publish_large(clients: StreamClients, record: QueueRecord, count: int, size: int = 1 << 20) -> None:
@@ -216,3 +219,23 @@ def test_a_node_without_a_member_says_that_it_cannot_read() -> None:
     for ask in (queue.check_readable, lambda: ChunkClient(clients, 3, record).attach(Begin.FIRST)):
         with pytest.raises(ResourceExhausted, match="does not have a running replica"):
             ask()
+
+
+def test_consumers_get_what_is_in_a_compressed_sub_batch_and_pass_over_what_nobody_can_read() -> None:
+    clients, record = world(1, (1,))
+    kind, _ = clients.of(1, record)
+    told: list[str] = []
+    object.__setattr__(kind._reports, "on_not_delivered", lambda queue, why: told.append(why))
+    items = b"".join(message_item(b"\x00\x53\x75\xa0\x01" + body) for body in (b"a", b"b", b"c"))
+    publisher = NamedPublisher(clients, 1, record, "p")
+    for id_, (compression, data) in enumerate(
+        ((1, gzip.compress(items)), (4, b"zstd"), (1, b"no gzip"), (0, items)), 1
+    ):
+        batch = sub_batch_item(SubBatch(compression, 3, len(items), data))
+        publisher.publish(StreamRun(1, 3, pack_ids([id_]), batch, frozenset(), True))
+    clients.cluster.run(0.5)
+    client = ChunkClient(clients, 1, record).attach(Begin.FIRST)
+    consumer = consume(clients, 1, record)
+    clients.cluster.run(0.5)
+    assert consumer.offsets == [0, 1, 2, 9, 10, 11] and client.offsets == list(range(12))
+    assert kind.undecodable == 6 and len(told) == 2 and "zstd" in told[0] and "no gzip" in told[1]

@@ -15,7 +15,8 @@ from replicated.portions import PORTION_BYTES_MAX
 from stream.bloom import WantedValues
 from stream.chunk import CHUNK_HEADER_BYTES, ITEMS_MAX, items_in, message_item
 from stream.entries import ChunkEntry, decode
-from stream.published_parts import FILTER_VALUE, PORTION_MESSAGES_MAX, parts_of_items, parts_of_run
+from stream.filters import FILTER_VALUE
+from stream.published_parts import PORTION_MESSAGES_MAX, parts_of_items, parts_of_run
 from stream.queue import RUN_BYTES_MAX, StreamQueue
 from stream.rules import rules_of
 from tests.unit.stream.named_publisher import NamedPublisher, run_of

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import re
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,15 +65,57 @@ def test_an_item_that_is_no_message_of_ours_is_a_body_under_the_name_of_the_stre
     ]
 
 
-def test_sub_batches_are_taken_apart_unless_they_are_compressed() -> None:
-    items = items_of_run(run_of([(PLAIN, b"1"), (PLAIN, b"2")]))
-    plain = sub_batch_item(SubBatch(0, 2, len(items), items))
-    compressed = sub_batch_item(SubBatch(1, 5, 100, b"gzip"))
-    (stored,) = stream_messages(plain, 1, 10)
+ITEMS = items_of_run(run_of([(PLAIN, b"1"), (PLAIN, b"2")]))
+ZIPPED = gzip.compress(ITEMS, mtime=0)
+
+
+@pytest.mark.parametrize(("compression", "data"), [(0, ITEMS), (1, ZIPPED)], ids=["none", "gzip"])
+def test_sub_batches_are_taken_apart(compression: int, data: bytes) -> None:
+    batch = sub_batch_item(SubBatch(compression, 2, len(ITEMS), data))
+    (stored,) = stream_messages(batch, 1, 10)
     assert (stored.first_offset, bodies(stored)) == (10, [b"1", b"2"])
-    assert stream_messages(compressed, 1, 10) == []
-    found = stream_messages(items + compressed + items, 5, 0)
-    assert [(one.first_offset, one.message_count) for one in found] == [(0, 2), (7, 2)]
+    found = stream_messages(ITEMS + batch + ITEMS, 5, 0)
+    assert [(one.first_offset, one.message_count) for one in found] == [(0, 2), (2, 2), (4, 2)]
+
+
+BOMB = gzip.compress(bytes(16 << 20), mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "why"),
+    [
+        (SubBatch(1, 5, 100, b"gzip"), "no gzip"),
+        (SubBatch(1, 2, len(ITEMS), ZIPPED[:-9]), "its end is missing"),
+        (SubBatch(1, 2, len(ITEMS) - 1, ZIPPED), "not so many"),
+        (SubBatch(1, 2, len(ITEMS) + 1, ZIPPED), "not so many"),
+        (SubBatch(1, 3, len(ITEMS), ZIPPED), "2 messages in .* and 3 are announced"),
+        (SubBatch(1, 1, len(ITEMS), ZIPPED), "1 messages in .* and 1 are announced"),
+        (SubBatch(1, 2, 1_000, BOMB), "not so many"),
+        (SubBatch(1, 2, 100 << 20, BOMB), "is the most"),
+        (SubBatch(2, 2, len(ITEMS), b"x"), "compression snappy"),
+        (SubBatch(4, 2, len(ITEMS), b"x"), "compression zstd"),
+        (SubBatch(7, 2, len(ITEMS), b"x"), "compression 7"),
+        (SubBatch(0, 2, 9, b"no items"), "damaged items"),
+        (SubBatch(0, 1, 16, sub_batch_item(SubBatch(0, 1, len(ITEMS), ITEMS))), "0 messages"),
+    ],
+)
+def test_a_sub_batch_that_cannot_be_taken_apart_is_left_out_and_told_of(batch: SubBatch, why: str) -> None:
+    told: list[tuple[int, str]] = []
+    data = ITEMS + sub_batch_item(batch) + ITEMS
+    found = stream_messages(data, 5, 0, lambda count, why: told.append((count, why)))
+    behind = 2 + batch.message_count
+    assert [(one.first_offset, one.message_count) for one in found] == [(0, 2), (behind, 2)]
+    ((count, reason),) = told
+    assert count == batch.message_count
+    assert re.search(f"a sub-batch at offset 2 cannot be taken apart: .*{why}", reason)
+
+
+def test_a_batch_becomes_no_more_bytes_than_it_announces() -> None:
+    tracemalloc.start()
+    assert stream_messages(sub_batch_item(SubBatch(1, 2, 1_000, BOMB)), 1, 0) == []
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(BOMB) + (2 << 20)
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
