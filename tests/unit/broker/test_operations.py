@@ -10,14 +10,16 @@ import pytest
 
 from broker.catalog import catalog_commands as commands
 from broker.catalog.catalog import Catalog, default_commands
-from broker.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed
+from broker.errors import AccessRefused, BrokerError, InvalidRequest, NotFound, PreconditionFailed
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
 from broker.operations.operations import Operations
 from broker.operations.operator import INCLUDED_TAGS, Operator, TagMissing
+from broker.operations.this_node import QueueTotals
 from broker.operations.users import PASSWORD_BYTES_MAX, UserChange
 from broker.pending import Pending
-from broker.records import PermissionRecord, PolicyRecord, UserRecord, VhostRecord
+from broker.queue_type import QueueStatistics
+from broker.records import BindingRecord, PermissionRecord, PolicyRecord, TopicPermissionRecord, UserRecord, VhostRecord
 
 ROOT, NOBODY = Operator("root", ("administrator",)), Operator("nobody", ())
 MANAGER, MONITOR = Operator("manager", ("management",)), Operator("monitor", ("monitoring",))
@@ -38,9 +40,33 @@ class World:
         self.audit = Audit(note=self.lines.append, warn=self.lines.append)
         self.waiting: list[tuple[Pending[Any], commands.Command]] = []
         self.hashing: list[tuple[Pending[str], bytes]] = []
-        broker: Any = SimpleNamespace(catalog=self.catalog, metadata=self, audit=self.audit)
+        self.closed: list[tuple[str, str]] = []  # connections, and why
+        self.connections = [self.connection(1, "manager"), self.connection(2, "monitor"), self.connection(3, "root")]
+        self.sessions = [SimpleNamespace(connection=one, user=one.user, number=7) for one in self.connections]
+        self.consumers = [self.consumer(vhost, sink) for vhost in ("/", "v") for sink in self.sessions]
+        broker: Any = SimpleNamespace(
+            catalog=self.catalog,
+            metadata=self,
+            audit=self.audit,
+            connections=lambda: self.connections,
+            sessions=lambda: self.sessions,
+            consumers=lambda: self.consumers,
+        )
         node: Any = self
         self.operations = Operations(broker, node)
+
+    def connection(self, number: int, user: str) -> Any:
+        name = f"c{number}"
+        return SimpleNamespace(
+            id=str(number), name=name, user=user, close=lambda why: self.closed.append((name, why.text))
+        )
+
+    def consumer(self, vhost: str, sink: Any) -> Any:
+        record = SimpleNamespace(vhost=vhost, name="q")
+        figures = {"no_ack": False, "exclusive": False, "prefetch": 10, "outstanding": 3, "priority": 0, "active": True}
+        return SimpleNamespace(
+            queue=SimpleNamespace(record=record), sink=sink, tag=f"of {sink.user}", arguments={}, **figures
+        )
 
     def submit(self, command: commands.Command) -> Pending[Any]:
         pending: Pending[Any] = Pending()
@@ -157,3 +183,91 @@ def test_policies_are_made_where_their_maker_may_go(world: World) -> None:
         policies.clear(POLICYMAKER, "/", "p", operator=True)
     world.done(policies.clear(ROOT, "/", "p", operator=False))
     assert policies.listed(ROOT, None, operator=False) == []
+
+
+@pytest.mark.parametrize("who", [MANAGER, POLICYMAKER, MONITOR, ROOT], ids=lambda who: str(who.name))
+def test_who_does_not_monitor_sees_only_clients_of_their_own(world: World, who: Operator) -> None:
+    world.catalog.apply(commands.PutVhost(VhostRecord("v")))
+    for name in ("manager", "maker"):
+        world.catalog.apply(commands.PutUser(UserRecord(name, "hash")))
+        world.catalog.apply(commands.PutPermission(PermissionRecord(name, "/", "", "", "")))
+    clients = world.operations.clients
+    seen = {one.user for one in world.connections if who in (MONITOR, ROOT) or one.user == who.name}
+    assert {one.user for one in clients.connections(who)} == seen
+    assert {one.user for one in clients.channels(who)} == seen
+    vhosts = ["/", "v"] if who in (MONITOR, ROOT) else ["/"]
+    expected = {(vhost, f"of {user}") for vhost in vhosts for user in seen}
+    assert {(one.vhost, one.consumer_tag) for one in clients.consumers(who, None)} == expected
+    assert {one.vhost for one in clients.consumers(ROOT, "v")} == {"v"}
+
+
+def test_a_connection_is_closed_for_its_user_or_an_administrator_and_for_nobody_else(world: World) -> None:
+    clients = world.operations.clients
+    for who, other in ((MONITOR, "3"), (MONITOR, "c1"), (MANAGER, "2"), (ROOT, "c9")):
+        with pytest.raises(NotFound, match=f"no connection '{other}' that user '{who.name}' may close"):
+            clients.close_connection(who, other)
+    with pytest.raises(TagMissing):
+        clients.close_connection(NOBODY, "1")
+    assert world.closed == []
+    clients.close_connection(MANAGER, "1")
+    clients.close_connection(ROOT, "c2", "maintenance")
+    assert world.closed == [("c1", "closed by user 'manager'"), ("c2", "maintenance")]
+
+
+def test_a_policy_without_a_name_is_refused(world: World) -> None:
+    with pytest.raises(InvalidRequest, match="the name of the policy is missing"):
+        world.operations.policies.set(ROOT, PolicyRecord("/", "", ".", "all", 0, {"max-length": 1}))
+    assert world.waiting == []
+
+
+def test_bindings_are_those_from_the_exchange_and_to_the_queue_that_are_asked_for(world: World) -> None:
+    for name in ("q", "r"):
+        world.catalog.apply(commands.DeclareQueue("/", name, durable=True))
+        for exchange in ("amq.direct", "amq.fanout"):
+            world.catalog.apply(commands.Bind(BindingRecord("/", exchange, name, "queue", "k")))
+    bindings = world.operations.resources.bindings
+    found = [(one.source, one.destination) for one in bindings(ROOT, "/", source="amq.fanout", queue="q")]
+    assert found == [("amq.fanout", "q")]
+    assert {one.destination for one in bindings(ROOT, None, source="amq.direct")} == {"q", "r"}
+
+
+def test_rights_are_listed_of_one_user_in_one_vhost_or_of_all(world: World) -> None:
+    rights = world.operations.rights
+    for name in ("a", "b"):
+        world.catalog.apply(commands.PutUser(UserRecord(name, "hash")))
+        world.catalog.apply(commands.PutPermission(PermissionRecord(name, "/", name, "", "")))
+    assert [one.configure for one in rights.listed(ROOT, user="a")] == ["a"]
+    assert {one.user for one in rights.listed(ROOT, vhost="/")} >= {"a", "b"}
+    assert [one.user for one in rights.listed(ROOT, "/", "b")] == ["b"]
+
+
+def test_topic_permissions_are_cleared_on_one_exchange_or_on_all(world: World) -> None:
+    rights = world.operations.rights
+    world.catalog.apply(commands.PutUser(UserRecord("u", "hash")))
+    for exchange in ("a", "b", "c"):
+        world.done(rights.set_topic(ROOT, TopicPermissionRecord("u", "/", exchange, ".*", ".*")))
+    world.done(rights.clear_topics(ROOT, "/", "u", "a"))
+    assert [one.exchange for one in rights.listed_topics(ROOT, user="u")] == ["b", "c"]
+    world.done(rights.clear_topics(ROOT, "/", "u"))
+    assert rights.listed_topics(ROOT, user="u") == []
+
+
+def test_totals_add_up_what_each_queue_has() -> None:
+    totals = QueueTotals()
+    for figures in (QueueStatistics(ready=2, unacknowledged=3), QueueStatistics(ready=5, unacknowledged=7)):
+        totals.add(figures)
+    assert totals == QueueTotals(queues=2, ready=7, unacknowledged=10)
+
+
+def test_the_longest_password_is_taken(world: World) -> None:
+    world.done(world.operations.users.put(ROOT, UserChange("u", password="x" * PASSWORD_BYTES_MAX)))
+    assert world.catalog.users["u"].password_hash == "hash of " + "x" * PASSWORD_BYTES_MAX
+
+
+def test_limits_are_set_of_a_vhost_that_was_there_before_too(world: World) -> None:
+    world.catalog.apply(commands.PutUser(UserRecord("root", "hash")))
+    world.done(world.operations.vhosts.put(ROOT, VhostRecord("v"), {"max-queues": 1}))
+    world.done(world.operations.vhosts.put(ROOT, VhostRecord("v"), {"max-queues": 2}))
+    assert world.catalog.vhosts["v"].limits == {"max-queues": 2}
+    world.done(world.operations.vhosts.put(ROOT, VhostRecord("v", "described")))
+    assert world.catalog.vhosts["v"].limits == {"max-queues": 2}, "without limits those that it has stay"

@@ -159,6 +159,16 @@ def test_a_queue_that_is_woken_while_clients_are_written_to_has_the_next_turn() 
     assert loop.round() == ["pump q"]
 
 
+def test_a_publisher_that_is_answered_while_clients_are_written_to_is_told_in_the_next_turn() -> None:
+    loop = Loop()
+    session, client = loop.session("s"), loop.client("a")
+    loop.turns.write(client)
+    flush = client.flush
+    client.flush = lambda: loop.turns.confirm(session) or flush()  # type: ignore[method-assign]
+    assert loop.round() == ["flush a"]
+    assert loop.round() == ["confirm s"]
+
+
 def test_what_is_deleted_or_closed_before_the_end_is_left_out() -> None:
     loop = Loop()
     queue, session = loop.queue("q"), loop.session("s")
