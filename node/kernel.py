@@ -36,6 +36,7 @@ from broker.turns import Turns
 from classic.driver import ClassicQueues
 from classic.store.node_storage import ClassicLimits
 from node.anywhere.replies import RemoteReplies
+from node.anywhere.stream_groups import RemoteGroups
 from node.background import Background
 from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.group import MetadataGroup
@@ -205,6 +206,8 @@ class Kernel:
             queues_per_step=self._settings.queues_per_step,
         )
         broker.replies.join(str(place.number), RemoteReplies(self._calls, broker.replies, wall_ms))
+        groups = broker.streams.groups
+        groups.elsewhere = RemoteGroups(self._calls, groups, place.name, lambda: metadata.catalog.nodes)
         self._add_classic()
         self._add_replicated()
         self.groups.behind_round = turns.end_requested  # what it has confirmed leaves at once

@@ -10,5 +10,6 @@ stream_directory.py    creates, deletes and locates streams
 super_streams.py       exchanges that divide messages among partitions
 many_requests.py       many declarations with one answer
 consumer_groups.py     which consumer of a group is active, a pure function
-local_groups.py        the groups of this node
+node_groups.py         the part of the groups that this node has
+group_coordinator.py   decides for the groups of streams that are led from this node
 """

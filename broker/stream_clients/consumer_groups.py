@@ -13,19 +13,65 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 NO_PARTITION = -1  # the stream is read by itself, not as a partition
 
 
+class GroupKey(NamedTuple):
+    """A group is one of its stream: a name may be used again on another one."""
+
+    vhost: str
+    stream: str
+    name: str
+
+
 @dataclass(slots=True, eq=False)
 class GroupConsumer:
-    """One consumer as its group sees it."""
+    """One consumer, as it stands."""
 
-    tell: Callable[[bool], None]  # asks its client to begin or to stop
+    number: int  # given by its node
+    came_at: int  # wall-clock time, by which all nodes order them
     started: bool = False  # its client knows that it is subscribed, and may be told something
     told_active: bool = False  # what it was told last
     answers: bool = True  # its client has answered to that
+
+
+class GroupPart(NamedTuple):
+    """The consumers of one node."""
+
+    key: GroupKey
+    partition_index: int
+    consumers: tuple[GroupConsumer, ...]
+
+
+class GroupStep(NamedTuple):
+    """What a node is to tell one of its consumers."""
+
+    number: int
+    active: bool
+
+
+class GroupAnswer(NamedTuple):
+    """To a node that has announced its part."""
+
+    coordinates: bool  # False: the node that was asked does not decide for this group
+    step: GroupStep | None = None
+
+
+class GroupsElsewhere(Protocol):
+    """The other nodes of the cluster, by name. Answers come once, None when the link to the node has gone."""
+
+    def nodes(self) -> Sequence[str]:
+        """Those that can be reached now."""
+
+    def announce(self, node: str, part: GroupPart, on_answer: Callable[[GroupAnswer | None], None]) -> None: ...
+
+    def ask_part(self, node: str, key: GroupKey, on_answer: Callable[[GroupPart | None], None]) -> None:
+        """This node coordinates the group: what does the other one have of it?"""
+
+    def look(self, node: str, key: GroupKey) -> None:
+        """There is something to be done: it should announce its part again. May be lost."""
 
 
 class NextStep(NamedTuple):

@@ -54,10 +54,16 @@ class StreamAccess:
         return found
 
     def _open(self, name: str) -> StreamContract:
-        record = self.record(name)
-        found = self._broker.find_queue(self._vhost, name)
-        if found is None or found.queue.record.id != record.id:
+        self.record(name)
+        found = open_stream(self._broker, self._vhost, name)
+        if found is None:
             raise ResourceExhausted(
                 f"{labelled(STREAM, name, self._vhost)} is being opened on node '{self._broker.node}'"
             )
-        return cast(StreamContract, found.queue)
+        return found
+
+
+def open_stream(broker: NodeQueues, vhost: str, name: str) -> StreamContract | None:
+    """None: there is none of this name, or it is being opened or deleted."""
+    found = broker.find_queue(vhost, name)
+    return cast(StreamContract, found.queue) if found is not None and found.kind.name == STREAM else None

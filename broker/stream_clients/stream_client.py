@@ -21,8 +21,8 @@ from broker.records import Arguments
 from broker.session.topology import Topology
 from broker.stream_clients.client_reader import ClientReader, place_of
 from broker.stream_clients.client_terms import ReadOptions, StreamLocation, StreamSink
-from broker.stream_clients.consumer_groups import GroupConsumer
-from broker.stream_clients.local_groups import GroupKey, LocalGroups
+from broker.stream_clients.consumer_groups import GroupConsumer, GroupKey
+from broker.stream_clients.node_groups import NodeGroups
 from broker.stream_clients.stream_access import StreamAccess
 from broker.stream_clients.stream_directory import AddressOf, StreamDirectory
 from broker.stream_clients.stream_publisher import StreamPublisher
@@ -43,7 +43,7 @@ class StreamClient:
         broker: NodeQueues,
         connection: Connection,
         sink: StreamSink,
-        groups: LocalGroups,
+        groups: NodeGroups,
         address_of: AddressOf,
         on_closed: Callable[[StreamClient], None],
     ) -> None:
@@ -221,9 +221,8 @@ class StreamClient:
             self._sink.activate(reader.number, active)
 
         key = GroupKey(self._vhost, stream, options.name)
-        place = (key, GroupConsumer(tell))
-        self._groups.join(key, self._super_streams.partition_index(options.super_stream, stream), place[1])
-        self._in_groups[reader] = place
+        index = self._super_streams.partition_index(options.super_stream, stream)
+        self._in_groups[reader] = (key, self._groups.join(key, index, tell))
 
     def consumer_updated(self, subscription: int, active: bool, offset: RequestedOffset, now: int) -> None:
         """The client knows what `activate` has said; when active, it wants to begin at this offset."""

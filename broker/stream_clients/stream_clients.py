@@ -7,7 +7,9 @@ from broker.client_connection import Connection
 from broker.counters import Counters
 from broker.node_queues import NodeQueues
 from broker.stream_clients.client_terms import StreamSink
-from broker.stream_clients.local_groups import LocalGroups
+from broker.stream_clients.consumer_groups import GroupKey
+from broker.stream_clients.node_groups import NodeGroups
+from broker.stream_clients.stream_access import open_stream
 from broker.stream_clients.stream_client import StreamClient
 from broker.stream_clients.stream_directory import AddressOf
 
@@ -23,17 +25,21 @@ class StreamClients:
         self.address_of: AddressOf = unknown_address  # set by who knows where other nodes listen
         self._broker = broker
         self._clients: dict[str, StreamClient] = {}  # by id of the connection
-        self._groups = LocalGroups()
+        self.groups = NodeGroups(broker.node, self._leader_of, broker.call_at, lambda: broker.turns.now)
         self._counted: dict[str, Counters] = {}  # of clients that have gone, by protocol
 
     def open(self, connection: Connection, sink: StreamSink) -> StreamClient:
         assert connection.id not in self._clients, f"connection {connection.id} has a stream client already"
-        client = StreamClient(self._broker, connection, sink, self._groups, self._address, self._closed)
+        client = StreamClient(self._broker, connection, sink, self.groups, self._address, self._closed)
         self._clients[connection.id] = client
         return client
 
     def _address(self, node: str) -> tuple[str, int] | None:
         return self.address_of(node)
+
+    def _leader_of(self, key: GroupKey) -> str | None:
+        found = open_stream(self._broker, key.vhost, key.stream)
+        return None if found is None else found.places().leader
 
     def _closed(self, client: StreamClient) -> None:
         del self._clients[client.connection.id]

@@ -53,6 +53,7 @@ QUORUM = 3
 CLUSTER = 4
 REPLIES = 5
 STREAM = 6
+GROUPS = 7  # of single active consumers
 
 LETTER_BYTES = 1 << 20  # a fuller one is closed, and another begun
 PART_BYTES = 1 << 20

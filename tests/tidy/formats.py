@@ -92,6 +92,7 @@ CHAPTERS = {
         "replicated/letters.py",
         "quorum/letters.py",
         "node/anywhere/replies.py",
+        "node/anywhere/stream_groups.py",
     ],
 }
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
 
 from broker.errors import PreconditionFailed
 from broker.stream_clients.client_terms import ReadOptions
-from broker.stream_clients.consumer_groups import NO_PARTITION, GroupConsumer
-from broker.stream_clients.local_groups import GroupKey, LocalGroups
 from tests.unit.broker.stream_clients.fake_streams import StreamUser, StreamWorld
 from wire.stream.command_fields import OffsetSpec
 from wire.stream.command_keys import OffsetKind
 
 FIRST, OWN = OffsetSpec(OffsetKind.FIRST), OffsetSpec(OffsetKind.NONE)
-KEY = GroupKey("/", "s", "group")
 
 
 @pytest.fixture
@@ -151,52 +147,3 @@ def test_a_deleted_stream_ends_its_group(world: StreamWorld) -> None:
     first.create("s")
     subscribe(second)
     assert second.take() == [("active", 1, True)]
-
-
-@pytest.mark.parametrize("partition_index", [NO_PARTITION, 0, 1, 5])
-@pytest.mark.parametrize("seed", range(20))
-def test_however_consumers_come_answer_and_go_one_at_most_reads_and_in_the_end_the_right_one(
-    seed: int, partition_index: int
-) -> None:
-    random, groups = Random(seed), LocalGroups()
-    here: list[GroupConsumer] = []
-    asked: dict[GroupConsumer, bool] = {}  # and not answered
-    reading: set[GroupConsumer] = set()
-
-    def come() -> None:
-        def tell(active: bool) -> None:
-            assert one not in asked, "asked twice"
-            asked[one] = active
-
-        one = GroupConsumer(tell)
-        here.append(one)
-        groups.join(KEY, partition_index, one)
-        if random.random() < 0.8:
-            groups.started(KEY, one)
-
-    def go(one: GroupConsumer) -> None:
-        here.remove(one)
-        asked.pop(one, None)
-        reading.discard(one)
-        groups.leave(KEY, one)
-
-    def answers(one: GroupConsumer) -> None:
-        (reading.add if asked.pop(one) else reading.discard)(one)
-        groups.answered(KEY, one)
-
-    for _ in range(200):
-        match random.randrange(4):
-            case 0:
-                come()
-            case 1 if here:
-                go(random.choice(here))
-            case _ if asked:
-                answers(random.choice(list(asked)))
-        assert len(reading) + sum(1 for one, active in asked.items() if active and one not in reading) <= 1
-    for one in here:
-        if not one.started:
-            groups.started(KEY, one)
-    while asked:
-        answers(next(iter(asked)))
-    wanted = here[max(partition_index, 0) % len(here)] if here else None
-    assert reading == ({wanted} if wanted is not None else set())

@@ -1,0 +1,139 @@
+"""Decides for the groups whose streams are led from this node: it knows the consumers of all nodes.
+
+Nothing of it is durable. Each node announces its part of a group when it changes; a node that has just become the leader's asks
+all others for theirs before it decides anything. A step is given to a node as the answer to its announcement, one at a time; a
+node that should come for one is told to look.
+
+A node that is out of reach keeps its place, and with it the active consumer that it may have, for KEPT_GONE_MS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from broker.stream_clients.consumer_groups import (
+    GroupAnswer,
+    GroupConsumer,
+    GroupKey,
+    GroupPart,
+    GroupsElsewhere,
+    GroupStep,
+    next_step,
+)
+
+KEPT_GONE_MS = 60_000  # RabbitMQ's time for consumers whose node has gone
+
+
+@dataclass(slots=True)
+class _NodePart:
+    consumers: tuple[GroupConsumer, ...]
+    gone_at: int | None = None  # its node is out of reach since
+
+
+@dataclass(slots=True)
+class _Coordinated:
+    partition_index: int
+    parts: dict[str, _NodePart] = field(default_factory=dict)  # by node
+    unheard: set[str] = field(default_factory=set)  # nodes that may have a part, and have not said so
+
+
+class GroupCoordinator:
+    """See the module. `check` it about once a second."""
+
+    def __init__(
+        self,
+        node: str,
+        leads: Callable[[GroupKey], bool],
+        elsewhere: Callable[[], GroupsElsewhere],
+        part_here: Callable[[GroupKey, str], GroupPart],
+        look_here: Callable[[GroupKey], None],
+    ) -> None:
+        self._node = node
+        self._leads = leads
+        self._elsewhere = elsewhere
+        self._part_here = part_here
+        self._look_here = look_here
+        self._groups: dict[GroupKey, _Coordinated] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._groups)
+
+    def announced(self, node: str, part: GroupPart) -> GroupAnswer:
+        """What the node has now, and what it is to do."""
+        key = part.key
+        if not self._leads(key):
+            self._groups.pop(key, None)
+            return GroupAnswer(coordinates=False)
+        group = self._groups.get(key) or self._begin(key, node, part.partition_index)
+        group.unheard.discard(node)
+        self._put(group, node, part.consumers)
+        if not group.parts and not group.unheard:
+            del self._groups[key]
+        return GroupAnswer(coordinates=True, step=self._decide(key, group, node))
+
+    def _begin(self, key: GroupKey, announcer: str, partition_index: int) -> _Coordinated:
+        group = self._groups[key] = _Coordinated(partition_index)
+        others = [node for node in self._elsewhere().nodes() if node != announcer]
+        group.unheard.update(others)
+        if announcer != self._node:
+            self._put(group, self._node, self._part_here(key, self._node).consumers)
+        for node in others:
+            self._elsewhere().ask_part(node, key, partial(self._heard, key, group, node))
+        return group
+
+    def _heard(self, key: GroupKey, group: _Coordinated, node: str, part: GroupPart | None) -> None:
+        """Of a node that was asked; None: it is out of reach. What it has announced before is older, what comes later newer."""
+        if self._groups.get(key) is not group:
+            return
+        group.unheard.discard(node)
+        if part is not None:
+            self._put(group, node, part.consumers)
+        self._decide(key, group, "")
+
+    @staticmethod
+    def _put(group: _Coordinated, node: str, consumers: tuple[GroupConsumer, ...]) -> None:
+        if consumers:
+            group.parts[node] = _NodePart(tuple([replace(one) for one in consumers]))
+        else:
+            group.parts.pop(node, None)
+
+    def _decide(self, key: GroupKey, group: _Coordinated, asker: str) -> GroupStep | None:
+        """What the asker is to do. When it is another node's turn, that one is told to look."""
+        if group.unheard:
+            return None
+        placed = [(one.came_at, node, one.number, one) for node, part in group.parts.items() for one in part.consumers]
+        placed.sort(key=lambda place: place[:3])
+        step = next_step([one for *_, one in placed], group.partition_index)
+        if step is None:
+            return None
+        node = next(node for _, node, _, one in placed if one is step.consumer)
+        if node == asker:
+            step.consumer.told_active, step.consumer.answers = step.active, False
+            return GroupStep(step.consumer.number, step.active)
+        if node == self._node:
+            self._look_here(key)
+        else:
+            self._elsewhere().look(node, key)
+        return None
+
+    def link_went(self, node: str, now: int) -> None:
+        for key, group in list(self._groups.items()):
+            if node in group.parts:
+                group.parts[node].gone_at = now
+            if node in group.unheard:
+                group.unheard.discard(node)
+                self._decide(key, group, "")
+
+    def check(self, now: int) -> None:
+        """Nodes that have gone for long are forgotten, and what was not heard is said again."""
+        for key, group in list(self._groups.items()):
+            for node, part in list(group.parts.items()):
+                if part.gone_at is not None and part.gone_at + KEPT_GONE_MS <= now:
+                    del group.parts[node]
+            if not self._leads(key) or not (group.parts or group.unheard):
+                del self._groups[key]
+            else:
+                self._decide(key, group, "")

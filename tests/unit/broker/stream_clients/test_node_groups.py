@@ -1,0 +1,193 @@
+"""Groups whose consumers are connected to several nodes: one of them reads, whichever node leads, and whatever gets lost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from broker.errors import PreconditionFailed
+from broker.stream_clients.consumer_groups import NO_PARTITION
+from broker.stream_clients.group_coordinator import KEPT_GONE_MS
+from tests.unit.broker.stream_clients.group_nodes import KEY, GroupWorld, Member
+
+
+def come(world: GroupWorld, members: list[Member], node: str, partition_index: int = NO_PARTITION) -> Member:
+    """Later than all before."""
+    world.now += 1
+    member = Member(world.nodes[node], partition_index)
+    members.append(member)
+    member.start()
+    return member
+
+
+def reading(members: list[Member]) -> list[int]:
+    return [place for place, one in enumerate(members) if one.reads]
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    """Node a leads."""
+    return GroupWorld()
+
+
+@pytest.fixture
+def members() -> list[Member]:
+    return []
+
+
+def test_of_consumers_on_several_nodes_the_first_reads_and_then_the_next(
+    world: GroupWorld, members: list[Member]
+) -> None:
+    for node in ("b", "c", "a"):
+        come(world, members, node)
+    world.settle(members)
+    assert reading(members) == [0]
+    for _ in range(2):
+        members.pop(0).leave()
+        world.settle(members)
+        assert reading(members) == [0]
+
+
+def test_a_consumer_of_a_later_partition_goes_over_to_the_node_of_another(
+    world: GroupWorld, members: list[Member]
+) -> None:
+    come(world, members, "b", partition_index=1)
+    world.settle(members)
+    assert reading(members) == [0]
+    come(world, members, "c", partition_index=1)
+    world.settle(members)
+    assert reading(members) == [1]
+
+
+def test_the_old_one_has_stopped_before_the_new_one_begins(world: GroupWorld, members: list[Member]) -> None:
+    old = come(world, members, "b", partition_index=1)
+    world.settle(members)
+    new = come(world, members, "c", partition_index=1)
+    world.settle([])
+    assert (list(old.asked), list(new.asked)) == ([False], [])
+    old.answer()
+    world.settle([])
+    assert list(new.asked) == [True]
+
+
+def test_another_leader_asks_all_nodes_before_it_decides(world: GroupWorld, members: list[Member]) -> None:
+    come(world, members, "b")
+    come(world, members, "c")
+    world.settle(members)
+    world.lead("c")
+    world.settle(members)
+    assert reading(members) == [0]
+    members.pop(0).leave()
+    world.settle(members)
+    assert reading(members) == [0]
+
+
+def test_what_was_answered_by_an_earlier_leader_counts_no_more(world: GroupWorld, members: list[Member]) -> None:
+    come(world, members, "b")
+    world.deliver(("b", "a"))  # the announcement; its answer is under way
+    come(world, members, "c")
+    world.lead("c")
+    world.settle(members)
+    assert reading(members) == [0]
+
+
+def test_without_a_leader_nothing_changes_until_there_is_one(world: GroupWorld, members: list[Member]) -> None:
+    world.lead("")
+    come(world, members, "b")
+    world.settle(members)
+    assert reading(members) == []
+    world.lead("b")
+    world.settle(members)
+    assert reading(members) == [0]
+
+
+def test_the_place_of_a_node_that_is_out_of_reach_is_kept_for_a_time(world: GroupWorld, members: list[Member]) -> None:
+    lost = come(world, members, "b")
+    come(world, members, "c")
+    world.settle(members)
+    world.cut("a", "b")
+    world.pass_ms(KEPT_GONE_MS // 2)
+    world.settle(members)
+    assert reading(members) == [0]
+    world.pass_ms(KEPT_GONE_MS)
+    lost.reads = False  # its node is gone for good
+    world.settle(members)
+    assert reading(members) == [1]
+
+
+def test_a_node_that_is_back_in_time_keeps_its_place(world: GroupWorld, members: list[Member]) -> None:
+    come(world, members, "b")
+    come(world, members, "c")
+    world.settle(members)
+    world.cut("a", "b")
+    world.pass_ms(KEPT_GONE_MS // 2)
+    world.heal()
+    come(world, members, "b")
+    world.settle(members)
+    world.pass_ms(KEPT_GONE_MS)
+    world.settle(members)
+    assert reading(members) == [0]
+
+
+def test_groups_are_forgotten_when_their_consumers_have_gone(world: GroupWorld, members: list[Member]) -> None:
+    for node in ("a", "b"):
+        come(world, members, node)
+    world.settle(members)
+    for one in members:
+        one.leave()
+    world.settle([])
+    assert not any(node.groups._groups or node.groups._coordinator.busy for node in world.nodes.values())
+    assert not any(node.calls for node in world.nodes.values())
+
+
+def test_groups_of_a_stream_that_is_gone_are_forgotten(world: GroupWorld, members: list[Member]) -> None:
+    member = come(world, members, "b")
+    world.settle(members)
+    for node in world.nodes.values():
+        node.leader = None
+    member.leave()
+    world.settle([])
+    assert not any(node.groups._groups or node.groups._coordinator.busy for node in world.nodes.values())
+
+
+def test_a_group_of_one_node_is_of_one_partition(world: GroupWorld) -> None:
+    groups = world.nodes["a"].groups
+    groups.join(KEY, 1, lambda active: None)
+    with pytest.raises(PreconditionFailed):
+        groups.join(KEY, 2, lambda active: None)
+
+
+@pytest.mark.parametrize("faults", [False, True], ids=["calm", "faults"])
+@pytest.mark.parametrize("partition_index", [NO_PARTITION, 0, 1, 5])
+@pytest.mark.parametrize("seed", range(25))
+def test_however_consumers_come_answer_and_go_the_right_one_reads_in_the_end(
+    seed: int, partition_index: int, faults: bool
+) -> None:
+    """While one node leads, and it is not given up for gone, there is never a second one."""
+    random, world, members = Random(seed), GroupWorld(), list[Member]()
+    names = sorted(world.nodes)
+    for _ in range(400):
+        match random.randrange(12):
+            case 0 | 1 if len(members) < 6:
+                come(world, members, random.choice(names), partition_index)
+            case 2 if members:
+                members.pop(random.randrange(len(members))).leave()
+            case 3:
+                world.pass_ms(random.choice((10, 500, 1_000)))
+            case 4 if faults:
+                world.cut(*random.sample(names, 2))
+            case 5 if faults:
+                world.heal()
+            case 6 if faults:
+                world.nodes[random.choice(names)].leader = random.choice(names)
+            case 7 | 8 if any(one.asked for one in members):
+                random.choice([one for one in members if one.asked]).answer()
+            case _ if world.busy_ways():
+                world.deliver(random.choice(world.busy_ways()))
+        assert faults or sum(one.reads or True in one.asked for one in members) <= 1
+    world.heal()
+    world.lead(random.choice(names))
+    world.settle(members)
+    wanted = max(partition_index, 0) % len(members) if members else 0
+    assert reading(members) == ([wanted] if members else [])
