@@ -50,7 +50,8 @@ class Given:
     """One message as a client gets it."""
 
     __slots__ = (
-        "acquired", "body", "consumer_tag", "failures", "headers", "key", "message_id", "props", "queue", "redelivered", "tag",
+        "acquired", "body", "consumer_tag", "failures", "headers", "key", "message_id", "offset", "props", "queue",
+        "redelivered", "tag",
     )  # fmt: skip
 
     def __init__(self, tag: int, piece: Slice, at: int, props: bytes, body: bytes, key: ConsumerKey | None) -> None:
@@ -65,6 +66,7 @@ class Given:
         self.headers = headers
         self.key = key
         self.message_id = piece.sequence + at
+        self.offset = piece.offset + at if piece.offset is not None else None
         self.consumer_tag = ""  # a get has none
 
 

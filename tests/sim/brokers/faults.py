@@ -56,7 +56,7 @@ def victims(faults: Faults, random: Random, clients: Sequence[Client]) -> Sequen
 @kind("connection dies")
 def _connection_dies(faults: Faults, fault: Fault, random: Random) -> bool:
     """Of a consumer, with what it holds."""
-    return any(taker.lose_connection() for taker in victims(faults, random, world_of(faults).takers))
+    return any(one.lose_connection() for one in victims(faults, random, world_of(faults).consumers))
 
 
 @kind("publisher moves")
@@ -67,7 +67,7 @@ def _publisher_moves(faults: Faults, fault: Fault, random: Random) -> bool:
 
 @kind("consumer stalls")
 def _consumer_stalls(faults: Faults, fault: Fault, random: Random) -> bool:
-    return any(taker.stall(fault.span) for taker in victims(faults, random, world_of(faults).takers))
+    return any(one.stall(fault.span) for one in victims(faults, random, world_of(faults).consumers))
 
 
 # Links
@@ -199,4 +199,5 @@ def _forget_node(faults: Faults, fault: Fault, random: Random) -> bool:
 @kind("policy")
 def _policy(faults: Faults, fault: Fault, random: Random) -> None:
     world = world_of(faults)
-    world.operator.ask(Ask(fault.at, 1, 0, "policy", "", 0), done=partial(faults.took_effect, fault))
+    kind = "stream policy" if world.shape.streams and random.random() < 0.4 else "policy"
+    world.operator.ask(Ask(fault.at, 1, 0, kind, "", 0), done=partial(faults.took_effect, fault))

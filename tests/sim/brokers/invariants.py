@@ -1,8 +1,8 @@
-"""The promises of quorum queues and of the catalog, each a function that raises Violation with its own name.
+"""The promises of queues, of streams and of the catalog, each a function that raises Violation with its own name.
 
-Who looks after them: ledger.py for what the log of a queue says, machines.py for what each member makes of it, world.py and
-operator.py for what clients are told. A promise about clients is checked against what is committed at that moment, and not
-against what any node believes.
+Who looks after them: ledger.py and stream_book.py for what the log of a queue says, machines.py for what each member makes
+of it, world.py, stream_reading.py and operator.py for what clients are told. A promise about clients is checked against what is
+committed at that moment, and not against what any node believes.
 """
 
 from __future__ import annotations
@@ -208,6 +208,70 @@ def nothing_comes_of_another_life(about: About, who: str, body: bytes, is_stored
 @invariant
 def confirmed_is_stored(about: About, body: bytes, is_stored: bool) -> None:
     assert is_stored, f"{body[:40]!r} is confirmed, and its queue never took it"
+
+
+# Streams
+
+
+@invariant
+def channels_keep_their_order(about: About, publisher: bytes, before: int, number: int) -> None:
+    """In a stream: what one channel publishes is stored as it was published."""
+    assert before < number, f"message {number} of {publisher!r} is stored behind {before}"
+
+
+@invariant
+def retention_takes_what_is_too_much(
+    about: About, first: int, size: int, rules: Sequence[Any], is_asked_for: bool
+) -> None:
+    """By a limit that was in force at some time: nodes hear late of policies."""
+    assert is_asked_for, (
+        f"the segment from {first} on is removed, of {size} bytes in all, and the limits were {list(rules)}"
+    )
+
+
+@invariant
+def first_offset_never_falls(about: About, node: int, before: int, now: int) -> None:
+    """While a process lives, and it has the same member."""
+    assert before <= now, f"on node {node} the stream began with {before}, and begins with {now}"
+
+
+@invariant
+def messages_of_a_stream_are_kept(about: About, node: int, missing: Sequence[int]) -> None:
+    """By the log of a member, whatever snapshot it takes."""
+    assert not missing, f"node {node} keeps all but entries {list(missing)[:5]}, which retention has not removed"
+
+
+@invariant
+def offset_names_one_message(about: About, who: str, offset: int, body: bytes, known: bytes) -> None:
+    assert body == known, f"{who} is given {body[:40]!r} at offset {offset}, where {known[:40]!r} is stored"
+
+
+@invariant
+def readers_begin_where_they_asked(
+    about: About, who: str, beginning: Any, offset: int, told: int, may_begin: bool
+) -> None:
+    """`told`: where the stream ended by all that clients knew when it was asked."""
+    assert may_begin, f"{who} asked for {beginning}, when clients had seen all up to {told}, and begins with {offset}"
+
+
+@invariant
+def readers_miss_nothing(about: About, who: str, wanted: int, offset: int, was_removed: bool) -> None:
+    assert offset == wanted or was_removed, f"{who} is given offset {offset} where {wanted} should come"
+
+
+@invariant
+def retention_is_kept_to(about: About, is_too_much: bool) -> None:
+    assert not is_too_much, "the stream has more than its limits allow, and nothing is removed"
+
+
+@invariant
+def readers_reach_the_end(about: About, who: str, following: int | None, end: int) -> None:
+    assert following in (None, end), f"{who} is given nothing from {following} on, and the stream has {end} messages"
+
+
+@invariant
+def members_have_the_same_bytes(about: About, node: int, index: int, found: bytes | None, known: bytes) -> None:
+    assert found == known, f"node {node} has other bytes in entry {index}, or none: {found[:60] if found else found!r}"
 
 
 # The catalog

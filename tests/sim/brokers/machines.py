@@ -20,9 +20,11 @@ from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry
 from raft.machine import Machine, ReadEntry
 from storage.disk import Buffer
+from stream.member import StreamMember
 from tests.sim.brokers import invariants
 from tests.sim.brokers.invariants import About
 from tests.sim.brokers.ledger import Ledger, UnboundedMachine
+from tests.sim.brokers.stream_book import StreamBook, digest_of, figures_of
 from tests.unit.quorum.dumb_queue import events
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ def watched_machine(process: BrokerProcess, group: int, machine: Machine) -> Mac
         assert isinstance(ledger, Ledger), f"group {group} is compared with {ledger}"
         machine.machine = ComparedMachine(ledger)
         return WatchedMember(process, group, machine)
+    if isinstance(machine, StreamMember):
+        book = process.site.world.watch.book(group).reference
+        assert isinstance(book, StreamBook), f"group {group} is compared with {book}"
+        return WatchedStream(process, group, machine, book)
     assert isinstance(machine, CatalogMachine), f"group {group} has {machine}"
     return WatchedCatalog(process, group, machine)
 
@@ -105,6 +111,37 @@ class WatchedMember(Watched):
         return results
 
 
+class WatchedStream(Watched):
+    """Of a stream."""
+
+    inner: StreamMember
+
+    def __init__(self, process: BrokerProcess, group: int, inner: StreamMember, book: StreamBook) -> None:
+        super().__init__(process, group, inner)
+        self._book = book
+
+    def apply(self, entries: Sequence[Entry]) -> Sequence[Any]:
+        watch, book, machine = self._process.site.world.watch, self._book, self.inner.machine
+        watch.look_at(self._process, self._group)
+        before = machine.state.first_offset
+        results = self.inner.apply(entries)
+        for entry, result in zip(entries, results, strict=True):
+            invariants.results_are_the_twins(book.about, entry.index, result, [book.results[entry.index]])
+        state, index = machine.state, entries[-1].index
+        invariants.first_offset_never_falls(book.about, self._process.number, before, state.first_offset)
+        found = figures_of(state.first_offset, state.next_offset, state.segments)
+        invariants.figures_are_the_twins(book.about, index, found, book.figures[index])
+        watch.applied(self._process, self._group, entries, digest_of(machine))
+        return results
+
+    def live_entries(self) -> LiveEntries | None:
+        live, state = self.inner.live_entries(), self.inner.machine.state
+        here = [one for one in self._book.chunks if one.index <= state.applied and one.end > state.first_offset]
+        missing = [one.index for one in here if one.index not in live]
+        invariants.messages_of_a_stream_are_kept(self._book.about, self._process.number, missing)
+        return live
+
+
 class WatchedCatalog(Watched):
     """Of the metadata group."""
 
@@ -113,7 +150,7 @@ class WatchedCatalog(Watched):
         watch.look_at(self._process, self._group)
         results: Sequence[Any] = self.inner.apply(entries)
         if self.inner.position.applied == entries[-1].index:  # else it stands on later ones, from its store
-            watch.applied(self._process, self._group, entries, digest_of(self.inner.catalog, self.inner.position))
+            watch.applied(self._process, self._group, entries, catalog_digest(self.inner.catalog, self.inner.position))
         return results
 
 
@@ -128,7 +165,7 @@ def loose_bindings(catalog: Catalog) -> list[str]:
     ]
 
 
-def digest_of(catalog: Catalog, position: Position) -> str:
+def catalog_digest(catalog: Catalog, position: Position) -> str:
     """The order of records is nobody's business."""
     return _digest(encode_head(_in_order(position), catalog.head), catalog.records())
 
@@ -177,7 +214,7 @@ class CatalogReference(CatalogWatcher):
         return self.digest()
 
     def digest(self) -> str | None:
-        return digest_of(self.machine.catalog, self.machine.position)
+        return catalog_digest(self.machine.catalog, self.machine.position)
 
     def stands_on(self, index: int, state: Sequence[Buffer]) -> int:
         return max(index, decode_state(b"".join(map(bytes, state)))[0].applied)
@@ -191,4 +228,4 @@ class CatalogReference(CatalogWatcher):
         if snapshot is not None:
             machine.restore(*snapshot)
         machine.apply(entries)
-        return digest_of(machine.catalog, machine.position)
+        return catalog_digest(machine.catalog, machine.position)

@@ -15,9 +15,10 @@ from broker.catalog.catalog_commands import Command
 from broker.errors import BrokerError
 from broker.pending import ignore
 from broker.records import BindingRecord, ExchangeRecord, PolicyRecord
+from stream.queue import StreamQueue
 from tests.sim.brokers import invariants
 from tests.sim.brokers.channel import WAY_S
-from tests.sim.brokers.plan import ALL_CLASSIC_PROFILES, GRAVES, LIVES, QUORUM, TARGET
+from tests.sim.brokers.plan import ALL_CLASSIC_PROFILES, ALL_STREAM_PROFILES, GRAVES, LIVES, QUORUM, STREAM, TARGET
 from tests.sim.plan import Ask
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ CLASSIC_DEFINITIONS: tuple[dict[str, Any], ...] = (
     {"max-length": LONG_LENGTH},
     {"message-ttl": LONG_TTL_MS},
 )
+STREAM_DEFINITIONS: tuple[dict[str, Any], ...] = (
+    {"max-length-bytes": 1500},
+    {"max-length-bytes": 6000},
+    {"max-age": "2s"},
+    {"max-age": "1h"},
+    {"max-length-bytes": 2000, "max-age": "10s"},
+)
 
 
 class Operator:
@@ -68,7 +76,7 @@ class Operator:
         if ask.kind == "delete":
             return commands.DeleteQueue("/", ask.key)
         world, is_classic = self.world, ask.key in ALL_CLASSIC_PROFILES
-        kind = {"x-queue-type": "classic"} if is_classic else QUORUM
+        kind = {"x-queue-type": "classic"} if is_classic else STREAM if ask.key in ALL_STREAM_PROFILES else QUORUM
         fit = [site.name for site in world.present() if not world.is_frail(site.number)]
         world.members_change()
         return commands.DeclareQueue("/", ask.key, arguments={**kind, **LIVES[ask.key]}, home=self._random.choice(fit))
@@ -102,6 +110,8 @@ class Operator:
                 queue = random.choice(self.world.queue_names)
                 record = BindingRecord("/", exchange, queue, "queue", f"k{random.randint(1, 3)}")
                 return commands.Bind(record) if random.random() < 0.7 else commands.Unbind(record)
+            case "stream policy":
+                return self._stream_policy()
             case _:
                 is_classic = bool(self.world.classics) and random.random() < 0.7
                 name = random.choice(("one", "other")) + (" for classic queues" if is_classic else "")
@@ -111,6 +121,13 @@ class Operator:
                 pattern = "^classic-[^d]" if is_classic else "^plain"
                 record_of = PolicyRecord("/", name, pattern, "queues", random.randint(0, 2), definition)
                 return commands.PutPolicy(record_of)
+
+    def _stream_policy(self) -> Command:
+        random = self._random
+        if random.random() < 0.3:
+            return commands.DeletePolicy("/", "for streams")
+        definition = dict(random.choice(STREAM_DEFINITIONS))
+        return commands.PutPolicy(PolicyRecord("/", "for streams", "^stream", "streams", 0, definition))
 
     def _submit(self, site: BrokerSite, command: Command, floor: int, done: Callable[[], None]) -> None:
         process = site.process
@@ -143,11 +160,12 @@ class Operator:
     def change_members(
         self, process: BrokerProcess, queue: Any, node: int, *, grows: bool, done: Callable[[], None]
     ) -> None:
-        administration = process.quorum.administration
+        administration = (process.kernel.streams if isinstance(queue, StreamQueue) else process.quorum).administration
+        which = "stream member" if isinstance(queue, StreamQueue) else "member"
         change = administration.add_member if grows else administration.remove_member
 
         def did(_: object) -> None:
-            self.world.watch.count(f"member {'added' if grows else 'removed'}")
+            self.world.watch.count(f"{which} {'added' if grows else 'removed'}")
             done()
 
         change(queue, node).then(did, lambda error: self.world.watch.count(f"members not changed: {told(error)}"))

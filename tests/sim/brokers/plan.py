@@ -56,8 +56,20 @@ REFUSED_PROFILES: dict[str, dict[str, Any]] = {
     "buried": {**AT_LEAST_ONCE, "x-dead-letter-exchange": GRAVES, "x-message-ttl": 700},
     "buried-once": {**DEAD, "x-dead-letter-exchange": GRAVES, "x-delivery-limit": 1, "x-message-ttl": 2000},
 }
+STREAM = {"x-queue-type": "stream"}
+SMALL_SEGMENTS = {"x-stream-max-segment-size-bytes": 500}
+STREAM_PROFILES: dict[str, dict[str, Any]] = {
+    "stream-plain": SMALL_SEGMENTS,
+    "stream-short": {**SMALL_SEGMENTS, "x-max-length-bytes": 1500},
+    "stream-brief": {**SMALL_SEGMENTS, "x-max-age": "3s"},
+    "stream-long": {},
+}
 # Queues that are declared, deleted, and declared again under the same name.
-LIVES: dict[str, dict[str, Any]] = {"guest": {"x-delivery-limit": -1}, "classic-guest": {}}
+LIVES: dict[str, dict[str, Any]] = {
+    "guest": {"x-delivery-limit": -1},
+    "classic-guest": {},
+    "stream-guest": {**SMALL_SEGMENTS, "x-max-length-bytes": 1500},
+}
 ALL_PROFILES = {
     **PROFILES,
     **REFUSED_PROFILES,
@@ -71,10 +83,14 @@ ALL_CLASSIC_PROFILES = {
     CLASSIC_TARGET: {},
     CLASSIC_NARROW: FULL_SOON,
 }
+ALL_STREAM_PROFILES = {**STREAM_PROFILES, "stream-guest": LIVES["stream-guest"]}
 
 
 def _arguments_of(name: str) -> dict[str, Any]:
-    return ALL_CLASSIC_PROFILES[name] if name in ALL_CLASSIC_PROFILES else ALL_PROFILES[name]
+    return next(profiles[name] for profiles in _PROFILES_OF_KINDS if name in profiles)
+
+
+_PROFILES_OF_KINDS = (ALL_CLASSIC_PROFILES, ALL_PROFILES, ALL_STREAM_PROFILES)
 
 
 def target_of(name: str) -> str | None:
@@ -116,6 +132,8 @@ class BrokerShape(Shape):
     committers: int = 0  # publishers that publish in transactions
     settlers: int = 0  # takers that settle in transactions
     guests: str = ""  # names of LIVES
+    streams: str = ""  # names of STREAM_PROFILES
+    readers: int = 0  # consumers of streams
 
     @property
     def nodes(self) -> int:
@@ -128,6 +146,10 @@ class BrokerShape(Shape):
     @property
     def classic_names(self) -> list[str]:
         return self.classics.split("+") if self.classics else []
+
+    @property
+    def stream_names(self) -> list[str]:
+        return self.streams.split("+") if self.streams else []
 
     @property
     def refusing_names(self) -> list[str]:
@@ -189,7 +211,10 @@ def draw(seed: int, seconds: float = SECONDS) -> Plan:
     asks = tuple(_draw_asks(random, shape))
     others = Random(f"other clients of {seed}")  # of their own, so that worlds stay what they were without these
     shape = _with_other_clients(others, shape)
-    return Plan(seed, shape, faults, (*asks, *_draw_other_asks(others, shape)), "brokers")
+    other_asks = tuple(_draw_other_asks(others, shape))
+    streaming = Random(f"streams of {seed}")
+    shape = _with_streams(streaming, shape)
+    return Plan(seed, shape, faults, (*asks, *other_asks, *_draw_stream_asks(streaming, shape)), "brokers")
 
 
 def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
@@ -204,7 +229,21 @@ def _with_other_clients(random: Random, shape: BrokerShape) -> BrokerShape:
         cast_by=random.choice(list(CAST_KEYS)),
         committers=random.choice((0, 1, 1)),
         settlers=random.choice((0, 0, 1)),
-        guests=random.choice(("", "", "+".join(LIVES), *LIVES)),
+        guests=random.choice(("", "", "guest+classic-guest", "guest", "classic-guest")),
+    )
+
+
+def _with_streams(random: Random, shape: BrokerShape) -> BrokerShape:
+    """In two worlds of three. The exchange that leads to several queues leads to a stream, too, now and then."""
+    names = random.sample(list(STREAM_PROFILES), random.choice((0, 1, 1)))
+    guests = [*shape.guest_names, *(["stream-guest"] if random.random() < 0.2 else [])]
+    casts = names if shape.cast and random.random() < 0.3 else []
+    return replace(
+        shape,
+        streams="+".join(names),
+        readers=random.randint(2, 3) if names or "stream-guest" in guests else 0,
+        guests="+".join(guests),
+        cast="+".join([*shape.cast_names, *casts]),
     )
 
 
@@ -346,6 +385,37 @@ def _draw_other_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
         if shape.buries and random.random() < 0.2:
             yield Ask(round(at, 3), 1, 0, "graves", TARGET, 0)
         at += random.expovariate(1 / gap_s)
+
+
+def _draw_stream_asks(random: Random, shape: BrokerShape) -> Iterator[Ask]:
+    """Of publishers, those who use transactions too, of readers, and of operators who set policies."""
+    publishers, gap_s = shape.publishers + shape.committers, random.choice((0.2, 0.4))
+    guests = [name for name in shape.guest_names if name in ALL_STREAM_PROFILES]
+    at = 0.3
+    while at < shape.seconds - 4 and shape.readers:
+        for name in shape.stream_names:
+            publish = _publish(random, at, random.randint(1, publishers), name)
+            yield replace(publish, kind=random.choices(("publish", "burst"), (15, 1))[0])
+            if random.random() < 0.03:
+                yield Ask(round(at, 3), 1, 0, "stream policy", name, 0)
+        reader, name = random.randint(1, shape.readers), random.choice([*shape.stream_names, *guests])
+        kind = random.choices(("read", "unread", ""), (4, 1, 6))[0]
+        if kind:
+            yield Ask(round(at, 3), reader, 0, kind, name, 0)
+        for name in guests:
+            yield from _draw_stream_life(random, at, shape, name)
+        at += random.expovariate(1 / gap_s)
+
+
+def _draw_stream_life(random: Random, at: float, shape: BrokerShape, name: str) -> Iterator[Ask]:
+    for ask in _draw_life(random, at, shape, name):
+        match ask.kind:
+            case "consume" | "get":
+                yield replace(ask, client=random.randint(1, shape.readers), kind="read")
+            case "leave":
+                yield replace(ask, client=random.randint(1, shape.readers), kind="unread")
+            case _:
+                yield ask
 
 
 def _draw_life(random: Random, at: float, shape: BrokerShape, name: str) -> Iterator[Ask]:

@@ -32,6 +32,7 @@ from raft.core.messages import node_of
 from replicated.local_members import QUEUE_GROUPS
 from storage.disk import Buffer
 from storage.errors import Corrupt, StorageError
+from stream.queue import StreamQueue
 from tests.histories.judge import judge
 from tests.histories.records import Confirmed, Drained, History, Message, Record, Settled, WentBack
 from tests.histories.rules import QueueRules, Rules
@@ -50,6 +51,7 @@ from tests.sim.brokers.parts import classic_limits
 from tests.sim.brokers.plan import (
     ALL_CLASSIC_PROFILES,
     ALL_PROFILES,
+    ALL_STREAM_PROFILES,
     CAST_KEY,
     CAST_KEYS,
     CLASSIC_TARGET,
@@ -57,6 +59,7 @@ from tests.sim.brokers.plan import (
     GRAVES,
     LIVES,
     QUORUM,
+    STREAM,
     TARGET,
     BrokerShape,
     drops,
@@ -64,7 +67,9 @@ from tests.sim.brokers.plan import (
 )
 from tests.sim.brokers.process import BrokerProcess
 from tests.sim.brokers.publisher import Publisher
+from tests.sim.brokers.reader import Reader
 from tests.sim.brokers.site import BrokerSite
+from tests.sim.brokers.streams import Streams
 from tests.sim.brokers.taker import Taker
 from tests.sim.brokers.transactions import Committer, Settler
 from tests.sim.disk import SimDisk, no_faults
@@ -100,7 +105,8 @@ class BrokerWorld(World):
     def __init__(self, plan: Plan) -> None:
         self.about_catalog = About("the catalog", {})
         self.lives = Lives()
-        self.catalog = CatalogReference(self.about_catalog, (self._declared,))
+        self.streams = Streams(self)
+        self.catalog = CatalogReference(self.about_catalog, (self._declared, self.streams.declared))
         super().__init__(plan)
         self.about_catalog.checked = self.watch.checked
         self._about_clients = About("clients", self.watch.checked)
@@ -117,6 +123,7 @@ class BrokerWorld(World):
         self.history: History = []
         self.publishers = self._clients(Publisher, self.shape.publishers, Committer, self.shape.committers)
         self.takers = self._clients(Taker, self.shape.takers, Settler, self.shape.settlers)
+        self.streams.begin(self.shape.readers)
         self.drainers: list[Taker] = []
         self.operator = Operator(self)
         self.shrunk_at = -60.0  # when a member of a queue was taken out last
@@ -138,6 +145,8 @@ class BrokerWorld(World):
             return self.catalog
         record = self._record_of(group)
         label = label_of(record)
+        if record.kind == "stream":
+            return self.streams.new_book(record)
         about = About(f"queue {label}", self.watch.checked)
         ledger = self.ledgers[label] = Ledger(
             label,
@@ -145,7 +154,7 @@ class BrokerWorld(World):
             self._has_arrived,
             self._acknowledged,
             partial(self._went_back, label),
-            self._is_committed,
+            self.is_committed,
             self._dead_refused,
         )
         ledger.is_target = record.name in self.targets
@@ -167,7 +176,7 @@ class BrokerWorld(World):
     def _new_book(self, label: str, home: int) -> ClassicBook:
         about, is_target = About(f"queue {label}", self.watch.checked), label in self.targets
         return ClassicBook(
-            about, home, partial(self._went_back, label), self._is_committed, is_target, drops(name_of(label))
+            about, home, partial(self._went_back, label), self.is_committed, is_target, drops(name_of(label))
         )
 
     def is_classic(self, queue: str) -> bool:
@@ -199,7 +208,8 @@ class BrokerWorld(World):
         for body in bodies:
             del self._uncommitted[body]
 
-    def _is_committed(self, body: bytes) -> bool:
+    def is_committed(self, body: bytes) -> bool:
+        """Whether its publisher has published it for good."""
         return body not in self._uncommitted
 
     def new_site(self, number: int) -> BrokerSite:
@@ -215,7 +225,9 @@ class BrokerWorld(World):
         match ask.kind:
             case "publish" | "burst":
                 self.publishers[(ask.client - 1) % len(self.publishers)].ask(ask)
-            case "exchange" | "bind" | "policy" | "graves" | "declare" | "delete":
+            case "read" | "unread":
+                self.streams.readers[(ask.client - 1) % len(self.streams.readers)].ask(ask)
+            case "exchange" | "bind" | "policy" | "stream policy" | "graves" | "declare" | "delete":
                 self.operator.ask(ask)
             case _:
                 self.takers[(ask.client - 1) % len(self.takers)].ask(ask)
@@ -255,6 +267,10 @@ class BrokerWorld(World):
             arguments = {"x-queue-type": "classic", **ALL_CLASSIC_PROFILES[name]}
             command = commands.DeclareQueue("/", name, arguments=arguments, home=f"n{home}")
             first.run(first.life, self._declare, (command,))
+        for name in self.shape.stream_names:
+            arguments = {**STREAM, **ALL_STREAM_PROFILES[name]}
+            home = f"n{1 + self.random.randrange(len(self.sites))}"
+            first.run(first.life, self._declare, (commands.DeclareQueue("/", name, arguments=arguments, home=home),))
         self._bind_everywhere()
         self._until("all know the queues", self._all_know_the_queues)
 
@@ -290,7 +306,7 @@ class BrokerWorld(World):
     def _all_know_the_queues(self) -> bool:
         for site in self.sites.values():
             process = site.process
-            names = [*self.queue_names, *self.classic_names]
+            names = [*self.queue_names, *self.classic_names, *self.shape.stream_names]
             if process is None or any(process.broker.find_queue("/", name) is None for name in names):
                 return False
             if self._bound_everywhere(process) != sorted(self.shape.cast_names):
@@ -474,15 +490,19 @@ class BrokerWorld(World):
         fit = [site for site in self.sites.values() if site.serves_clients]
         return random.choice(fit) if fit else None
 
-    def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue] | None:
-        """One of the queues, as some node that runs sees it."""
+    @property
+    def consumers(self) -> list[Taker | Reader]:
+        return [*self.takers, *self.streams.readers]
+
+    def a_queue(self, random: Random) -> tuple[BrokerProcess, QuorumQueue | StreamQueue] | None:
+        """One of the queues that have members, as some node that runs sees it."""
         sites = [site for site in self.sites.values() if site.process is not None and not site.stopped]
         if not sites:
             return None
         process = random.choice(sites).process
         assert process is not None, "it has just been found to run"
-        found = process.broker.find_queue("/", random.choice(self.queue_names))
-        return (process, found.queue) if found is not None and isinstance(found.queue, QuorumQueue) else None
+        found = process.broker.find_queue("/", random.choice([*self.queue_names, *self.shape.stream_names]))
+        return (process, found.queue) if found and isinstance(found.queue, QuorumQueue | StreamQueue) else None
 
     def members_change(self) -> None:
         """Somebody asks for what no log knows of yet, and a node that is lost now might be one too many."""
@@ -529,6 +549,9 @@ class BrokerWorld(World):
 
     def look_at_deliveries(self, process: BrokerProcess, consumer: Consumer, piece: Slice, found: list[Given]) -> None:
         queue = piece.queue
+        if isinstance(queue, StreamQueue):
+            self.streams.look_at_deliveries(consumer, piece, found)
+            return
         if not isinstance(queue, QuorumQueue):
             self._look_at_classic(process, consumer, queue.record, found)
             return
@@ -595,13 +618,14 @@ class BrokerWorld(World):
     def may_be_named(self, queue: str) -> bool:
         """Whether messages may have a producer's number: a queue that refuses some takes none of a lower number afterwards, and
         who does not know that it was refused would be told that it is there."""
-        if queue == EVERYWHERE or queue in LIVES:
+        if queue == EVERYWHERE or queue in LIVES or queue in ALL_STREAM_PROFILES:
             return False
         return queue not in self.classics and not {"x-overflow", "x-max-length"} <= ALL_PROFILES[queue].keys()
 
     def look_at_confirm(self, queue: str, body: bytes, producer: str, number: int) -> bytes:
         """Returns the message as it is stored: for a producer's number it may have been sent before. 0: it has none."""
         self.watch.count("message confirmed")
+        self._told_of(queue, body)
         if queue == EVERYWHERE:
             self.watch.count("message to several queues confirmed")
             missing = [one for one in self.destinations(queue) if not self._is_stored(one, body)]
@@ -616,6 +640,10 @@ class BrokerWorld(World):
             else:
                 invariants.confirmed_is_stored(About(f"queue {queue}", self.watch.checked), body, is_stored)
             return body
+        if queue in ALL_STREAM_PROFILES:
+            about = self.streams.books[queue].about
+            invariants.confirmed_is_stored(about, body, self._is_stored(queue, body))
+            return body
         if queue in self.classics:
             book = self.classics[queue]
             invariants.confirmed_is_stored(book.about, body, self._is_stored(queue, body))
@@ -626,10 +654,16 @@ class BrokerWorld(World):
         assert stored is not None, "it was found to be there"
         return stored
 
+    def _told_of(self, key: str, body: bytes) -> None:
+        """A client knows that this is stored."""
+        self.streams.told_of([label for queue in self.destinations(key) for label in self._labels(queue)], body)
+
     def look_at_commit(self, who: str, published: Sequence[tuple[str, bytes]]) -> None:
         """It was answered: all of this is stored."""
         found = [(queue, body) for key, body in published for queue in self.destinations(key)]
         missing = [(queue, body) for queue, body in found if not self._is_stored(queue, body)]
+        for key, body in published:
+            self._told_of(key, body)
         invariants.committed_as_a_whole(self._about_clients, who, missing)
 
     def _is_stored(self, queue: str, body: bytes) -> bool:
@@ -639,6 +673,8 @@ class BrokerWorld(World):
     def _is_stored_in(self, label: str, body: bytes) -> bool:
         if label in self.ledgers:
             return body in self.ledgers[label].bodies
+        if label in self.streams.books:
+            return body in self.streams.books[label].bodies
         book = self.classics.get(label)
         return book is not None and (body in book.stored or book.home in self.away)
 
@@ -653,8 +689,8 @@ class BrokerWorld(World):
             return  # by one of them: others may have it
         if self.is_classic(queue) or queue in LIVES:
             return  # its home may have stored it, and the link to it broke before it could say so
-        ledger = self.ledgers[queue]
-        invariants.refused_is_not_stored(ledger.about, body, body in ledger.bodies)
+        about = self.streams.books[queue].about if queue in ALL_STREAM_PROFILES else self.ledgers[queue].about
+        invariants.refused_is_not_stored(about, body, self._is_stored(queue, body))
 
     def look_at_purge(self, queue: str, count: int) -> None:
         purged = self.classics[queue] if queue in self.classics else self.ledgers[queue]
@@ -681,8 +717,8 @@ class BrokerWorld(World):
             process = site.process
             if process is not None and process.is_drained:
                 site.run(site.life, process.revive, ())
-        for taker in self.takers:
-            taker.is_stalled = False
+        for consumer in self.consumers:
+            consumer.is_stalled = False
 
     def _set_clocks(self) -> None:
         """All are right again. What queues were told while one was ahead must not have anything wait that is due."""
@@ -697,14 +733,17 @@ class BrokerWorld(World):
 
     def _waiting(self) -> list[str]:
         """What clients have no answer to."""
-        waits = [one.waits_for for one in self.publishers] + [one.waits_for for one in self.takers]
+        waits = [one.waits_for for one in self.publishers] + [one.waits_for for one in self.consumers]
         return [one for one in waits if one]
 
     def judge(self) -> None:
         """Everybody is answered, queues run empty, and what clients saw makes sense."""
+        self.streams.begin_to_end()
         self._drain()
+        self._read_to_the_end()
         invariants.everybody_is_answered(self._about_clients, self._waiting())
-        lives = [label for name in self.shape.guest_names for label in self.lives.of(name)]
+        guests = [name for name in self.shape.guest_names if name not in ALL_STREAM_PROFILES]
+        lives = [label for name in guests for label in self.lives.of(name)]
         names = [*self.queue_names, *self.classic_names, *lives]
         were_set = any(self.faults.happened.get(kind) for kind in MOVE_CLOCKS)
         rules = Rules(
@@ -717,6 +756,13 @@ class BrokerWorld(World):
         self._count_judged(rules, gone)
         wrong = [*lost(self.history, rules, gone), *judge(self.history, judged_elsewhere(rules))]
         invariants.histories_are_right(self._about_clients, wrong)
+
+    def _read_to_the_end(self) -> None:
+        """All streams, by all who read them."""
+        until = self.loop.time() + DRAINED_WITHIN_S
+        while self.loop.time() < until and self.streams.what_is_left(self.loop.clock.wall_ms()):
+            self.loop.run_for(STEP_S)
+        self.streams.judge(self.loop.clock.wall_ms())
 
     def _gone_of(self, name: str) -> dict[Message, str]:
         """What no client may ever acknowledge in this queue, and why."""

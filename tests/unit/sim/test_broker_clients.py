@@ -20,7 +20,7 @@ from broker.session.session import Session
 from broker.session.transactions import Completion
 from quorum.dead_letters import DeadLetterWorker
 from tests.sim.brokers.layer import RARE_PATHS
-from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, LIVES, BrokerShape
+from tests.sim.brokers.plan import CAST_KEYS, EVERYWHERE, BrokerShape
 from tests.sim.plan import Ask, Plan
 from tests.sim.run import Outcome, run
 
@@ -171,7 +171,7 @@ def test_a_dead_letter_at_most_once_is_not_published_twice(monkeypatch: pytest.M
     assert refused_dead_letters("refused-once").invariant == "at_most_once_is_not_twice"
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", ["guest", "classic-guest"])
 def test_queues_come_and_go_and_nothing_of_a_former_life_comes_out(name: str) -> None:
     outcome = queue_that_comes_and_goes(name)
     assert outcome.is_good, outcome.message
