@@ -105,3 +105,20 @@ def test_a_queue_grows_to_another_zone_first() -> None:
     assert next_member(found, [1]) == 3
     assert next_member(found, [1, 3]) == 2
     assert next_member(found, [1, 2, 3]) is None
+
+
+def test_a_queue_is_led_where_the_fewest_leaders_are_and_not_the_fewest_members() -> None:
+    nodes = [Candidate(1, "a", members=1, leaders=2), Candidate(2, "b", members=9, leaders=0), Candidate(3, "c", 1, 1)]
+    assert place(nodes, asked=1, locator=BALANCED).leader == 2
+    assert place(nodes, asked=1, locator=CLIENT_LOCAL).leader == 1
+
+
+def test_a_queue_grows_to_disk_nodes_that_can_take_a_member_now() -> None:
+    nodes = [
+        Candidate(1, "a"),
+        Candidate(2, "b", disk=False),
+        Candidate(3, "c", up=False),
+        Candidate(4, "d", draining=True),
+    ]
+    assert next_member(nodes, {1}) is None
+    assert next_member([*nodes, Candidate(5, "e", members=9)], {1}) == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from front.grpc.members_service import GroupView, ReaderView
-from node.replicas.group_view import group_view, heirs_of
+from node.replicas.group_view import HEIR_LAG_ENTRIES, group_view, heirs_of
 from raft.core.messages import MemberId, member_id
 
 N1, N2, N3, N4 = (member_id(node, 7) for node in (1, 2, 3, 4))
@@ -51,6 +51,13 @@ def test_without_a_leader_the_member_that_knows_most_is_believed() -> None:
     assert [one.state for one in found.members[:3]] == ["follower", "candidate", "down"]
 
 
+def test_of_two_that_lead_the_one_of_the_later_term_is_believed() -> None:
+    """One that is cut off still takes itself for the leader."""
+    for first, second in ((4, 5), (5, 4)):
+        found = view({1: raft(N1, "leader", term=first), 2: raft(N2, "leader", term=second), 3: None})
+        assert (found.leader, found.term) == ("n1" if first == 5 else "n2", 5)
+
+
 def test_if_nobody_answers_the_record_says_who_they_are() -> None:
     found = view({1: None, 2: None, 3: None}, away=(2, 3))
     assert [(one.node, one.state) for one in found.members] == [("n1", "silent"), ("n2", "down"), ("n3", "down")]
@@ -63,6 +70,10 @@ def test_a_member_that_another_one_of_its_node_follows_is_being_replaced() -> No
 
 def test_heirs_are_voters_that_have_caught_up_and_are_not_away() -> None:
     assert heirs_of(LEADER) == (2,)
+    enough = 90 - HEIR_LAG_ENTRIES
+    followers = [follower(N2, enough), follower(N3, 90, suspected=True), follower(N4, 90)]
+    assert heirs_of(raft(N1, "leader", followers=followers)) == (2,), "not who is suspected, nor a learner"
+    assert heirs_of(raft(N1, "leader", followers=[follower(N2, enough - 1)])) == ()
 
 
 def test_members_of_a_stream_tell_where_they_are_and_who_reads_there() -> None:

@@ -36,3 +36,20 @@ def test_a_member_that_still_learns_makes_no_majority() -> None:
 
 def test_a_queue_that_grows_from_its_last_voter_is_lost_with_it() -> None:
     assert "no majority" in lost_without(1, [queue_with((1,), learners=(2, 3))], lambda node: True)
+
+
+def test_who_still_learns_is_told_of_while_its_node_is_reached() -> None:
+    """Of one that is down the cluster's status says so already."""
+    growing = [queue_with((1, 2), learners=(3,))]
+    assert problems(growing, lambda node: node != 3, lambda node: f"n{node}") == []
+    (told,) = problems(growing, lambda node: True, lambda node: f"n{node}")
+    assert told.startswith("node n3 has members of 1 replicated queues that do not vote yet")
+
+
+def test_where_there_is_no_member_the_record_says_who_votes() -> None:
+    queue: Any = queue_with((1, 2), learners=(3,))
+    queue.route.driver = None
+    assert lost_without(2, [queue], lambda node: node != 1).startswith("1 replicated queues have no majority")
+    assert lost_without(2, [queue], lambda node: True) == ""
+    (told,) = problems([queue], lambda node: node == 1, lambda node: f"n{node}")
+    assert told.endswith("back: n2, n3")

@@ -10,7 +10,7 @@ import pytest
 
 from broker.catalog.catalog import Catalog, default_commands
 from broker.catalog.catalog_commands import AddNode
-from broker.errors import BrokerError, NotFound, PreconditionFailed
+from broker.errors import BrokerError, NotFound, PreconditionFailed, ResourceExhausted
 from broker.login.audit import Actor, Audit, acting_for
 from broker.login.client_address import ClientAddress
 from broker.pending import Pending
@@ -19,7 +19,7 @@ from front.grpc.members_service import Chosen
 from node.replicas.members import QueueMembers
 from node.replicas.placement import Candidate
 from quorum.queue import QuorumQueue
-from raft.core.messages import NodeId
+from raft.core.messages import NodeId, member_id
 from replicated.kinds import ReplicatedKinds
 from tests.sim.disk import SimDisk
 from tests.unit.quorum.clients import Clients, Publisher
@@ -30,6 +30,7 @@ class World:
 
     def __init__(self, members: tuple[int, ...] = (1, 2, 3)) -> None:
         self.away: set[NodeId] = set()
+        self.drained: set[NodeId] = set()
         self.clients = Clients()
         self.record = self.clients.cluster.declare("q", list(members), home=1)
         self.clients.cluster.leader(self.record)
@@ -47,11 +48,19 @@ class World:
     def members(self) -> QueueMembers:
         return self.members_of(self.clients.cluster.nodes[1].kind)
 
+    def candidate(self, number: NodeId) -> Candidate:
+        return Candidate(number, f"z{number}", up=number not in self.away, draining=number in self.drained)
+
+    def administered(self, administration: Administration) -> QueueMembers:
+        """Of the queue that is there, and of groups that do what `administration` does."""
+        queues = self.clients.cluster.nodes[1].kind.queues
+        return self.members_of(SimpleNamespace(name="quorum", queues=queues, administration=administration))
+
     def members_of(self, quorum: Any) -> QueueMembers:
         return QueueMembers(
             self.catalog,
             ReplicatedKinds(quorum),
-            candidates=lambda: [Candidate(number, f"z{number}", up=number not in self.away) for number in (1, 2, 3)],
+            candidates=lambda: [self.candidate(number) for number in (1, 2, 3)],
             reaches=lambda node: node not in self.away,
             away_since_ms=lambda node: 5_000,
             audit=self.audit,
@@ -181,8 +190,7 @@ def test_a_change_of_members_is_audited_with_who_asked_for_it(
     ask: Any, kind: str, what: str, refusal: BrokerError | None
 ) -> None:
     world = World((1, 2))
-    queues = world.clients.cluster.nodes[1].kind.queues
-    members = world.members_of(SimpleNamespace(name="quorum", queues=queues, administration=Administration(refusal)))
+    members = world.administered(Administration(refusal))
 
     async def asked() -> None:
         acting_for(Actor("admin", ClientAddress("192.0.2.7", 4_000, False, "gRPC")))
@@ -199,11 +207,82 @@ def test_a_change_of_members_is_audited_with_who_asked_for_it(
 
 def test_a_member_that_moves_away_is_a_member_added_and_one_removed() -> None:
     world = World((1, 2))
-    queues = world.clients.cluster.nodes[1].kind.queues
-    asyncio.run(
-        world.members_of(SimpleNamespace(name="quorum", queues=queues, administration=Administration())).evacuate("n2")
-    )
+    asyncio.run(world.administered(Administration()).evacuate("n2"))
     assert world.audited == [
         "this node: add a member of queue 'q' in vhost '/' on node 'n3'",
         "this node: remove the member of queue 'q' in vhost '/' on node 'n2'",
     ]
+
+
+class Slow(Administration):
+    """Needs to be asked some times before it does anything, or before what it has done is seen."""
+
+    def __init__(self, *, refused: int = 0, unseen: int = 0, voters: tuple[NodeId, ...] = (1, 2, 3)) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.voters = voters
+        self._refused = refused
+        self._unseen = unseen
+
+    def add_member(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        self.voters = (*self.voters, node)
+        return self._does(f"add {node}")
+
+    def remove_member(self, queue: QuorumQueue, node: NodeId, *, anyway: bool) -> Pending[None]:
+        return self._does(f"remove {node}")
+
+    def transfer(self, queue: QuorumQueue, node: NodeId) -> Pending[None]:
+        self.leader = node
+        return self._does(f"transfer to {node}")
+
+    def figures(self, queue: QuorumQueue, node: NodeId) -> Pending[dict[str, Any]]:
+        self.asked.append("figures")
+        seen = self._unseen <= 0
+        self._unseen -= 1
+        voters = [member_id(one, 7) for one in (self.voters if seen else self.voters[:1])]
+        followers = [{"member": one, "match": 9, "suspected": False} for one in voters[1:]]
+        raft = {"membership": [voters, [], []], "followers": followers, "last": 9}
+        return Pending.of({"leader_node": self.leader if seen else 1, "raft": raft})
+
+    def _does(self, what: str) -> Pending[None]:
+        self.asked.append(what)
+        self._refused -= 1
+        return Pending.failed(ResourceExhausted("try again")) if self._refused >= 0 else Pending.of(None)
+
+
+def test_what_has_to_be_asked_again_is_asked_again_until_it_is_done() -> None:
+    administration = Slow(refused=2)
+    asyncio.run(World((1, 2)).administered(administration).add("/", "q", "n3"))
+    assert administration.asked == ["add 3"] * 3
+
+
+def test_a_leadership_counts_as_handed_over_when_the_other_node_leads() -> None:
+    administration = Slow(unseen=2)
+    asyncio.run(World((1, 2)).administered(administration).transfer("/", "q", "n2"))
+    assert administration.asked == ["transfer to 2", "figures", "figures", "figures"]
+
+
+def test_the_only_member_is_removed_when_the_one_that_takes_its_place_votes() -> None:
+    administration = Slow(unseen=3, voters=(2,))
+    asyncio.run(World((2,)).administered(administration).evacuate("n2"))
+    assert administration.asked == ["add 1", *["figures"] * 4, "remove 2"]
+
+
+def test_a_node_whose_members_are_still_needed_is_not_evacuated() -> None:
+    members = World((1, 2)).administered(Administration(PreconditionFailed("no majority would be left")))
+    with pytest.raises(ResourceExhausted, match=r"1 replicated queues cannot do without .* 'n2' now, .*: no majority"):
+        asyncio.run(members.evacuate("n2"))
+
+
+def test_where_only_even_groups_are_to_grow_odd_ones_stay() -> None:
+    for nodes, changes in (((1,), 0), ((1, 2), 1)):
+        grown = World(nodes).administered(Administration()).grow("n3", Chosen(), even_only=True)
+        assert len(asyncio.run(grown)) == changes
+
+
+def test_a_drained_node_loses_its_leaderships_to_one_that_is_not() -> None:
+    for drained, heir in (({1}, "n2"), ({1, 2}, "n3"), ({2}, None)):
+        world = World()
+        world.drained = drained
+        changes = asyncio.run(world.administered(Slow()).rebalance(Chosen()))
+        assert [change.done for change in changes] == ([f"is led by {heir} now"] if heir else [])

@@ -48,7 +48,11 @@ class World:
         self.places = self.made()
 
     def made(self) -> QueuePlaces:
-        return QueuePlaces(self.here, self.catalog, self.metadata, lambda node: node not in self.lost)
+        def trusts(node: int) -> bool:
+            assert node != self.here, "a node reaches itself"
+            return node not in self.lost
+
+        return QueuePlaces(self.here, self.catalog, self.metadata, trusts)
 
     def add_node(self, record: NodeRecord) -> None:
         self.catalog.apply(commands.AddNode(record))
@@ -149,3 +153,17 @@ def test_without_a_reachable_disk_node_the_refusal_says_so() -> None:
     world.lost = {1, 2}
     with pytest.raises(ResourceExhausted, match="no disk node can take a queue now"):
         world.places.members_of(world.wish("q"))
+
+
+def test_a_drained_node_gets_no_member_while_there_are_others() -> None:
+    world = World(nodes=4)
+    drained = replace(world.catalog.nodes["n2"], draining=True)
+    world.metadata.submit(commands.PutNode(drained))
+    assert nodes_of(world.declare("q")) == [1, 3, 4]
+
+
+def test_a_stream_has_members_everywhere_or_as_many_as_it_asks_for() -> None:
+    world = World(nodes=4)
+    world.add_node(NodeRecord("ram", 0, 7, "ram:1", "ram"))
+    assert nodes_of(world.declare("everywhere", kind="stream")) == [1, 2, 3, 4]
+    assert len(world.declare("asked", kind="stream", initial_cluster_size=2)) == 2

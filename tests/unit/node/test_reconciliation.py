@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.catalog.catalog import Catalog, default_commands
-from broker.catalog.catalog_commands import AddNode, RemoveNode
+from broker.catalog.catalog_commands import AddNode, PutVhost, RemoveNode
 from broker.catalog.policy import effective_arguments
-from broker.records import NodeRecord, PolicyRecord, QueueRecord
+from broker.errors import ResourceExhausted
+from broker.pending import Pending
+from broker.records import NodeRecord, PolicyRecord, QueueRecord, VhostRecord
 from node.replicas.placement import Candidate
-from node.replicas.reconciliation import Add, Reconciler, Remove, next_step, target_size
+from node.replicas.reconciliation import (
+    CHANGES_MAX,
+    LOOK_MS,
+    TRIGGER_MS,
+    Add,
+    Reconciler,
+    Remove,
+    next_step,
+    target_size,
+)
 from raft.core.membership import AddLearner, Promote, RemoveMember, changed, members_of
 from raft.core.messages import Membership, member_id, node_of
 from replicated.kinds import ReplicatedKinds
@@ -209,3 +221,114 @@ def test_queues_that_are_to_grow_do_so_now_and_then_without_anything_happening()
     assert world.nodes_of(record) == [1, 2]
     world.run(30)
     assert world.nodes_of(record) == [1, 2, 3]
+
+
+class LedQueue:
+    """What the reconciler sees of a queue."""
+
+    deleted = False
+
+    def __init__(self, number: int, memberships: list[Membership]) -> None:
+        self.record = QueueRecord("/", f"q{number}", "quorum", True, False, False, {}, number)
+        self.route = SimpleNamespace(driver=SimpleNamespace(core=self))
+        self._membership = lambda: memberships[number]
+
+    def status(self) -> Any:
+        return SimpleNamespace(membership=self._membership(), change_pending=False)
+
+    def member_nodes(self) -> list[int]:
+        return [node_of(one) for one in self._membership().voters]
+
+
+class Groups:
+    """Queues that one node leads, as many as their `memberships`; what is asked of them waits in `asked`."""
+
+    def __init__(self, *memberships: Membership, nodes: int = 5, **of_all: Any) -> None:
+        self.catalog = Catalog()
+        for number in range(1, nodes + 1):
+            self.catalog.apply(AddNode(NodeRecord(f"n{number}", 0, 7, f"n{number}:1")))
+        self.memberships = list(memberships)
+        self.asked: list[tuple[Any, Pending[None]]] = []
+        self.catalog.apply(PutVhost(VhostRecord("/")))
+        queues = [LedQueue(number, self.memberships) for number in range(len(memberships))]
+        kinds: Any = SimpleNamespace(led=lambda: queues, administration_of=lambda queue: self)
+        self.reconciler = Reconciler(
+            self.catalog, kinds, 1, lambda: cluster(*(one.number for one in self.catalog.nodes.values())), lambda: 0.5,
+            **{"grows": False, "interval_ms": 60_000} | of_all,
+        )  # fmt: skip
+        self.now = 1_000_000
+
+    def add_member(self, queue: Any, node: int) -> Pending[None]:
+        return self._ask(f"{queue.record.name} + {node}")
+
+    def remove_member(self, queue: Any, node: int) -> Pending[None]:
+        return self._ask(f"{queue.record.name} - {node}")
+
+    def _ask(self, what: str) -> Pending[None]:
+        answer: Pending[None] = Pending()
+        self.asked.append((what, answer))
+        return answer
+
+    def tick(self, after_ms: int = LOOK_MS) -> list[str]:
+        """What is asked for now."""
+        self.now += after_ms
+        before = len(self.asked)
+        self.reconciler.tick(self.now)
+        return [what for what, _ in self.asked[before:]]
+
+
+def test_a_change_that_was_refused_is_asked_for_again() -> None:
+    groups = Groups(voters(1, 2, 6))
+    assert groups.tick() == ["q0 + 3"]
+    assert groups.tick() == [], "it is under way"
+    groups.asked[-1][1].fail(ResourceExhausted("no leader"))
+    assert groups.tick() == ["q0 + 3"]
+    groups.asked[-1][1].resolve(None)
+    assert groups.tick() == ["q0 + 3"]
+
+
+def test_only_so_many_queues_change_at_the_same_time() -> None:
+    groups = Groups(*[voters(1, 2, 6)] * (CHANGES_MAX + 2))
+    assert len(groups.tick()) == CHANGES_MAX
+    assert groups.tick() == []
+    groups.asked[0][1].resolve(None)
+    assert len(groups.tick()) == 1
+
+
+def test_before_the_catalog_names_any_node_nobody_is_taken_for_gone() -> None:
+    assert Groups(voters(1, 2, 3), nodes=0).tick() == []
+
+
+def test_a_node_that_joins_does_not_put_off_what_the_one_before_it_has_set_off() -> None:
+    groups = Groups(voters(1, 2), grows=True)
+    groups.tick()
+    groups.reconciler.node_joined(groups.now)
+    assert groups.tick(TRIGGER_MS - 2_000) == []
+    groups.reconciler.node_joined(groups.now)
+    assert groups.tick(2_000) == ["q0 + 3"]
+
+
+def test_a_queue_that_waits_for_a_new_member_to_vote_grows_on_when_it_does() -> None:
+    groups = Groups(voters(1), grows=True)
+    groups.tick()
+    assert groups.tick(60_000) == ["q0 + 2"]
+    learner = member_id(2, 7)
+    groups.memberships[0] = Membership(voters(1).voters, (learner,), (learner,))
+    groups.asked[-1][1].resolve(None)
+    assert [groups.tick() for _ in range(3)] == [[]] * 3
+    groups.memberships[0] = voters(1, 2)
+    assert groups.tick() == ["q0 + 3"]
+
+
+def test_a_wall_clock_that_is_set_back_stops_nothing() -> None:
+    groups = Groups(voters(1, 2, 6))
+    groups.catalog.apply(AddNode(NodeRecord("n6", 0, 7, "n6:1")))
+    assert groups.tick() == []
+    groups.catalog.apply(RemoveNode("n6"))
+    assert groups.tick(-900_000) == ["q0 + 3"]
+
+
+def test_of_two_members_that_are_gone_the_one_that_leads_goes_last() -> None:
+    nodes = cluster(2)
+    assert next_step(voters(1, 2, 3), 1, nodes, 3, grows=False) == Remove(member_id(3, 7))
+    assert next_step(voters(1, 2, 3), 3, nodes, 3, grows=False) == Remove(member_id(1, 7))
