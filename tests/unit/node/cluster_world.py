@@ -76,6 +76,7 @@ class FakeDriver:
 
     def __init__(self, group: int = 1) -> None:
         self.group = group
+        self.me = member_id(1, 7)
         self.leads = False
         self.leader = 0  # whom it hears
         self.voters: tuple[int, ...] = ()

@@ -16,6 +16,7 @@ from broker.operations.node_facts import AlarmFacts
 from broker.records import NodeRecord
 from node.catalog.cluster_metadata import MetadataStatus
 from node.membership.cluster import Cluster, problems_of
+from node.peers import peer_pb2
 from node.peers.side import PeerSettings, PeerSide
 from raft.core.messages import member_id
 from tests.unit.node.cluster_world import DISK_ID, ClusterWorld
@@ -26,12 +27,13 @@ class World(ClusterWorld):
 
     def __init__(self) -> None:
         super().__init__()
+        self.holds = ""
         fakes: Any = self.metadata, self.news, self.process
         metadata, news, process = fakes
         self.peers = PeerSide(PeerSettings("127.0.0.1:0"), lambda: 0.0, os.urandom, logger=None)  # type: ignore[arg-type]
         self.cluster = Cluster(
             self.identity, self.peers, metadata, self.upkeep, self.joining, news, process, self.clock,
-            cluster_name="shop", holds_anything=lambda: "",
+            cluster_name="shop", holds_anything=lambda: self.holds,
         )  # fmt: skip
 
 
@@ -74,6 +76,35 @@ def test_a_node_of_a_cluster_or_without_a_secret_joins_no_other() -> None:
     asyncio.run(world.cluster.forget("n2"))
     with pytest.raises(PreconditionFailed, match=r"has no cluster\.secret"):
         asyncio.run(world.cluster.join_cluster("x:1"))
+
+
+class Stranger:
+    """Another node, which says that it is of this cluster."""
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+
+    async def greet(self, address: str, greeting: Any, timeout_s: float) -> Any:
+        return peer_pb2.Greeted(cluster_id=self.cluster_id)
+
+
+def test_a_node_joins_another_cluster_and_takes_nothing_along() -> None:
+    world = World()
+    asyncio.run(world.cluster.forget("n2"))
+    stranger: Any = Stranger("theirs")
+    world.peers.stranger = stranger
+    world.holds = "3 queues"
+    with pytest.raises(PreconditionFailed, match="holds 3 queues, which would be lost"):
+        asyncio.run(world.cluster.join_cluster("x:1"))
+    world.holds = ""
+    for cluster_id in ("", world.identity.cluster_id):
+        stranger.cluster_id = cluster_id
+        with pytest.raises(PreconditionFailed, match="belongs to no other cluster"):
+            asyncio.run(world.cluster.join_cluster("x:1"))
+    assert world.process.said == []
+    stranger.cluster_id = "theirs"
+    asyncio.run(world.cluster.join_cluster("x:1"))
+    assert [said.partition(" ")[2] for said in world.process.said] == ["to join cluster theirs by the node at x:1"]
 
 
 def test_the_status_names_what_an_operator_should_look_at_the_worst_first() -> None:
@@ -193,6 +224,7 @@ def test_a_node_stays_when_another_one_goes_while_it_is_leaving() -> None:
         asyncio.run(world.cluster.leave())
     assert "n1" in world.metadata.catalog.nodes
     assert world.process.said == []
+    assert not world.upkeep.leaving, "it is told again where this node is, and notices when it is removed"
 
 
 def test_who_has_no_vote_may_leave_whoever_is_away() -> None:
@@ -208,6 +240,10 @@ def test_a_node_without_which_queues_are_lost_is_forgotten_only_when_that_is_sai
     with pytest.raises(PreconditionFailed, match="without node 'n2' 3 quorum queues have no majority"):
         asyncio.run(world.cluster.forget("n2"))
     assert "n2" in world.metadata.catalog.nodes
+    world.metadata.missing = ("n2",)
+    with pytest.raises(ResourceExhausted, match="no majority: n2 cannot be reached"):
+        asyncio.run(world.cluster.forget("n2"))
+    world.metadata.missing = ()
     asyncio.run(world.cluster.forget("n2", anyway=True))
     assert "n2" not in world.metadata.catalog.nodes
 
@@ -244,3 +280,59 @@ def test_a_stopped_node_answers_no_strangers() -> None:
     world.cluster.start()
     world.cluster.stop()
     assert answering == [world.cluster, None]
+
+
+class Maintained:
+    """The rest of a node, which is drained and revived."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    async def drain(self) -> None:
+        self.did.append("drain")
+
+    async def revive(self) -> None:
+        self.did.append("revive")
+
+
+def test_clients_are_sent_away_by_a_drain_and_let_in_again_by_a_revive() -> None:
+    world = World()
+    maintained = world.cluster.maintenance = Maintained()
+
+    def is_drained() -> bool:
+        return world.metadata.catalog.nodes["n1"].draining
+
+    async def ask() -> None:
+        draining = asyncio.create_task(world.cluster.drain())
+        while not draining.done():
+            await asyncio.sleep(0)
+            world.loop.run_for(0.1)
+        assert maintained.did == ["drain"] and is_drained()
+        await world.cluster.revive()
+
+    asyncio.run(ask())
+    assert maintained.did == ["drain", "revive"] and not is_drained()
+
+
+def test_a_node_that_becomes_a_ram_node_waits_until_the_others_know_that_it_has_no_vote() -> None:
+    world = World()
+    world.groups.trusted = {2}
+    world.upkeep.follow()
+    driver = world.groups.lead(member_id(1, 7), member_id(2, 7))
+    driver.leads = False
+
+    committed: list[str] = []
+
+    def reached_is_asked(node: int) -> bool:
+        """It is asked in each round of the waiting: in the third one the others have committed that it has no vote."""
+        if world.metadata.catalog.nodes["n1"].kind == "ram":
+            committed.append("asked")
+            assert world.process.said == [], "the others still count on its vote"
+            if len(committed) == 3:
+                driver.voters = (member_id(2, 7),)
+        return True
+
+    world.groups.trusts = reached_is_asked  # type: ignore[method-assign]
+    asyncio.run(world.cluster.change_kind("ram"))
+    assert len(committed) == 3
+    assert world.process.said == ["restart: as a ram node"]

@@ -35,10 +35,11 @@ ROUND_S = COMPARE_MS / 1000 + 2
         ({1: {5: 7}, 2: {5: 8}, 3: {5: 9}}, 3, Odd((), 5)),
         ({1: {5: 7}, 2: {5: 7}, 3: {5: 7}, 4: {5: 1}, 5: {5: 2}}, 5, Odd((4, 5), 5)),
         ({1: {5: 7}, 2: {5: 7}, 4: {5: 1}}, 5, Odd((), 5)),
+        ({1: {5: 7, 9: 1}, 2: {5: 7, 9: 1}, 3: {5: 8, 9: 2}}, 3, Odd((3,), 9)),
     ],
     ids=[
         "equal", "nothing in common differs", "a follower", "the leader", "one does not answer", "two of two", "all",
-        "two of five", "two of five agree",
+        "two of five", "two of five agree", "at the latest entry that they have in common",
     ],
 )  # fmt: skip
 def test_what_a_majority_has_come_to_is_right(
