@@ -33,12 +33,12 @@ def filter_of(options: ReadOptions) -> MessageFilter | None:
 class ClientReader:
     """See the module. Fulfils ChunkReader.
 
-    It is given chunks from `started` on, and only while it is `active`: one that belongs to a group waits for its turn.
+    It is given chunks for what is `granted`, and only while it is `active`: one that belongs to a group waits for its turn.
     """
 
     __slots__ = (
         "_on_delivered", "_on_unavailable", "_sink", "active", "answer", "granted", "number", "options", "queue",
-        "spec", "started", "wanted",
+        "spec", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -57,7 +57,6 @@ class ClientReader:
         self.spec = spec  # where its client wants to begin if it says nothing else
         self.options = options
         self.wanted = filter_of(options)
-        self.started = False  # its client knows that it is subscribed
         self.active = not options.single_active
         self.granted = 0  # chunks that its client has room for
         self.answer: Pending[None] | None = None  # to the request that made it, until that is answered
@@ -71,7 +70,7 @@ class ClientReader:
 
     @property
     def credit(self) -> int:
-        return self.granted if self.started and self.active and self._sink.writable else 0
+        return self.granted if self.active and self._sink.writable else 0
 
     def deliver(self, last_chunk: int, chunk: Buffer) -> None:
         assert self.granted > 0, f"a chunk without credit for subscription {self.number}"

@@ -155,7 +155,6 @@ class NodeGroups:
                 consumer.told_active, consumer.answers = step.active, False
                 tell(step.active)
                 return
-        group.changed = True  # it has gone meanwhile
 
     def announced(self, node: str, part: GroupPart) -> GroupAnswer:
         """What the node has of a group for which this one decides, or is believed to."""

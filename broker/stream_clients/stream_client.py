@@ -98,9 +98,8 @@ class StreamClient:
         counters.routed += run.message_count
 
     def _note_answered(self, publisher: StreamPublisher) -> None:
-        if self.publishers.get(publisher.number) is publisher:
-            self._answered[publisher] = None
-            self._broker.turns.confirm(self)
+        self._answered[publisher] = None
+        self._broker.turns.confirm(self)
 
     def flush_confirms(self) -> None:
         """Tell the client what was answered. Called at the end of a turn."""
@@ -173,7 +172,6 @@ class StreamClient:
     def start(self, subscription: int, credit: int, now: int) -> None:
         """The client knows that it is subscribed."""
         reader = self.subscriptions[subscription]
-        reader.started = True
         reader.granted += credit
         place = self._in_groups.get(reader)
         if place is not None:

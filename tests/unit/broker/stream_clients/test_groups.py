@@ -50,6 +50,14 @@ def test_the_first_reads_when_it_has_answered_and_the_next_when_it_has_gone(worl
     assert second.take() == [("chunk", 1, 1, 1, 1)]
 
 
+def test_a_client_is_told_nothing_before_it_knows_that_it_is_subscribed(world: StreamWorld) -> None:
+    user = world.stream_user()
+    user.streams.subscribe(1, "s", FIRST, ReadOptions(single_active=True, name="group"), world.now)
+    assert user.take() == []
+    user.streams.start(1, 10, world.now)
+    assert user.take() == [("active", 1, True)]
+
+
 def test_credit_that_comes_before_its_turn_is_kept(world: StreamWorld) -> None:
     user = world.stream_user()
     subscribe(user)
@@ -94,6 +102,7 @@ def test_what_was_told_to_stop_reads_nothing_while_it_has_not_answered(world: St
     publisher.streams.declare_publisher(1, "", "b", world.now)
     publisher.publish(1, 1)
     assert first.take() == [("active", 1, False)]
+    assert not world.stream("b").readers
     first.close()  # is as good as an answer
     assert second.take() == [("active", 1, True)]
 

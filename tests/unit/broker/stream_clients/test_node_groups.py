@@ -76,6 +76,8 @@ def test_another_leader_asks_all_nodes_before_it_decides(world: GroupWorld, memb
     come(world, members, "c")
     world.settle(members)
     world.lead("c")
+    world.pass_ms(1_000)
+    assert not members[1].asked  # though it is on the leader's node
     world.settle(members)
     assert reading(members) == [0]
     members.pop(0).leave()
@@ -89,6 +91,23 @@ def test_what_was_answered_by_an_earlier_leader_counts_no_more(world: GroupWorld
     come(world, members, "c")
     world.lead("c")
     world.settle(members)
+    assert reading(members) == [0]
+
+
+def test_a_leader_that_was_another_one_for_a_moment_learns_again_what_it_forgot(
+    world: GroupWorld, members: list[Member]
+) -> None:
+    come(world, members, "b")
+    come(world, members, "c")
+    world.settle(members)
+    members.pop(0).leave()
+    world.deliver(("b", "a"))
+    world.ways.clear()  # so node c is not told to look
+    world.nodes["a"].leader = "c"
+    world.now += 1_000
+    world.nodes["a"].tick()
+    world.lead("a")
+    world.settle(members, seconds=12)
     assert reading(members) == [0]
 
 

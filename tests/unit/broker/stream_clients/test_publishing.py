@@ -41,6 +41,7 @@ def test_a_run_that_is_stored_early_is_confirmed_behind_those_before_it(user: St
     first, second = stream.unanswered
     second.accepted()
     assert user.take() == []
+    user.publish(1, 3)
     first.accepted()
     assert user.take() == [("confirm", 1, (1, 2))]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.catalog.catalog_commands import Command, DeclareQueue, SetVhostLimits
+from broker.catalog.catalog_commands import Bind, Command, DeclareQueue, SetVhostLimits
 from broker.errors import AccessRefused, NotFound, PreconditionFailed, ResourceExhausted
 from broker.pending import Pending
 from broker.stream_clients.client_terms import StreamAddress, StreamLocation
@@ -156,7 +156,7 @@ def test_a_super_stream_is_an_exchange_with_partitions_in_order(world: StreamWor
 def test_one_that_was_built_over_amqp_is_as_good(world: StreamWorld, user: StreamUser) -> None:
     client = world.client()
     client.declare_exchange("whole", arguments={"x-super-stream": True})
-    for order, name in enumerate(("b", "a")):
+    for order, name in ((1, "a"), (0, "b")):
         client.declare(name, queue_type="stream")
         client.bind(name, "whole", f"key-{name}", **{"x-stream-partition-order": order})
     client.declare("classic")
@@ -208,6 +208,22 @@ def test_a_partition_that_is_refused_takes_back_all_that_was_made(world: StreamW
     with pytest.raises(PreconditionFailed):
         create(user, partitions=tuple([f"whole-{at}" for at in range(12)]))
     assert [*world.catalog.queues("/"), *world.catalog.exchanges("/"), *world.catalog.bindings("/")] == before
+
+
+def test_a_binding_that_is_refused_takes_back_all_that_was_made(
+    world: StreamWorld, user: StreamUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = world.metadata.submit
+
+    def without_the_second_binding(command: Command) -> Pending[Any]:
+        if isinstance(command, Bind) and command.record.destination == "whole-1":
+            return Pending.failed(PreconditionFailed("not this one"))
+        return submit(command)
+
+    monkeypatch.setattr(world.metadata, "submit", without_the_second_binding)
+    with pytest.raises(PreconditionFailed):
+        create(user)
+    assert (list(world.catalog.queues("/")), world.catalog.exchange("/", "whole")) == ([], None)
 
 
 def test_what_cannot_be_taken_back_now_is_taken_back_later(
