@@ -173,6 +173,9 @@ class ClientSocket(asyncio.BufferedProtocol, Guest):
     def wake(self) -> None:
         self._server.turns.write(self)
 
+    def soon(self, call: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(call)
+
     def arm(self, seconds: float) -> None:
         if seconds:
             self._server.wheel.arm(self, self._server.monotonic() + seconds)

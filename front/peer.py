@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -32,6 +33,9 @@ class Outside(Protocol):
 
     def wake(self) -> None:
         """There is something to send or to go on with: call `proceed` and `data_to_send` soon."""
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call it in the next round of the event loop: other clients have their turn first."""
 
     def arm(self, seconds: float) -> None:
         """Call `timer_elapsed` after this long, once. Replaces what was armed before; 0 only disarms."""

@@ -14,6 +14,8 @@ cdef enum:
     ID_SIZE = 8
     RUN_MESSAGES_MAX = 8192
     RUN_ITEMS_BYTES_MAX = 1 << 20
+    RUNS_MAX = 256
+    FRAME_DESCENTS_MAX = 64
 
 cdef uint64_t SUB_BATCH_BIT = 0x80000000
 
@@ -41,7 +43,8 @@ cdef inline uint64_t u64(const uint8_t *p) noexcept nogil:
 
 cdef bint is_taken(const uint8_t *p, uint64_t left, uint64_t frame_bytes_max) noexcept nogil:
     """Whether a whole frame of plain messages begins at `p`."""
-    cdef uint64_t size, count, at = HEAD_SIZE, end, length
+    cdef uint64_t size, count, at = HEAD_SIZE, end, length, id_, before = 0, descents = 0
+    cdef bint is_first = True
     if left < HEAD_SIZE:
         return False
     size = u32(p)
@@ -54,13 +57,16 @@ cdef bint is_taken(const uint8_t *p, uint64_t left, uint64_t frame_bytes_max) no
     while count > 0:
         if end - at < MESSAGE_SIZE:
             return False
+        id_ = u64(p + at)
         length = u32(p + at + ID_SIZE)
         at += MESSAGE_SIZE
+        descents += not is_first and id_ <= before
+        is_first, before = False, id_
         if length & SUB_BATCH_BIT or length > end - at:
             return False
         at += length
         count -= 1
-    return at == end
+    return at == end and descents <= FRAME_DESCENTS_MAX
 
 
 cdef int note(Extents *runs, uint8_t publisher, uint64_t id_, uint64_t size) except -1:
@@ -116,7 +122,7 @@ cdef object taken(const uint8_t *data, uint64_t length, uint64_t position, uint6
     cdef size_t place
     cdef Extent *run
     cdef list found = []
-    while is_taken(data + at, length - at, frame_bytes_max):
+    while runs.count < RUNS_MAX and is_taken(data + at, length - at, frame_bytes_max):
         end = at + SIZE_SIZE + u32(data + at)
         publisher = data[at + 8]
         message = at + HEAD_SIZE

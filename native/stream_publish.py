@@ -5,7 +5,8 @@
 
 A client that sends each message as soon as it has it makes a frame of each; so a run goes on through frames of one publisher as
 long as the ids ascend. Only whole, well-formed frames are taken. The first that is something else stops the walk, and judging
-it is the work of wire/stream: sub-batches, filter values, and what is wrong.
+it is the work of wire/stream: sub-batches, filter values, and what is wrong. So does a frame whose ids descend again and again,
+which is a run for each message: wire/stream reads it piece by piece. A walk ends when it has RUNS_MAX runs.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ PublishedRun: TypeAlias = tuple[int, int, bytes, bytes]
 # What one chunk of a stream should hold at most; a single larger message is a run of its own.
 STREAM_RUN_MESSAGES_MAX: Final = 8192
 STREAM_RUN_ITEMS_BYTES_MAX: Final = 1 << 20
+# What a caller can make something of in one turn of an event loop; a walk may have as many again as one frame may add.
+RUNS_MAX: Final = 256
+FRAME_DESCENTS_MAX: Final = 64
 
 _FRAME = struct.Struct(">IHHBI")
 _PUBLISH = (2, 1)
@@ -33,13 +37,13 @@ _SUB_BATCH_BIT = 0x8000_0000
 
 def published_plain(data: Buffer, position: int, frame_bytes_max: int) -> tuple[list[PublishedRun], int]:
     """The runs of the frames from `position` on, and where the first frame begins that was not taken. With `frame_bytes_max` 0
-    frames may have any size."""
+    frames may have any size. Where nothing was taken, the frame at `position` is not for this walk."""
     runs: list[PublishedRun] = []
     ids: list[bytes] = []
     items: list[bytes] = []
     publisher, before, items_bytes = 0, -1, 0
     with memoryview(data) as view:
-        while (found := _messages_at(view, position, frame_bytes_max)) is not None:
+        while len(runs) + bool(ids) < RUNS_MAX and (found := _messages_at(view, position, frame_bytes_max)) is not None:
             number, messages, position = found
             for id_, start, end in messages:
                 size = end - start
@@ -73,15 +77,18 @@ def _messages_at(
     if at + count * _MESSAGE.size > end:
         return None
     messages = []
+    before, descents = -1, 0
     for _ in range(count):
         if at + _MESSAGE.size > end:
             return None
         id_, length = _MESSAGE.unpack_from(view, at)
+        descents += id_ <= before
+        before = id_
         start, at = at + _ID_BYTES, at + _MESSAGE.size + length
         if length & _SUB_BATCH_BIT or at > end:
             return None
         messages.append((id_, start, at))
-    return (publisher, messages, end) if at == end else None
+    return (publisher, messages, end) if at == end and descents <= FRAME_DESCENTS_MAX else None
 
 
 published = published_plain

@@ -1,6 +1,6 @@
 """One connection of the stream protocol without its socket: bytes in, bytes out, and what it asks of the broker in between.
 
-    receive_data    what arrived; frames are handled one after the other, each when the one before is answered
+    receive_data    what arrived (stream_intake.py); frames are handled in order, each when the one before is answered
     proceed         goes on with what back-pressure had stopped (stream_flow.py)
     data_to_send    what to write
     timer_elapsed   the time armed with `Outside` is over
@@ -24,20 +24,19 @@ from front.peer import Outside, Peer
 from front.strangers import protocol_named
 from front.stream import opening
 from front.stream.deadlines import ConnectionDeadlines
-from front.stream.phases import DROPS_INPUT, STRANGERS, TRANSITIONS, ConnectionPhase
+from front.stream.phases import DROPS_INPUT, TRANSITIONS, ConnectionPhase
 from front.stream.publishers import StreamPublishers
 from front.stream.response_codes import code_of, refusal_of
 from front.stream.session_port import StreamClientSession, StreamHost
 from front.stream.stream_flow import StreamFlow
+from front.stream.stream_intake import StreamIntake
 from front.stream.stream_requests import REQUESTS, store_offset
 from front.stream.stream_terms import StreamIdentity, StreamLimits
 from front.stream.subscriptions import StreamSubscriptions
 from native.content import Buffer
-from native.stream_publish import published
 from wire.stream.command_fields import BadStreamFrame, VersionRange
-from wire.stream.command_frames import SIZE_BYTES, decode_frame, deliver_head, encode_frame, frame_end, key_of
+from wire.stream.command_frames import decode_frame, deliver_head, encode_frame, key_of
 from wire.stream.command_keys import VERSIONS, CommandKey, ResponseCode
-from wire.stream.publish_frame import StreamRun
 from wire.stream.stream_commands import (
     CloseRequest,
     Command,
@@ -83,7 +82,7 @@ class StreamConnection:
     """The server's side of one connection."""
 
     __slots__ = (
-        "_answering", "_deadlines", "_deliver_version", "_framing_lost", "_held_back", "_kept", "_out", "_stopped",
+        "_deadlines", "_deliver_version", "_held_back", "_intake", "_out",
         "bytes_in", "bytes_out", "client", "client_properties", "close_reason", "frame_max", "heartbeat", "host",
         "identity", "limits", "login", "mechanism", "now", "outside", "peer", "pressure", "publishers", "session", "state",
         "subscriptions",
@@ -114,11 +113,8 @@ class StreamConnection:
         self.pressure = StreamFlow(limits, outside.wake)
         self._deadlines = ConnectionDeadlines(outside)
         self._deliver_version = 1
-        self._answering = False  # the answer to a request is pending, and input waits for it
+        self._intake = StreamIntake(self)
         self._held_back: Command | None = None  # the answer to a login that was refused
-        self._kept: bytearray | None = None  # input that cannot be handled yet
-        self._stopped = False  # it could be, were the connection not stopped
-        self._framing_lost = False
         self._out: list[Buffer] = []
         self.bytes_in = 0
         self.bytes_out = 0
@@ -132,79 +128,26 @@ class StreamConnection:
         if not self.bytes_in and len(data) and data[0]:
             self._end(f"not the stream protocol, but {protocol_named(bytes(data[:8]))}")
         self.bytes_in += len(data)
-        if self._framing_lost or self.state in DROPS_INPUT:
-            return
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept += data
-            data = kept
-        self._split(data)
+        self._intake.receive(data)
 
     def proceed(self, now: int) -> bool:
         """Go on with what was stopped, input or deliveries, where the reason is gone. True if there was any."""
         self.now = now
-        input_waits = self._stopped and self._handles_frames
-        if input_waits:
-            kept, self._kept = self._kept, None
-            assert kept is not None, "input was stopped, and nothing kept"
-            self._split(kept)
+        input_waited = self._intake.go_on()
         deliveries_wait = self.pressure.restart_deliveries()
         if deliveries_wait and self.session is not None:
             self.session.resume(now)
-        return input_waits or deliveries_wait
+        return input_waited or deliveries_wait
 
-    @property
-    def _handles_frames(self) -> bool:
-        return not (self._answering or self._framing_lost or self.pressure.congested or self.state in DROPS_INPUT)
-
-    def _split(self, data: Buffer) -> None:
-        """Handle the whole frames of `data`, and keep the rest."""
-        position = 0
-        with memoryview(data) as view:
-            while self._handles_frames:
-                if self.publishers is not None:
-                    runs, position = published(view, position, self.frame_max)
-                    for number, count, ids, items in runs:
-                        self._send_bytes(
-                            self.publishers.publish_run(number, StreamRun(count, count, ids, items), self.now)
-                        )
-                try:
-                    end = frame_end(view, position, self.frame_max)
-                except BadStreamFrame as error:
-                    self._lose_framing(error)
-                    break
-                if end is None:
-                    break
-                frame = bytes(view[position + SIZE_BYTES : end])
-                position = end
-                self._take_frame(frame)
-        self._keep(data, position)
-
-    def _keep(self, data: Buffer, position: int) -> None:
-        if self._framing_lost or self.state in DROPS_INPUT:
-            position = len(data)
-        kept_bytes = self.pressure.kept_bytes = len(data) - position
-        self._stopped = bool(kept_bytes) and not self._handles_frames
-        if not kept_bytes:
-            return
-        if self.state in STRANGERS and kept_bytes > self.limits.initial_frame_max + SIZE_BYTES:
-            self._lose_framing(BadStreamFrame("frame too large", ResponseCode.FRAME_TOO_LARGE))
-        elif isinstance(data, bytearray):
-            del data[:position]
-            self._kept = data
-        else:
-            self._kept = bytearray(memoryview(data)[position:])
-
-    def _take_frame(self, frame: bytes) -> None:
+    def take_frame(self, frame: bytes) -> None:
         try:
             command = decode_frame(frame)
-            if isinstance(command, PublishFrame) and self.publishers is not None:
-                self._send_bytes(self.publishers.publish(command, self.now))
-                return
         except BadStreamFrame as error:
-            self.fail(error.code, "unknown frame", str(error))
+            self.fail_frame(error)
             return
-        if isinstance(command, CloseRequest):
+        if isinstance(command, PublishFrame) and self.publishers is not None:
+            self._intake.work_off(self.publishers.publish(command, self.now), len(frame))
+        elif isinstance(command, CloseRequest):
             self._closed_by_client(command)
         elif self.state is ConnectionPhase.CLOSING:
             if isinstance(command, StandardResponse) and command.key == CommandKey.CLOSE:
@@ -248,19 +191,19 @@ class StreamConnection:
         self, pending: Pending[T], answered: Callable[[T], None], refused: Callable[[BrokerError], None]
     ) -> None:
         """Input stops until one of the two was called. Neither is, when the connection ends before."""
-        assert not self._answering, "two requests are being answered"
-        self._answering = True
+        assert not self.pressure.answering, "two requests are being answered"
+        self.pressure.answering = True
         if self.state is ConnectionPhase.AUTHENTICATING:
             self._deadlines.set(Due.STEP, LOGIN_TIMEOUT_S)
 
         def goes_on(then: Callable[[Any], None], value: Any) -> None:
-            if not self._answering:
+            if not self.pressure.answering:
                 return
-            self._answering = False
+            self.pressure.answering = False
             if self.state is ConnectionPhase.AUTHENTICATING:
                 self._deadlines.set(Due.STEP, self.limits.step_timeout_s)
             then(value)
-            if self._stopped:
+            if self.pressure.input_waits:
                 self.outside.wake()
 
         pending.then(lambda value: goes_on(answered, value), lambda error: goes_on(refused, error))
@@ -331,8 +274,8 @@ class StreamConnection:
 
     def deliver(self, subscription: int, last_chunk: int, chunk: Buffer) -> None:
         assert subscription in self._subscriptions.by_number, f"a chunk for subscription {subscription}, which is gone"
-        self._send_bytes(deliver_head(self._deliver_version, subscription, last_chunk, len(chunk)))
-        self._send_bytes(chunk)
+        self.send_bytes(deliver_head(self._deliver_version, subscription, last_chunk, len(chunk)))
+        self.send_bytes(chunk)
 
     def confirm(self, publisher: int, ids: bytes) -> None:
         if not self._out:
@@ -341,7 +284,7 @@ class StreamConnection:
         self._publishers.confirm(publisher, ids)
 
     def refuse_publish(self, publisher: int, ids: bytes, error: BrokerError) -> None:
-        self._send_bytes(self._publishers.refuse(publisher, ids, error))
+        self.send_bytes(self._publishers.refuse(publisher, ids, error))
 
     def stream_unavailable(self, stream: str) -> None:
         self._send_confirms()
@@ -352,15 +295,15 @@ class StreamConnection:
 
     def activate(self, subscription: int, active: bool) -> None:
         correlation, data = self._subscriptions.activate(subscription, active)
-        self._send_bytes(data)
+        self.send_bytes(data)
         self._deadlines.set(correlation, self.limits.consumer_update_timeout_s)
 
     # ------------------------------------------------------------------------- output
 
     def send(self, command: Command) -> None:
-        self._send_bytes(encode_frame(command))
+        self.send_bytes(encode_frame(command))
 
-    def _send_bytes(self, data: Buffer) -> None:
+    def send_bytes(self, data: Buffer) -> None:
         if not len(data):
             return
         if not self._out:
@@ -386,6 +329,15 @@ class StreamConnection:
     def user(self) -> str:
         """Empty until the login."""
         return "" if self.login is None else self.login.name
+
+    @property
+    def publishes(self) -> bool:
+        """Whether it is to be held when publishers are."""
+        return self.pressure.publishes
+
+    @property
+    def ended_because(self) -> str | None:
+        return self.close_reason
 
     def enter_vhost(self, vhost: str) -> None:
         """Raises BrokerError."""
@@ -446,7 +398,7 @@ class StreamConnection:
 
     def _check_heartbeat(self) -> None:
         heartbeat = self.heartbeat
-        self._send_bytes(_HEARTBEAT)
+        self.send_bytes(_HEARTBEAT)
         if heartbeat.peer_is_silent(self.bytes_in, self.pressure.reads, self.outside.monotonic()):
             self._end(f"missed heartbeats from client, timeout: {heartbeat.interval_s}s")
         else:
@@ -492,14 +444,18 @@ class StreamConnection:
         self._deadlines.clear_all()
         self._deadlines.set(Due.CLOSE, self.limits.step_timeout_s)
 
-    def _lose_framing(self, error: BadStreamFrame) -> None:
-        """Where the next frame begins is unknown, so not even the answer to Close can be recognised."""
+    def fail_frame(self, error: BadStreamFrame) -> None:
+        self.fail(error.code, "unknown frame", str(error))
+
+    def fail_framing(self, error: BadStreamFrame) -> None:
+        """Not even the answer to Close could be recognised."""
         reason = "frame too large" if error.code == ResponseCode.FRAME_TOO_LARGE else "unknown frame"
         self.fail(error.code, reason, str(error))
-        self._framing_lost = True
-        self._kept = None
-        self.pressure.kept_bytes = 0
+        self._intake.forget()
         self._deadlines.set(Due.CLOSE, FRAMING_LOST_TIMEOUT_S)
+
+    def crashed(self) -> None:
+        self.fail(ResponseCode.INTERNAL_ERROR, "internal error")
 
     def connection_lost(self, now: int) -> None:
         """The socket is gone."""
@@ -514,13 +470,13 @@ class StreamConnection:
         self._leave_broker()
         self.close_reason = why
         self.state = ConnectionPhase.CLOSED
-        self._kept = None
-        self.pressure.kept_bytes = 0
+        self._intake.forget()
         self._deadlines.clear_all()
         self.outside.wake()
 
     def _leave_broker(self) -> None:
-        self._answering = self._stopped = False
+        self.pressure.answering = False
+        self._intake.forget_publishing()
         session, self.session = self.session, None
         self.publishers = self.subscriptions = None
         if session is not None:

@@ -6,6 +6,7 @@ each publisher, or as many as frame_max asks for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.errors import BrokerError
@@ -14,19 +15,17 @@ from front.stream.response_codes import RequestRefused, code_of
 from front.stream.session_port import StreamClientSession
 from front.stream.stream_flow import StreamFlow
 from front.stream.stream_terms import PUBLISHERS_MAX, REFERENCE_BYTES_MAX
-from wire.stream.command_frames import encode_frame, key_of
+from wire.stream.command_frames import REFUSAL_BYTES, encode_frame, key_of, publish_error
 from wire.stream.command_keys import ResponseCode
-from wire.stream.publish_frame import ID_BYTES, StreamRun, read_runs, unpack_ids
+from wire.stream.publish_frame import ID_BYTES, StreamRun, runs_of
 from wire.stream.stream_commands import (
     DeclarePublisherRequest,
     DeletePublisherRequest,
     PublishConfirm,
-    PublishError,
     PublishFrame,
     StandardResponse,
 )
 
-_REFUSAL_BYTES = 10  # an id and a code
 _HEAD_BYTES = 9  # of PublishConfirm and PublishError: key, version, publisher, count
 
 
@@ -95,14 +94,15 @@ class StreamPublishers:
         self._forget(request.publisher)
         return StandardResponse(key_of(request), request.correlation, ResponseCode.OK)
 
-    def publish(self, frame: PublishFrame, now: int) -> bytes:
-        """What is to be sent at once: refusals. Raises BadStreamFrame, before anything was published."""
-        runs, refused_ids = read_runs(frame)
-        if frame.publisher not in self.by_number:
-            ids = b"".join([run.ids for run in runs]) + refused_ids
-            return self._errors(frame.publisher, ids, ResponseCode.NO_SUCH_PUBLISHER)
-        out = [self.publish_run(frame.publisher, run, now) for run in runs]
-        return b"".join(out) + self._errors(frame.publisher, refused_ids, ResponseCode.PRECONDITION_FAILED)
+    def publish(self, frame: PublishFrame, now: int) -> Iterator[bytes]:
+        """Run by run; each says what is to be sent at once: refusals. Raises BadStreamFrame, for what is behind."""
+        number = frame.publisher
+        for step in runs_of(frame):
+            if isinstance(step, StreamRun):
+                yield self.publish_run(number, step, now)
+            else:
+                code = ResponseCode.PRECONDITION_FAILED if number in self.by_number else ResponseCode.NO_SUCH_PUBLISHER
+                yield self._errors(number, step.ids, code)
 
     def publish_run(self, number: int, run: StreamRun, now: int) -> bytes:
         """As `publish`, of one frame or of several."""
@@ -162,12 +162,7 @@ class StreamPublishers:
         ]
 
     def _errors(self, number: int, ids: bytes, code: ResponseCode) -> bytes:
-        return b"".join(
-            [
-                encode_frame(PublishError(number, tuple([(one, int(code)) for one in unpack_ids(part)])))
-                for part in self._parts(ids, _REFUSAL_BYTES)
-            ]
-        )
+        return b"".join([publish_error(number, part, code) for part in self._parts(ids, REFUSAL_BYTES)])
 
     def _parts(self, ids: bytes, element_bytes: int) -> list[bytes]:
         """Of one frame each."""

@@ -7,7 +7,8 @@
                           more than KEPT_BYTES_MAX of input are kept                    they are worked off
                           more than UNSENT_BYTES_MAX of output are unsent               the client reads: `sent`
 
-    INPUT                 the answer to a request is pending (connection.py)            the answer
+    INPUT                 the answer to a request is pending (`answering`)              the answer
+                          so much was handled in this turn (`resting`)                  the next round of the event loop
                           more than UNSENT_BYTES_MAX of output are unsent               the client reads: `sent`
 
     DELIVERIES            the write buffer is full (`writable` was False)               the client reads: `sent`,
@@ -33,8 +34,8 @@ class StreamFlow:
     """See the module. One for each connection."""
 
     __slots__ = (
-        "_deliveries_stopped", "_limits", "_publishing_stopped", "_wake", "alarm", "kept_bytes", "outstanding_bytes",
-        "outstanding_messages", "publishes", "transport_writable", "unsent_bytes",
+        "_deliveries_stopped", "_limits", "_publishing_stopped", "_wake", "alarm", "answering", "input_waits", "kept_bytes",
+        "outstanding_bytes", "outstanding_messages", "publishes", "resting", "transport_writable", "unsent_bytes",
     )  # fmt: skip
 
     def __init__(self, limits: StreamLimits, wake: Callable[[], None]) -> None:
@@ -43,6 +44,9 @@ class StreamFlow:
         self.alarm: str | None = None
         self.publishes = False  # it has a publisher
         self.kept_bytes = 0  # input that cannot be handled yet
+        self.input_waits = False  # it could be, were the connection not stopped
+        self.answering = False
+        self.resting = False
         self.unsent_bytes = 0  # output that the transport has not been given
         self.transport_writable = True
         self.outstanding_messages = 0  # published and neither confirmed nor refused
@@ -59,6 +63,15 @@ class StreamFlow:
             and self.kept_bytes <= KEPT_BYTES_MAX
             and not self.congested
         )
+
+    @property
+    def input_stopped(self) -> bool:
+        return self.answering or self.resting or self.congested
+
+    @property
+    def can_proceed(self) -> bool:
+        """Something was stopped and the reason is gone: `StreamConnection.proceed` starts it again."""
+        return (self._deliveries_stopped and self._has_room) or (self.input_waits and not self.input_stopped)
 
     # ------------------------------------------------------------------------- publishing
 

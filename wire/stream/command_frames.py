@@ -15,10 +15,13 @@ from wire.stream.stream_commands import ALL_LAYOUTS, Command, CommandLayout
 
 SIZE_BYTES = 4
 HEAD_BYTES = 4  # key and version
+REFUSAL_BYTES = 10  # an id and a code
+_ID_BYTES = 8
 
 _SIZE = Struct(">I")
 _KEY_AND_VERSION = Struct(">HH")
 _HEAD = Struct(">IHH")
+_PUBLISH_ERROR = Struct(">IHHBI")
 _DELIVER = Struct(">IHHB")
 _DELIVER_2 = Struct(">IHHBQ")
 _BY_KEY: dict[tuple[int, int], CommandLayout] = {(layout.key, layout.version): layout for layout in ALL_LAYOUTS}
@@ -71,6 +74,18 @@ def encode_frame(command: Command) -> bytes:
         key |= RESPONSE_BIT
     body = b"".join([write(value) for (_, write), value in zip(layout.fields, command, strict=True)])
     return _HEAD.pack(HEAD_BYTES + len(body), key, layout.version) + body
+
+
+def publish_error(publisher: int, ids: bytes, code: int) -> bytes:
+    """PublishError for many ids, u64 each, with one code. Column by column: pairs in Python would cost half a µs each."""
+    count = len(ids) // _ID_BYTES
+    refusals = bytearray(REFUSAL_BYTES * count)
+    for place in range(_ID_BYTES):
+        refusals[place::REFUSAL_BYTES] = ids[place::_ID_BYTES]
+    for place, byte in enumerate(code.to_bytes(REFUSAL_BYTES - _ID_BYTES, "big"), _ID_BYTES):
+        refusals[place::REFUSAL_BYTES] = bytes([byte]) * count
+    head = _PUBLISH_ERROR.pack(HEAD_BYTES + 5 + len(refusals), CommandKey.PUBLISH_ERROR, 1, publisher, count)
+    return head + bytes(refusals)
 
 
 def key_of(command: Command) -> CommandKey:

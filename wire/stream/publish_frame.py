@@ -1,4 +1,4 @@
-"""The messages of a Publish frame, taken apart in one pass into runs that a stream stores as they are.
+"""The messages of a Publish frame, taken apart in one pass into runs that a stream stores as they are, one run after the other.
 
     version 1     id u64 | item        as chunks hold it: a message, or a sub-batch
     version 2     id u64 | filter string, a length of 65535 for none | message
@@ -16,13 +16,15 @@ A sub-batch that says impossible things is refused with all that follows it in t
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from struct import Struct, error
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from wire.stream.command_fields import STRING_BYTES_MAX, BadStreamFrame
 from wire.stream.stream_commands import PublishFrame
 
 SUB_BATCH_BYTES_MAX = 64 * 2**20  # uncompressed
+RUN_MESSAGES_MAX = 8192  # what one chunk should hold at most, as in native/stream_publish.py
 
 _ID = Struct(">Q")
 ID_BYTES = _ID.size
@@ -57,11 +59,14 @@ class StreamRun(NamedTuple):
         return last
 
 
-class StreamRuns(NamedTuple):
-    """What a Publish frame holds."""
+class RefusedItems(NamedTuple):
+    """A sub-batch that cannot be, and all behind it."""
 
-    runs: list[StreamRun]
-    refused_ids: bytes = b""  # of a sub-batch that cannot be, and of all behind it
+    ids: bytes
+
+
+PublishStep: TypeAlias = StreamRun | RefusedItems
+Steps: TypeAlias = Generator[PublishStep, None, int]
 
 
 def pack_ids(ids: list[int]) -> bytes:
@@ -72,24 +77,22 @@ def unpack_ids(ids: bytes) -> tuple[int, ...]:
     return Struct(f">{len(ids) // _ID.size}Q").unpack(ids)
 
 
-def read_runs(frame: PublishFrame) -> StreamRuns:
-    """Raises BadStreamFrame when the frame does not hold exactly as many messages as it says; nothing of it counts then."""
-    entries, runs, refused = frame.entries, list[StreamRun](), list[int]()
+def runs_of(frame: PublishFrame) -> Iterator[PublishStep]:
+    """One after the other, for a frame may have a run for each message. Raises BadStreamFrame where it does not hold what it
+    says; what came before counts."""
+    entries = frame.entries
     if frame.entry_count * _MESSAGE.size > len(entries):
         raise BadStreamFrame(f"{frame.entry_count} messages in {len(entries)} bytes")
     read = _read_filtered if frame.version == 2 else _read_items
     try:
-        end = read(entries, frame.entry_count, runs, refused)
-    except (
-        error
-    ) as missing:  # a message begins behind the end. One that only ends there is a shorter slice, and seen below
+        end = yield from read(entries, frame.entry_count)
+    except error as missing:  # a message begins behind the end
         raise BadStreamFrame(f"fewer than {frame.entry_count} messages in {len(entries)} bytes") from missing
     if end != len(entries):
         raise BadStreamFrame(f"{frame.entry_count} messages end at byte {end} of {len(entries)}")
-    return StreamRuns(runs, pack_ids(refused))
 
 
-def _read_items(entries: bytes, count: int, runs: list[StreamRun], refused: list[int]) -> int:
+def _read_items(entries: bytes, count: int) -> Steps:
     """Returns where the last message ends."""
     ids: list[int] = []
     parts: list[bytes] = []
@@ -97,34 +100,45 @@ def _read_items(entries: bytes, count: int, runs: list[StreamRun], refused: list
     for place in range(count):
         id_, length = unpack_from(entries, at)
         if length & _SUB_BATCH_BIT:
-            _end_run(runs, ids, parts)
+            if ids:
+                yield _run(ids, parts)
+                ids, parts = [], []
             if _is_impossible(entries, at):
-                return _refuse(entries, at, count - place, refused)
+                refused, at = _refuse(entries, at, count - place)
+                yield refused
+                return at
             run, at = _sub_batch(entries, at)
-            runs.append(run)
+            yield run
             before = -1
             continue
-        if id_ <= before:
-            _end_run(runs, ids, parts)
+        if ids and (id_ <= before or len(ids) == RUN_MESSAGES_MAX):
+            yield _run(ids, parts)
+            ids, parts = [], []
         start = at + _ID.size
         at += _MESSAGE.size + length
         ids.append(id_)
         parts.append(entries[start:at])
         before = id_
-    _end_run(runs, ids, parts)
+    _check_end(entries, at)
+    if ids:
+        yield _run(ids, parts)
     return at
 
 
-def _end_run(runs: list[StreamRun], ids: list[int], parts: list[bytes]) -> None:
-    if ids:
-        runs.append(StreamRun(len(ids), len(ids), pack_ids(ids), b"".join(parts)))
-        ids.clear()
-        parts.clear()
+def _run(ids: list[int], parts: list[bytes]) -> StreamRun:
+    return StreamRun(len(ids), len(ids), pack_ids(ids), b"".join(parts))
+
+
+def _check_end(entries: bytes, at: int) -> None:
+    """The last message or sub-batch ends where there are bytes; of those before it, that was seen when the next one began."""
+    if at > len(entries):
+        raise BadStreamFrame(f"a message ends at byte {at} of {len(entries)}")
 
 
 def _sub_batch(entries: bytes, at: int) -> tuple[StreamRun, int]:
     id_, _, messages, _, length = _SUB_BATCH.unpack_from(entries, at)
     end = at + _SUB_BATCH.size + length
+    _check_end(entries, end)
     return StreamRun(1, messages, _ID.pack(id_), entries[at + _ID.size : end]), end
 
 
@@ -139,8 +153,9 @@ def _is_impossible(entries: bytes, at: int) -> bool:
     )
 
 
-def _refuse(entries: bytes, at: int, count: int, refused: list[int]) -> int:
-    """Only the ids of so many messages and sub-batches."""
+def _refuse(entries: bytes, at: int, count: int) -> tuple[RefusedItems, int]:
+    """So many messages and sub-batches, and where they end."""
+    refused: list[int] = []
     for _ in range(count):
         id_, length = _MESSAGE.unpack_from(entries, at)
         refused.append(id_)
@@ -148,10 +163,10 @@ def _refuse(entries: bytes, at: int, count: int, refused: list[int]) -> int:
             at += _SUB_BATCH.size + _SUB_BATCH.unpack_from(entries, at)[-1]
         else:
             at += _MESSAGE.size + length
-    return at
+    return RefusedItems(pack_ids(refused)), at
 
 
-def _read_filtered(entries: bytes, count: int, runs: list[StreamRun], refused: list[int]) -> int:
+def _read_filtered(entries: bytes, count: int) -> Steps:
     """As _read_items, of version 2."""
     ids: list[int] = []
     parts: list[bytes] = []
@@ -169,20 +184,20 @@ def _read_filtered(entries: bytes, count: int, runs: list[StreamRun], refused: l
         (length,) = _LENGTH.unpack_from(entries, at)
         if length & _SUB_BATCH_BIT:
             raise BadStreamFrame("a sub-batch among messages with filter values")
-        if id_ <= before:
-            _end_filtered_run(runs, ids, parts, values)
+        if ids and (id_ <= before or len(ids) == RUN_MESSAGES_MAX):
+            yield _filtered_run(ids, parts, values)
+            ids, parts, values = [], [], set()
         start, at = at, at + _LENGTH.size + length
         ids.append(id_)
         parts.append(entries[start:at])
         values.add(value)
         before = id_
-    _end_filtered_run(runs, ids, parts, values)
+    _check_end(entries, at)
+    if ids:
+        yield _filtered_run(ids, parts, values)
     return at
 
 
-def _end_filtered_run(runs: list[StreamRun], ids: list[int], parts: list[bytes], values: set[bytes | None]) -> None:
-    _end_run(runs, ids, parts)
-    if values:
-        found = frozenset(value for value in values if value is not None)
-        runs[-1] = runs[-1]._replace(filter_values=found, has_unfiltered=None in values)
-        values.clear()
+def _filtered_run(ids: list[int], parts: list[bytes], values: set[bytes | None]) -> StreamRun:
+    found = frozenset([value for value in values if value is not None])
+    return _run(ids, parts)._replace(filter_values=found, has_unfiltered=None in values)

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native.stream_publish import STREAM_RUN_ITEMS_BYTES_MAX, STREAM_RUN_MESSAGES_MAX
+from native.stream_publish import (
+    FRAME_DESCENTS_MAX,
+    RUNS_MAX,
+    STREAM_RUN_ITEMS_BYTES_MAX,
+    STREAM_RUN_MESSAGES_MAX,
+)
 from tests.unit.native.both import forms
 from wire.stream.command_frames import decode_frame, encode_frame
-from wire.stream.publish_frame import pack_ids, read_runs, unpack_ids
+from wire.stream.publish_frame import StreamRun, pack_ids, runs_of, unpack_ids
 from wire.stream.stream_commands import HeartbeatCommand, PublishFrame
 
 FORMS = forms("stream_publish", "published")
@@ -101,6 +106,19 @@ class TestPublished:
         runs, _ = form.published(data, 0, 0)
         assert [unpack_ids(ids) for _, _, ids, _ in runs] == [(1, 2), (3,), (4,), (5,)]
 
+    def test_a_walk_ends_with_the_frame_that_brings_enough_runs(self, form: Any) -> None:
+        data = b"".join([frame(number % 2, A) for number in range(RUNS_MAX + 10)])
+        runs, end = form.published(data, 0, 0)
+        assert (len(runs), end) == (RUNS_MAX, RUNS_MAX * len(frame(0, A)))
+        assert form.published(data, end, 0) == ([run(number % 2, A) for number in range(10)], len(data))
+
+    def test_a_frame_whose_ids_descend_again_and_again_is_not_taken(self, form: Any) -> None:
+        ids = range(FRAME_DESCENTS_MAX, -1, -1)
+        taken, refused = frame(3, *[(id_, b"") for id_ in ids]), frame(3, *[(id_, b"") for id_ in (*ids, 0)])
+        assert len(form.published(taken, 0, 0)[0]) == FRAME_DESCENTS_MAX + 1
+        assert form.published(refused, 0, 0) == ([], 0)
+        assert form.published(taken + refused, 0, 0)[1] == len(taken)
+
     @given(data=frames.map(b"".join), cut=st.integers(0, 40))
     def test_runs_are_those_that_wire_reads_joined(self, form: Any, data: bytes, cut: int) -> None:
         runs, end = form.published(data[: len(data) - cut], 0, 0)
@@ -109,7 +127,7 @@ class TestPublished:
             size = int.from_bytes(data[at : at + 4], "big")
             decoded = decode_frame(data[at + 4 : at + 4 + size])
             assert isinstance(decoded, PublishFrame)
-            expected += [(decoded.publisher, id_) for one in read_runs(decoded).runs for id_ in unpack_ids(one.ids)]
+            expected += [(decoded.publisher, id_) for one in runs_of(decoded) for id_ in unpack_ids(one.ids)]
             at += 4 + size
         assert at == end
         assert [(number, id_) for number, _, ids, _ in runs for id_ in unpack_ids(ids)] == expected
@@ -118,7 +136,7 @@ class TestPublished:
             assert len(ascending) == count
             assert list(ascending) == sorted(set(ascending))
             entries = PublishFrame(1, 0, count, b"".join(interleaved(ascending, items)))
-            assert read_runs(entries).runs[0].items == items
+            assert list(runs_of(entries)) == [StreamRun(count, count, ids, items)]
 
 
 def interleaved(ids: tuple[int, ...], items: bytes) -> list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from front.peer import Peer
 from front.stream.connection import StreamConnection
 from front.stream.stream_terms import PROTOCOL, StreamIdentity, StreamLimits
@@ -46,10 +48,14 @@ class Outside:
     def __init__(self) -> None:
         self.woken = 0
         self.armed = 0.0
+        self.next_round: list[Callable[[], None]] = []
         self.seconds = 100.0
 
     def wake(self) -> None:
         self.woken += 1
+
+    def soon(self, call: Callable[[], None]) -> None:
+        self.next_round.append(call)
 
     def arm(self, seconds: float) -> None:
         self.armed = seconds
@@ -88,7 +94,10 @@ class StreamClient:
     def take(self) -> list[Command]:
         """What the server has to say at the end of a turn."""
         self.broker.pump(NOW)
-        while self.core.proceed(NOW):
+        while self.core.proceed(NOW) or self.outside.next_round:
+            for call in self.outside.next_round:
+                call()
+            self.outside.next_round.clear()
             self.broker.pump(NOW)
         self.received += b"".join(self.core.data_to_send())
         said: list[Command] = []

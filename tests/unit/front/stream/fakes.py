@@ -8,6 +8,7 @@ of a session method -> the error that it raises. There are no groups: tests say 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,7 @@ class FakeStreams:
         self.answers_later = False
         self.confirms_later = False
         self.pending: list[tuple[Pending[Any], Any]] = []
+        self.woken: Callable[[], None] = lambda: None  # there may be something to confirm or to deliver
         self.audited: list[str] = []
         self.audit = Audit(note=self.audited.append, warn=self.audited.append)
 
@@ -143,6 +145,7 @@ class FakeStreamSession:
     def _called(self, name: str, *arguments: Any) -> None:
         assert not self.closed, f"{name} on a session that was closed"
         self.broker.calls.append((name, *arguments))
+        self.broker.woken()
         if name in self.broker.refuse:
             raise self.broker.refuse[name]
 

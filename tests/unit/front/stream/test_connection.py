@@ -6,10 +6,11 @@ import struct
 
 import pytest
 
-from broker.errors import InternalError
+from broker.errors import ConnectionForced, InternalError
 from front.peer import Peer
 from front.stream.phases import ConnectionPhase
 from front.stream.stream_flow import KEPT_BYTES_MAX, UNSENT_BYTES_MAX
+from front.stream.stream_intake import STEPS_PER_TURN
 from front.stream.stream_terms import StreamLimits
 from tests.unit.front.stream.client import HANDSHAKE, NOW, PEER, StreamClient
 from tests.unit.front.stream.fakes import FakeStream, entries
@@ -33,6 +34,7 @@ from wire.stream.stream_commands import (
     PublisherSequenceRequest,
     PublishFrame,
     QueryOffsetRequest,
+    QueryOffsetResponse,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
@@ -124,6 +126,61 @@ def test_references_and_names_have_255_bytes(size: int, code: ResponseCode) -> N
     assert codes(client.say(SubscribeRequest(2, 1, "s", FIRST, 1, {"name": "é" * (size // 2) + "n" * (size % 2)}))) == [
         code
     ]
+
+
+class TestTurns:
+    """One read may bring more than the loop should stand for; other clients have their turn in between."""
+
+    def handled_in_each_round(self, client: StreamClient, data: bytes) -> list[int]:
+        """How many calls each round of the loop made, until there is no more."""
+        calls, rounds = client.broker.calls, []
+        client.broker.confirms_later = True
+        before = len(calls)
+        client.core.receive_data(data, NOW)
+        while True:
+            assert not client.core.proceed(NOW), "what rests goes on in the next round"
+            rounds.append(len(calls) - before)
+            before = len(calls)
+            if not client.outside.next_round:
+                return rounds
+            client.outside.next_round.pop()()
+            client.core.proceed(NOW)
+
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_a_frame_with_a_run_for_each_message_takes_many(self, version: int) -> None:
+        client = publishing(StreamClient())
+        value = b"" if version == 1 else b"\xff\xff"
+        entries = [struct.pack(">Q", 5000 - place) + value + bytes(4) for place in range(5000)]
+        rounds = self.handled_in_each_round(client, encode_frame(PublishFrame(version, 0, 5000, b"".join(entries))))
+        assert max(rounds) <= STEPS_PER_TURN
+        assert sum(rounds) == 5000
+        assert client.core.pressure.kept_bytes == 0
+
+    def test_many_small_frames_take_many(self) -> None:
+        client = publishing(StreamClient())
+        client.say(DeclarePublisherRequest(1, 1, "", "s"))
+        frames = [encode_frame(published(1)._replace(publisher=number % 2)) for number in range(2000)]
+        rounds = self.handled_in_each_round(client, b"".join(frames))
+        assert max(rounds) <= 2 * STEPS_PER_TURN
+        assert sum(rounds) == 2000
+
+    def test_a_frame_behind_one_that_is_worked_off_waits(self) -> None:
+        client = publishing(StreamClient())
+        entries = [struct.pack(">Q", 600 - place) + bytes(4) for place in range(600)]
+        said = client.say(PublishFrame(1, 0, 600, b"".join(entries)), QueryOffsetRequest(9, "r", "s"))
+        names = [call[0] for call in client.broker.calls]
+        assert names.index("query_offset") == len(names) - 1
+        assert names.count("publish") == 600
+        assert any(isinstance(one, QueryOffsetResponse) for one in said)
+
+    def test_what_is_left_of_a_frame_is_dropped_with_its_client(self) -> None:
+        client = publishing(StreamClient())
+        entries = [struct.pack(">Q", 600 - place) + bytes(4) for place in range(600)]
+        client.core.receive_data(encode_frame(PublishFrame(1, 0, 600, b"".join(entries))), NOW)
+        client.core.close_for_broker(ConnectionForced("an operator wants it"))
+        assert isinstance(client.take()[-1], CloseRequest)
+        assert [call[0] for call in client.broker.calls].count("publish") == STEPS_PER_TURN - 1  # and the frame itself
+        assert client.core.pressure.kept_bytes == 0
 
 
 class TestConfirms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from wire.stream.command_fields import BadStreamFrame
 from wire.stream.publish_frame import (
     NOTHING_FILTERED,
+    RUN_MESSAGES_MAX,
     SUB_BATCH_BYTES_MAX,
+    RefusedItems,
     StreamRun,
-    StreamRuns,
     pack_ids,
-    read_runs,
+    runs_of,
     unpack_ids,
 )
 from wire.stream.stream_commands import PublishFrame
@@ -49,13 +51,25 @@ def run(*entries: tuple[int, bytes]) -> StreamRun:
     return StreamRun(len(entries), len(entries), ids, items)
 
 
+class Read(NamedTuple):
+    runs: list[StreamRun]
+    refused_ids: bytes = b""
+
+
+def read_runs(frame: PublishFrame) -> Read:
+    """All of it."""
+    steps = list(runs_of(frame))
+    runs = [one for one in steps if isinstance(one, StreamRun)]
+    return Read(runs, b"".join([one.ids for one in steps if isinstance(one, RefusedItems)]))
+
+
 def test_messages_lie_together_without_their_ids() -> None:
     entries = [(5, item(b"a")), (6, item(b"")), (9, item(b"ccc"))]
-    assert read_runs(published(*entries)) == StreamRuns([run(*entries)])
+    assert read_runs(published(*entries)) == Read([run(*entries)])
 
 
 def test_a_frame_without_messages_has_no_run() -> None:
-    assert read_runs(published()) == StreamRuns([])
+    assert read_runs(published()) == Read([])
 
 
 def test_a_run_knows_its_first_and_last_id() -> None:
@@ -138,7 +152,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("frame", GOOD, ids=["messages", "sub-batch", "refused", "filtered"])
-def test_a_frame_that_holds_less_or_more_than_it_says_is_refused_as_a_whole(frame: PublishFrame) -> None:
+def test_a_frame_that_holds_less_or_more_than_it_says_is_refused(frame: PublishFrame) -> None:
     read_runs(frame)
     for end in range(len(frame.entries)):
         with pytest.raises(BadStreamFrame):
@@ -151,6 +165,25 @@ def test_a_frame_that_holds_less_or_more_than_it_says_is_refused_as_a_whole(fram
     ):
         with pytest.raises(BadStreamFrame):
             read_runs(wrong)
+
+
+def test_no_part_of_a_message_is_taken_for_one() -> None:
+    """What stands before the mistake counts; a message, or a sub-batch, that the frame cuts off does not."""
+    for frame in GOOD:
+        whole = read_runs(frame).runs
+        for end in range(len(frame.entries)):
+            taken: list[StreamRun] = []
+            with pytest.raises(BadStreamFrame):
+                for one in runs_of(frame._replace(entries=frame.entries[:end])):
+                    taken += [one] if isinstance(one, StreamRun) else []
+            assert taken == whole[: len(taken)]
+
+
+def test_a_long_frame_is_read_run_by_run() -> None:
+    ascending = [(id_, item(b"")) for id_ in range(RUN_MESSAGES_MAX + 1)]
+    assert [one.item_count for one in read_runs(published(*ascending)).runs] == [RUN_MESSAGES_MAX, 1]
+    values = [(id_, b"v", b"") for id_ in range(RUN_MESSAGES_MAX + 1)]
+    assert [one.item_count for one in read_runs(filtered(*values)).runs] == [RUN_MESSAGES_MAX, 1]
 
 
 def test_a_message_longer_than_the_frame_is_refused() -> None:
