@@ -33,6 +33,7 @@ from leveret.errors import (
 from leveret.message import Delivery, GotMessage, Message, StreamMessage
 from leveret.publisher import Publisher
 from leveret.stream import Stream, StreamPublisher, StreamReader
+from leveret.super_stream import SuperStream, SuperStreamPublisher
 from leveret.sync import SyncConsumer, SyncDelivery, SyncNode, SyncPublisher, connect_sync
 from leveret.sync_stream import SyncStream, SyncStreamPublisher, SyncStreamReader
 from leveret.values import FarTimestamp
@@ -57,6 +58,8 @@ __all__ = [
     "StreamPublisher",
     "StreamReader",
     "SubscriptionEnded",
+    "SuperStream",
+    "SuperStreamPublisher",
     "SyncConsumer",
     "SyncDelivery",
     "SyncNode",

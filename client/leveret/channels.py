@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from leveret.errors import ConnectionLost
-from leveret.v1 import admin_pb2_grpc, consume_pb2_grpc, publish_pb2_grpc, topology_pb2_grpc
+from leveret.v1 import admin_pb2_grpc, consume_pb2_grpc, publish_pb2_grpc, streams_pb2_grpc, topology_pb2_grpc
 
 DEFAULT_PORT = 5680
 DEFAULT_TARGET = f"127.0.0.1:{DEFAULT_PORT}"
@@ -40,6 +40,7 @@ class Stubs:
     publisher: Any
     consumer: Any
     topology: Any
+    streams: Any
     admin: Any
 
 
@@ -156,5 +157,6 @@ def _stubs(channel: grpc.aio.Channel) -> Stubs:
         publisher=publish_pb2_grpc.PublisherStub(channel),  # type: ignore[no-untyped-call]
         consumer=consume_pb2_grpc.ConsumerStub(channel),  # type: ignore[no-untyped-call]
         topology=topology_pb2_grpc.TopologyStub(channel),  # type: ignore[no-untyped-call]
+        streams=streams_pb2_grpc.StreamsStub(channel),  # type: ignore[no-untyped-call]
         admin=admin_pb2_grpc.AdminStub(channel),  # type: ignore[no-untyped-call]
     )

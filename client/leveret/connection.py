@@ -24,6 +24,7 @@ from leveret.message import GotMessage, from_wire
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.requests import NodeRequests
 from leveret.stream import Stream
+from leveret.super_stream import SuperStream
 from leveret.topology import Topology
 from leveret.v1 import admin_pb2, consume_pb2
 from leveret.values import from_table, to_value
@@ -126,6 +127,10 @@ class Node(NodeRequests):
     def stream(self, name: str) -> Stream:
         """A stream by its name, to be declared, published to and read. See leveret.stream."""
         return Stream(self, name)
+
+    def super_stream(self, name: str) -> SuperStream:
+        """Several streams under one name. See leveret.super_stream."""
+        return SuperStream(self, name)
 
     async def get(self, queue: str, *, count: int = 1, requeue: bool = False) -> list[GotMessage]:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""

@@ -11,8 +11,16 @@
 A reader takes nothing away, and settles nothing: asking for the next message makes room for one more. When its connection
 breaks it goes on, at another node if need be, behind the last message that it handed out: no message is missing and none
 comes twice. One that has handed out none begins again where it was asked to: at `next`, that is behind what was published
-meanwhile. To read on after a restart of the program, keep `reader.next_offset` with what was made of the messages, and begin
-there.
+meanwhile.
+
+To read on after a restart of the program, keep `reader.next_offset` with what was made of the messages, and begin there. Or
+have the stream keep it, under a name of yours:
+
+    async with events.read("first", reference="billing") as reader:   # behind what is stored, or from the first one on
+        async for message in reader:
+            ...
+            if message.offset % 1000 == 0:
+                await reader.store_offset()                             # all up to this message is done
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ from leveret.records import DeclaredQueue, QueueStatus
 from leveret.requests import NodeRequests
 from leveret.retry import Backoff
 from leveret.topology import Topology
-from leveret.v1 import consume_pb2
+from leveret.v1 import consume_pb2, streams_pb2
 from leveret.values import to_table, to_value
 
 FILTER_HEADER = "x-stream-filter-value"
@@ -64,18 +72,16 @@ class Stream:
     ) -> DeclaredQueue:
         """Declare it, or find it declared just so. Whole segments that are older than `max_age`, or more than
         `max_length_bytes`, are removed; without either, nothing ever is."""
-        given = {
-            "x-max-age": _age(max_age) if isinstance(max_age, timedelta) else max_age,
-            "x-max-length-bytes": max_length_bytes,
-            "x-stream-max-segment-size-bytes": segment_bytes_max,
-            "x-stream-filter-size-bytes": filter_bytes,
-            "x-initial-cluster-size": members,
-            "x-queue-leader-locator": leader_locator,
-        }
-        named = {name: value for name, value in given.items() if value is not None}
-        return await Topology(self._node).declare_queue(
-            self.name, kind="stream", arguments={**named, **(arguments or {})}
+        named = stream_arguments(
+            max_age=max_age,
+            max_length_bytes=max_length_bytes,
+            segment_bytes_max=segment_bytes_max,
+            filter_bytes=filter_bytes,
+            members=members,
+            leader_locator=leader_locator,
+            arguments=arguments,
         )
+        return await Topology(self._node).declare_queue(self.name, kind="stream", arguments=named)
 
     async def delete(self) -> None:
         """Delete it with all that is in it. One that does not exist is fine."""
@@ -100,16 +106,20 @@ class Stream:
         *,
         filter_values: Iterable[str] = (),
         match_unfiltered: bool = False,
+        reference: str = "",
         prefetch: int = PREFETCH,
         name: str = "",
         reconnect: bool = True,
     ) -> StreamReader:
-        """A reader, to be entered with `async with` or iterated at once. With `filter_values` only messages that were published
-        with one of them; `match_unfiltered` adds those that were published without. Raises ValueError."""
+        """A reader, to be entered with `async with` or iterated at once. With a `reference` it begins behind the offset that is
+        stored under that name, if one is. With `filter_values` only messages that were published with one of them come;
+        `match_unfiltered` adds those that were published without. Raises ValueError."""
         arguments: dict[str, Any] = {"x-stream-offset": offset_argument(begin)}
         if wanted := list(filter_values):
             arguments |= {"x-stream-filter": wanted, "x-stream-match-unfiltered": match_unfiltered}
-        reader = StreamReader(self._node, self.name, arguments, prefetch=prefetch, name=name, reconnect=reconnect)
+        reader = StreamReader(
+            self, arguments, node=self._node, reference=reference, prefetch=prefetch, name=name, reconnect=reconnect
+        )
         self._node.children.add(reader)
         return reader
 
@@ -125,6 +135,20 @@ class Stream:
             )
             for one in response.messages
         ]
+
+    async def store_offset(self, reference: str, offset: int) -> None:
+        """Keep this offset in the stream under this name, instead of what was there. By custom it is that of the last message
+        that is done with. Returns when the stream has it."""
+        request = streams_pb2.StoreOffsetRequest(
+            vhost=self._node.vhost, stream=self.name, reference=reference, offset=offset
+        )
+        await self._node.call("streams", "StoreOffset", request)
+
+    async def stored_offset(self, reference: str) -> int | None:
+        """What was stored last under this name; None: nothing."""
+        request = streams_pb2.GetStoredOffsetRequest(vhost=self._node.vhost, stream=self.name, reference=reference)
+        response: streams_pb2.GetStoredOffsetResponse = await self._node.call("streams", "GetStoredOffset", request)
+        return response.offset if response.HasField("offset") else None
 
 
 class StreamPublisher:
@@ -175,10 +199,11 @@ class StreamReader:
 
     def __init__(
         self,
-        node: NodeRequests,
-        stream: str,
+        stream: Stream,
         arguments: Mapping[str, Any],
         *,
+        node: NodeRequests,
+        reference: str,
         prefetch: int,
         name: str,
         reconnect: bool,
@@ -190,6 +215,7 @@ class StreamReader:
         self.next_offset: int | None = None  # behind the last message that was handed out; None: there was none
         self._node = node
         self._arguments = arguments
+        self._reference = reference
         self._prefetch = prefetch
         self._name = name
         self._reconnect = reconnect
@@ -206,7 +232,7 @@ class StreamReader:
         and what the node refused it with; without `reconnect` also ConnectionLost."""
         while True:
             try:
-                consumer = self._subscribed()
+                consumer = self._consumer or await self._subscribe()
                 await self._settle()
                 delivery = await anext(consumer)
             except LeveretError as error:
@@ -223,13 +249,21 @@ class StreamReader:
         """Return when the node has accepted the reader. Raises what it refused it with."""
         while not self._closing:
             try:
-                await self._subscribed().start()
+                consumer = self._consumer or await self._subscribe()
+                await consumer.start()
             except LeveretError as error:
                 await self._go_on_after(error)
                 continue
             self._has_begun = True
             return self
         raise ConnectionLost("the reader is closed")
+
+    async def store_offset(self) -> None:
+        """Everything that was handed out is done with: whoever reads with this reference later begins behind it."""
+        if not self._reference:
+            raise ValueError("a reader without a reference has no name under which to store an offset")
+        if self.next_offset is not None:
+            await self.stream.store_offset(self._reference, self.next_offset - 1)
 
     async def close(self) -> None:
         self._closing = True
@@ -252,18 +286,20 @@ class StreamReader:
 
     # ------------------------------------------------------------------ subscriptions, one after the other
 
-    def _subscribed(self) -> Consumer:
+    async def _subscribe(self) -> Consumer:
         if self._closing:
             raise StopAsyncIteration
-        if self._consumer is None:
-            place = {} if self.next_offset is None else {"x-stream-offset": self.next_offset}
-            self._consumer = Consumer(
-                self._node,
-                self.stream,
-                prefetch=self._prefetch,
-                arguments={**self._arguments, **place},
-                name=self._name,
-            )
+        place = self.next_offset
+        if place is None and self._reference:
+            stored = await self.stream.stored_offset(self._reference)
+            place = None if stored is None else stored + 1
+        self._consumer = Consumer(
+            self._node,
+            self.stream.name,
+            prefetch=self._prefetch,
+            arguments=self._arguments if place is None else {**self._arguments, "x-stream-offset": place},
+            name=self._name,
+        )
         return self._consumer
 
     async def _settle(self) -> None:
@@ -283,6 +319,28 @@ class StreamReader:
         if consumer is not None:
             await consumer.abandon()
         await asyncio.sleep(self._backoff.next_delay_s())
+
+
+def stream_arguments(
+    *,
+    max_age: str | timedelta | None,
+    max_length_bytes: int | None,
+    segment_bytes_max: int | None,
+    filter_bytes: int | None,
+    members: int | None,
+    leader_locator: str | None,
+    arguments: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The arguments with which a stream is declared."""
+    given = {
+        "x-max-age": _age(max_age) if isinstance(max_age, timedelta) else max_age,
+        "x-max-length-bytes": max_length_bytes,
+        "x-stream-max-segment-size-bytes": segment_bytes_max,
+        "x-stream-filter-size-bytes": filter_bytes,
+        "x-initial-cluster-size": members,
+        "x-queue-leader-locator": leader_locator,
+    }
+    return {name: value for name, value in given.items() if value is not None} | dict(arguments or {})
 
 
 def offset_argument(place: Place) -> Any:

@@ -31,7 +31,7 @@ from leveret.errors import ConnectionLost, TimedOut
 from leveret.message import Delivery, GotMessage, Message
 from leveret.publisher import MAX_UNCONFIRMED, Publisher
 from leveret.records import Binding, DeclaredQueue, Exchange, Queue
-from leveret.sync_stream import SyncStream
+from leveret.sync_stream import SyncStream, SyncSuperStream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -203,6 +203,10 @@ class SyncNode:
     def stream(self, name: str) -> SyncStream:
         """A stream by its name, to be declared, published to and read."""
         return SyncStream(self, name)
+
+    def super_stream(self, name: str) -> SyncSuperStream:
+        """Several streams under one name."""
+        return SyncSuperStream(self, name)
 
     def get(self, queue: str, *, count: int = 1, requeue: bool = False) -> list[GotMessage]:
         """Take up to `count` messages, or look at them and put them back (they are then marked redelivered)."""

@@ -22,12 +22,15 @@ from leveret.message import Message, StreamMessage
 from leveret.publisher import MAX_UNCONFIRMED
 from leveret.records import DeclaredQueue, QueueStatus
 from leveret.stream import PREFETCH, Place, Stream, StreamPublisher, StreamReader
+from leveret.super_stream import SuperStream, SuperStreamPublisher
 
 T = TypeVar("T")
 
 
 class AsyncNode(Protocol):
     def stream(self, name: str) -> Stream: ...
+
+    def super_stream(self, name: str) -> SuperStream: ...
 
 
 class BlockingNode(Protocol):
@@ -90,6 +93,7 @@ class SyncStream:
         *,
         filter_values: Iterable[str] = (),
         match_unfiltered: bool = False,
+        reference: str = "",
         prefetch: int = PREFETCH,
         name: str = "",
         reconnect: bool = True,
@@ -101,6 +105,7 @@ class SyncStream:
                 begin,
                 filter_values=filter_values,
                 match_unfiltered=match_unfiltered,
+                reference=reference,
                 prefetch=prefetch,
                 name=name,
                 reconnect=reconnect,
@@ -111,6 +116,14 @@ class SyncStream:
     def browse(self, begin: Place = "first", *, limit: int = 1) -> list[StreamMessage]:
         """Look at up to `limit` messages, fewer if they are large."""
         return self._call(lambda stream: stream.browse(begin, limit=limit))
+
+    def store_offset(self, reference: str, offset: int) -> None:
+        """Keep this offset in the stream under this name. Returns when the stream has it."""
+        self._call(lambda stream: stream.store_offset(reference, offset))
+
+    def stored_offset(self, reference: str) -> int | None:
+        """What was stored last under this name; None: nothing."""
+        return self._call(lambda stream: stream.stored_offset(reference))
 
     def _call(self, work: Callable[[Stream], Awaitable[T]]) -> T:
         def on_node(node: AsyncNode) -> Awaitable[T]:
@@ -194,6 +207,10 @@ class SyncStreamReader:
 
         return self._node.run(next_one(), timeout_s)
 
+    def store_offset(self) -> None:
+        """Everything that was handed out is done with: whoever reads with this reference later begins behind it."""
+        self._node.run(self._reader.store_offset())
+
     def close(self) -> None:
         self._node.run(self._reader.close())
 
@@ -204,3 +221,61 @@ class SyncStreamReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SyncSuperStream:
+    """One super stream of the connection's vhost, created or not yet. Made by `SyncNode.super_stream()`."""
+
+    def __init__(self, node: BlockingNode, name: str) -> None:
+        self._node = node
+        self.name = name
+
+    def create(self, **options: Any) -> list[str]:
+        """See SuperStream.create for the options."""
+        return self._call(lambda stream: stream.create(**options))
+
+    def delete(self) -> None:
+        """Delete it with its partitions and all that is in them."""
+        self._call(lambda stream: stream.delete())
+
+    def partitions(self) -> list[str]:
+        """The streams that it consists of, in their order."""
+        return self._call(lambda stream: stream.partitions())
+
+    def publisher(self, **options: Any) -> SyncSuperStreamPublisher:
+        """Open when this returns. See SuperStream.publisher for the options."""
+        return SyncSuperStreamPublisher(self._node, self._call(lambda stream: stream.publisher(**options)))
+
+    def _call(self, work: Callable[[SuperStream], Awaitable[T]]) -> T:
+        def on_node(node: AsyncNode) -> Awaitable[T]:
+            return work(node.super_stream(self.name))
+
+        return self._node.call(on_node)
+
+
+class SyncSuperStreamPublisher:
+    """A publisher that spreads messages over partitions by their keys. Many threads may share it."""
+
+    def __init__(self, node: BlockingNode, publisher: SuperStreamPublisher) -> None:
+        self._node = node
+        self._publisher = publisher
+
+    def publish(self, message: Message | bytes, *, key: str, timeout_s: float | None = None) -> None:
+        """Publish, and return when it is confirmed."""
+        self._node.run(self._publisher.publish(message, key=key), timeout_s)
+
+    def publish_many(self, messages: Iterable[Message | bytes], *, key: str, timeout_s: float | None = None) -> None:
+        """Publish all of one key in this order, and return when they are confirmed."""
+        self._node.run(self._publisher.publish_many(messages, key=key), timeout_s)
+
+    def close(self) -> None:
+        """Wait for what is unconfirmed, then end."""
+        self._node.run(self._publisher.close())
+
+    def __enter__(self) -> SyncSuperStreamPublisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._node.run(self._publisher.__aexit__(kind, error, trace))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.session.session import Session
     from broker.session.session_sink import SessionSink
+    from broker.stream_clients.client_terms import StreamSink
+    from broker.stream_clients.stream_client import StreamClient
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -90,24 +92,41 @@ class Front:
         )
 
     @contextmanager
-    def session(self, connection: Connection, sink: SessionSink) -> Iterator[Session]:
-        """Open both, and close both at the end, whatever happened."""
+    def opened(self, connection: Connection) -> Iterator[None]:
+        """Open it, and close it at the end, whatever happened."""
         self.broker.open_connection(connection, self.now)
         try:
+            yield
+        finally:
+            self.broker.connection_closed(connection, self.now)
+            self.broker.end_turn()
+
+    @contextmanager
+    def session(self, connection: Connection, sink: SessionSink) -> Iterator[Session]:
+        """Open both, and close both at the end, whatever happened."""
+        with self.opened(connection):
             session = self.broker.open_session(connection, sink, self.now)
             try:
                 yield session
             finally:
                 session.close(self.now)
-        finally:
-            self.broker.connection_closed(connection, self.now)
-            self.broker.end_turn()
 
     @contextmanager
     def brief_session(self, vhost: str) -> Iterator[Session]:
         """A session for one call that neither publishes nor subscribes."""
         with self.session(self.connection(vhost), SilentSink()) as session:
             yield session
+
+    @contextmanager
+    def brief_stream_client(self, vhost: str, sink: StreamSink) -> Iterator[StreamClient]:
+        """The door that clients of the stream protocol have, for one call."""
+        connection = self.connection(vhost)
+        with self.opened(connection):
+            client = self.broker.open_streams(connection, sink, self.now)
+            try:
+                yield client
+            finally:
+                client.close(self.now)
 
     async def answer(self, pending: Pending[T]) -> T:
         """The answer, when it is there. Raises the error that is the answer."""

@@ -22,11 +22,13 @@ from front.grpc.call import PROTOCOL, Front, WallClock
 from front.grpc.consume_service import ConsumeService
 from front.grpc.publish_service import PublishService
 from front.grpc.relay import Relay, RelayLimits
+from front.grpc.streams_service import StreamsService
 from front.grpc.topology_service import TopologyService
 from leveret.v1 import (
     admin_pb2_grpc,
     consume_pb2_grpc,
     publish_pb2_grpc,
+    streams_pb2_grpc,
     topology_pb2_grpc,
 )
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 ADMIN = "leveret.v1.Admin"
-SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", ADMIN)
+SERVICES = ("leveret.v1.Publisher", "leveret.v1.Consumer", "leveret.v1.Topology", "leveret.v1.Streams", ADMIN)
 
 # A batch may be a little larger than the largest message, whose properties and framing come on top.
 MESSAGE_SLACK_BYTES = 1_048_576
@@ -120,6 +122,7 @@ async def serve(
     server = grpc.aio.server(interceptors=[authenticate], options=_options(limits), compression=None)
     publish_pb2_grpc.add_PublisherServicer_to_server(PublishService(front), server)  # type: ignore[no-untyped-call]
     consume_pb2_grpc.add_ConsumerServicer_to_server(ConsumeService(front), server)  # type: ignore[no-untyped-call]
+    streams_pb2_grpc.add_StreamsServicer_to_server(StreamsService(front), server)  # type: ignore[no-untyped-call]
     topology_pb2_grpc.add_TopologyServicer_to_server(TopologyService(front, admin.operations.resources), server)  # type: ignore[no-untyped-call]
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(front, admin), server)  # type: ignore[no-untyped-call]
     checks = health.aio.HealthServicer()

@@ -27,6 +27,11 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="The stream's name.")]
+MaxAge = Annotated[
+    str | None, typer.Option(help="Remove segments older than this: a number and one of Y M D h m s, as 7D.")
+]
+MaxLengthBytes = Annotated[int | None, typer.Option(min=0, help="Remove the oldest segments beyond this.")]
+Arguments = Annotated[list[str] | None, typer.Option("--argument", "-a", metavar="KEY=VALUE", help="May be repeated.")]
 
 COLUMNS = ("vhost", "name", "state", "ready", "ready_bytes", "consumers", "home", "policy")
 MEMBER_COLUMNS = (
@@ -48,17 +53,13 @@ def list_streams() -> None:
 @app.command()
 def declare(
     name: Name,
-    max_age: Annotated[
-        str | None, typer.Option(help="Remove segments older than this: a number and one of Y M D h m s, as 7D.")
-    ] = None,
-    max_length_bytes: Annotated[int | None, typer.Option(min=0, help="Remove the oldest segments beyond this.")] = None,
+    max_age: MaxAge = None,
+    max_length_bytes: MaxLengthBytes = None,
     segment_bytes: Annotated[int | None, typer.Option(min=1, help="Size at which a segment ends.")] = None,
     filter_bytes: Annotated[int | None, typer.Option(min=16, max=255, help="Size of each chunk's filter.")] = None,
     replicas: Annotated[int | None, typer.Option("--members", min=1, help="On so many nodes; else on all.")] = None,
     leader_locator: Annotated[str | None, typer.Option(help="client-local or balanced.")] = None,
-    argument: Annotated[
-        list[str] | None, typer.Option("--argument", "-a", metavar="KEY=VALUE", help="May be repeated.")
-    ] = None,
+    argument: Arguments = None,
 ) -> None:
     """Declare a stream; one that is declared just so already is fine. Without a limit nothing is ever removed."""
     declared = with_node(
@@ -153,6 +154,71 @@ def read(
             render.print_line(f"stream '{name}' has no messages there")
 
     with_node(work)
+
+
+@app.command("add-super-stream")
+def add_super_stream(
+    name: Name,
+    partitions: Annotated[int, typer.Option(min=0, max=1000, help="So many, named NAME-0, NAME-1 and so on.")] = 0,
+    binding_key: Annotated[
+        list[str] | None, typer.Option("--binding-key", help="Instead: a partition NAME-KEY for each. May be repeated.")
+    ] = None,
+    max_age: MaxAge = None,
+    max_length_bytes: MaxLengthBytes = None,
+    argument: Arguments = None,
+) -> None:
+    """Create several streams under one name, over which publishers spread their messages; all of them, or nothing."""
+    if bool(partitions) == bool(binding_key):
+        raise UsageError("give either --partitions or --binding-key")
+    found = with_node(
+        lambda node: node.super_stream(name).create(
+            partitions=partitions,
+            binding_keys=binding_key or (),
+            max_age=max_age,
+            max_length_bytes=max_length_bytes,
+            arguments=pairs("--argument", argument or ()),
+        )
+    )
+    render.done(f"super stream '{name}' is created: {', '.join(found)}", name=name, partitions=found)
+
+
+@app.command("delete-super-stream")
+def delete_super_stream(name: Name) -> None:
+    """Delete a super stream with its partitions and all that is in them."""
+    with_node(lambda node: node.super_stream(name).delete())
+    render.done(f"super stream '{name}' is deleted", name=name)
+
+
+@app.command()
+def partitions(name: Name) -> None:
+    """The streams that a super stream consists of, in their order."""
+    found = with_node(lambda node: node.super_stream(name).partitions())
+    if options.json:
+        render.print_json(found)
+    else:
+        for one in found:
+            render.print_line(render.printable(one))
+
+
+@app.command("stored-offset")
+def stored_offset(
+    name: Name,
+    reference: Annotated[str, typer.Argument(help="The name under which a reader stores its offset.")],
+    offset: Annotated[int | None, typer.Option("--set", min=0, help="Store this one instead.")] = None,
+) -> None:
+    """The offset that is stored in a stream under a name: whoever reads with it begins behind that."""
+
+    async def work(node: leveret.Node) -> int | None:
+        stream = node.stream(name)
+        if offset is not None:
+            await stream.store_offset(reference, offset)
+        return await stream.stored_offset(reference)
+
+    found = with_node(work)
+    text = f"stream '{name}' has offset {found} stored under '{reference}'"
+    if found is None:
+        text = f"stream '{name}' has no offset stored under '{reference}'"
+    render.done(render.printable(text), name=name, reference=reference, offset=found)
 
 
 @app.command()

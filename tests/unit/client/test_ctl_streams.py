@@ -129,6 +129,29 @@ def test_a_reader_that_no_node_takes_is_given_up_in_time(capsys: pytest.CaptureF
     assert "no connection to 127.0.0.1:1" in refused
 
 
+def test_super_streams_are_created_shown_and_deleted(leveretctl: Ctl) -> None:
+    created = leveretctl("stream", "add-super-stream", "orders", "--partitions", "2", "--max-age", "7D")
+    assert created == "super stream 'orders' is created: orders-0, orders-1\n"
+    assert leveretctl("stream", "partitions", "orders") == "orders-0\norders-1\n"
+    assert leveretctl.json("stream", "partitions", "orders") == ["orders-0", "orders-1"]
+    assert "is there already" in leveretctl(
+        "stream", "add-super-stream", "orders", "--partitions", "2", code=exits.DATA
+    )
+    assert leveretctl("stream", "delete-super-stream", "orders") == "super stream 'orders' is deleted\n"
+    assert "no super stream 'orders'" in leveretctl("stream", "partitions", "orders", code=exits.DATA)
+    assert "either --partitions or --binding-key" in leveretctl(
+        "stream", "add-super-stream", "orders", code=exits.USAGE
+    )
+
+
+def test_an_offset_that_a_reader_stores_is_shown_and_set(leveretctl: Ctl) -> None:
+    assert leveretctl("stream", "stored-offset", "s", "mine") == "stream 's' has no offset stored under 'mine'\n"
+    assert leveretctl("stream", "stored-offset", "s", "mine", "--set", "0") == (
+        "stream 's' has offset 0 stored under 'mine'\n"
+    )
+    assert leveretctl.json("stream", "stored-offset", "s", "mine") == {"name": "s", "reference": "mine", "offset": 0}
+
+
 def test_replicas_of_a_stream_are_administered_by_the_operations_of_every_replicated_queue(
     leveretctl: Ctl, node: Running
 ) -> None:

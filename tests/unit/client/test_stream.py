@@ -125,6 +125,29 @@ def test_it_ends_with_the_stream_and_with_the_connection() -> None:
     with_stream(work)
 
 
+def test_a_reader_with_a_reference_begins_behind_what_is_stored_under_it() -> None:
+    async def work(server: Running, node: leveret.Node, stream: leveret.Stream) -> None:
+        assert await stream.stored_offset("mine") is None
+        async with stream.read("first", reference="mine") as reader:
+            await reader.store_offset()
+            assert await stream.stored_offset("mine") is None, "nothing was handed out"
+            await taken(reader, 3)
+            await reader.store_offset()
+        assert await stream.stored_offset("mine") == 2
+        async with stream.read("first", reference="mine") as reader:
+            assert await taken(reader, 2) == [(3, b"3"), (4, b"4")]
+            await cut(server)
+            assert await taken(reader, 1) == [(5, b"5")], "not behind what is stored: it is in the middle of its work"
+        async with stream.read("first", reference="other") as reader:
+            assert await taken(reader, 1) == [(0, b"0")]
+        await stream.store_offset("mine", 0)
+        assert await stream.stored_offset("mine") == 0, "0 is an offset"
+        with pytest.raises(ValueError, match="has no name"):
+            await stream.read().store_offset()
+
+    with_stream(work, *numbered(6))
+
+
 def test_what_is_wanted_and_how_it_is_kept_travel_as_arguments() -> None:
     async def work(server: Running, node: leveret.Node, stream: leveret.Stream) -> None:
         async with stream.read("first", filter_values=("eu", "us"), match_unfiltered=True):
@@ -220,5 +243,11 @@ def test_programs_without_an_event_loop_have_the_same(server: Running) -> None:
             reader.receive(1)
         assert list(reader) == []
         assert [one.offset for one in stream.browse(1, limit=9)] == [1, 2]
+        stream.store_offset("mine", 0)
+        assert stream.stored_offset("mine") == 0
+        with stream.read("first", reference="mine") as reader:
+            assert next(reader).offset == 1
+            reader.store_offset()
+        assert stream.stored_offset("mine") == 1
         assert stream.status().queue.ready == 3
         stream.delete()

@@ -52,6 +52,7 @@ class FakeQueue:
     record: Any
     ready: deque[Stored] = field(default_factory=deque)  # of a stream: all there is
     consumers: list[Any] = field(default_factory=list)
+    stored: dict[str, int] = field(default_factory=dict)  # offsets
 
     def statistics(self) -> QueueStatistics:
         lengths = {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": len(self.ready), "target_ram_count": 1}
@@ -75,6 +76,7 @@ class FakeBroker:
         for command in default_commands("hash of guest"):
             self.catalog.apply(command)
         self.fake_queues: dict[tuple[str, str], FakeQueue] = {}
+        self.super_streams: dict[str, tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]] = {}
         self.open_connections: list[Connection] = []
         self.open_sessions: list[FakeSession] = []
         self.authentications = 0
@@ -118,6 +120,10 @@ class FakeBroker:
         session = FakeSession(self, connection, sink)
         self.open_sessions.append(session)
         return session
+
+    def open_streams(self, connection: Connection, sink: Any, now: int) -> FakeStreamClient:
+        assert connection in self.open_connections, "stream clients have a connection"
+        return FakeStreamClient(self, connection.vhost)
 
     def end_turn(self) -> None:
         for queue in list(self.fake_queues.values()):
@@ -340,6 +346,52 @@ class FakeSession:
         for tag in sorted(self.unacknowledged, reverse=True):
             self.reject(tag, True, now)
         self.broker.open_sessions.remove(self)
+
+
+class FakeStreamClient:
+    """Offsets are stored at once; super streams are lists of names."""
+
+    def __init__(self, broker: FakeBroker, vhost: str) -> None:
+        self.broker, self.vhost = broker, vhost
+        self.closed = False
+
+    def store_offset(self, reference: str, stream: str, offset: int, now: int) -> None:
+        self.broker.queue(self.vhost, stream).stored[reference] = offset
+
+    def query_offset(self, reference: str, stream: str, now: int) -> Pending[int | None]:
+        return Pending.of(self.broker.queue(self.vhost, stream).stored.get(reference))
+
+    def create_super_stream(
+        self, name: str, partitions: tuple[str, ...], keys: tuple[str, ...], arguments: dict[str, Any], now: int
+    ) -> Pending[bool]:
+        is_new = name not in self.broker.super_streams
+        self.broker.super_streams.setdefault(name, (partitions, keys, arguments))
+        for one in partitions:
+            kind = {"x-queue-type": "stream"}
+            wish = commands.DeclareQueue(
+                self.vhost, one, durable=True, exclusive=False, auto_delete=False, arguments=kind
+            )
+            self.broker.fake_queues[self.vhost, one] = FakeQueue(self.broker.catalog.apply(wish))
+        return Pending.of(is_new)
+
+    def delete_super_stream(self, name: str, now: int) -> Pending[None]:
+        for one in self._super_stream(name):
+            del self.broker.fake_queues[self.vhost, one]
+            self.broker.catalog.apply(commands.DeleteQueue(self.vhost, one))
+        del self.broker.super_streams[name]
+        return Pending.of(None)
+
+    def partitions(self, name: str, now: int) -> Pending[tuple[str, ...]]:
+        return Pending.of(self._super_stream(name))
+
+    def _super_stream(self, name: str) -> tuple[str, ...]:
+        if name not in self.broker.super_streams:
+            raise NotFound(f"no super stream '{name}' in vhost '{self.vhost}'")
+        return self.broker.super_streams[name][0]
+
+    def close(self, now: int) -> None:
+        assert not self.closed, "a client is closed once"
+        self.closed = True
 
 
 def slice_of(stored: Stored, offset: int | None = None) -> Slice:
