@@ -97,7 +97,7 @@ def queue_view(view: QueueView) -> Json:
         "node": record.home,
         "policy": view.policy,
         "operator_policy": view.operator_policy,
-        **({} if view.figures is None else _figures(view.figures)),
+        **({} if view.figures is None else _figures(view.figures) | _details(record.kind, view.figures)),
     }
 
 
@@ -118,5 +118,10 @@ def _figures(statistics: QueueStatistics) -> Json:
         "disk_reads": statistics.disk_reads,
         "disk_writes": statistics.disk_writes,
         "single_active_consumer_tag": statistics.single_active_consumer_tag,
-        "backing_queue_status": to_json(statistics.details),
     }
+
+
+def _details(kind: str, statistics: QueueStatistics) -> Json:
+    """What it is made of. Tools look for offsets, segments and readers of a stream beside its other figures."""
+    found: Json = to_json(statistics.details)
+    return found if kind == "stream" else {"backing_queue_status": found}

@@ -20,12 +20,14 @@ from broker.login.client_address import ClientAddress
 from broker.names import not_found
 from broker.operations.operations import Operations
 from broker.operations.operator import INCLUDED_TAGS
+from broker.operations.resources import QueueView
 from broker.pending import Pending
 from broker.queue_type import QueueStatistics
 from broker.records import BindingRecord, ExchangeRecord, PermissionRecord, PolicyRecord, QueueRecord, UserRecord
 from front.slices import SLICE_S
 from front.web.api import Api
 from front.web.request import HttpError, Request, Response, error_response
+from front.web.views import queue_view
 
 NOW = 1_700_000_000_000
 HOME = "leveret@test"
@@ -480,6 +482,16 @@ def test_queues_show_counts_and_what_their_kind_tells(world: World) -> None:
     assert view["backing_queue_status"] == {"q4": 2}
     assert (view["policy"], view["operator_policy"]) == (None, None)
     assert world.get("/api/queues/v") == world.get("/api/queues") == [view]
+
+
+def test_a_stream_shows_its_offsets_beside_its_other_figures() -> None:
+    record = QueueRecord("/", "s", "stream", True, False, False, {"x-queue-type": "stream"}, 1)
+    details = {"first_offset": 3, "committed_offset": 9, "segments": 2, "readers": [{"offset": 4, "offset_lag": 6}]}
+    view = queue_view(QueueView(record, None, None, QueueStatistics(ready=7, details=details)))
+    assert (view["type"], view["messages"], view["first_offset"], view["committed_offset"]) == ("stream", 7, 3, 9)
+    assert (view["segments"], view["readers"]) == (2, [{"offset": 4, "offset_lag": 6}])
+    assert "backing_queue_status" not in view
+    assert "segments" not in queue_view(QueueView(record, None, None, None)), "it is being opened"
 
 
 def test_a_queue_that_is_being_opened_is_listed_without_its_figures(world: World) -> None:
