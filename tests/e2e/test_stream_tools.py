@@ -13,6 +13,7 @@ import pytest
 
 import leveret
 from tests.e2e.test_cluster import process_of
+from tests.e2e.test_http import ask
 from tests.e2e.test_quorum_queues import all_are_voters
 from tests.e2e.test_streams import ctl, until_voters
 from tests.running_cluster import running_cluster
@@ -56,6 +57,13 @@ def test_a_program_publishes_to_a_stream_and_reads_it_from_any_place(node: Runni
         status = stream.status()
         assert status.queue.kind == "stream"
         assert (status.details["first_offset"], status.details["committed_offset"]) == (0, 101)
+        shown = json.loads(ask(node, "GET", "/api/queues/%2F/e2e.places")[1])
+        assert (shown["type"], shown["messages"], shown["first_offset"], shown["committed_offset"]) == (
+            "stream",
+            102,
+            0,
+            101,
+        )
         stream.delete()
 
 
@@ -109,3 +117,59 @@ def test_operators_look_at_a_stream_and_move_its_members(tmp_path: Path) -> None
         ]
         (listed,) = json.loads(ctl(cluster, "--json", "stream", "list"))
         assert (listed["name"], listed["arguments"]["x-max-age"]) == ("moved", "1D")
+
+
+def test_a_super_stream_is_created_whole_and_its_keys_keep_their_order(node: RunningNode) -> None:
+    with leveret.connect_sync(target(node)) as connection:
+        orders = connection.super_stream("e2e.orders")
+        assert orders.create(partitions=3, max_age="1D") == [f"e2e.orders-{number}" for number in range(3)]
+        with pytest.raises(leveret.RequestRefused, match="is there already"):
+            orders.create(partitions=2)
+        with orders.publisher() as publisher:
+            for number in range(30):
+                publisher.publish(b"%d" % number, key=f"customer {number % 5}")
+        held = [connection.stream(one).browse("first", limit=100) for one in orders.partitions()]
+        assert sorted(int(message.body) for messages in held for message in messages) == list(range(30))
+        for messages in held:
+            for customer in range(5):
+                of_one = [int(message.body) for message in messages if int(message.body) % 5 == customer]
+                assert of_one in ([], list(range(customer, 30, 5)))
+        orders.delete()
+        with pytest.raises(leveret.RequestRefused, match="no super stream"):
+            orders.partitions()
+
+
+def test_a_reader_with_a_filter_gets_what_was_published_for_it(node: RunningNode) -> None:
+    with leveret.connect_sync(target(node)) as connection:
+        stream = connection.stream("e2e.filtered")
+        stream.declare(filter_bytes=32)
+        with stream.publisher() as publisher:
+            for number in range(60):
+                publisher.publish(b"%d" % number, filter_value=("eu", "us", None)[number % 3])
+        for wanted, unfiltered, numbers in (
+            (["eu"], False, range(0, 60, 3)),
+            (["eu", "us"], False, [number for number in range(60) if number % 3 != 2]),
+            (["us"], True, [number for number in range(60) if number % 3 != 0]),
+        ):
+            with stream.read("first", filter_values=wanted, match_unfiltered=unfiltered) as reader:
+                found = [reader.receive(WITHIN_S) for _ in numbers]
+            assert [message.offset for message in found] == list(numbers)
+        stream.delete()
+
+
+def test_a_program_goes_on_behind_the_offset_that_it_stored(node: RunningNode) -> None:
+    with leveret.connect_sync(target(node)) as connection:
+        stream = connection.stream("e2e.stored")
+        stream.declare()
+        with stream.publisher() as publisher:
+            publisher.publish_many(numbered(20))
+        assert stream.stored_offset("billing") is None
+        with stream.read("first", reference="billing") as reader:
+            assert [reader.receive(WITHIN_S).offset for _ in range(7)] == list(range(7))
+            reader.store_offset()
+        assert stream.stored_offset("billing") == 6
+        with stream.read("first", reference="billing") as reader:
+            assert reader.receive(WITHIN_S).offset == 7
+        stream.store_offset("billing", 0)
+        assert stream.stored_offset("billing") == 0
+        stream.delete()
