@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from broker.browsed import Browsed
 from broker.confirms import Receipt
+from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Queue
 from native.content import Buffer
@@ -98,6 +99,9 @@ class StreamContract(Queue, Protocol):
         """Store the run as it is. With a reference, items with ids up to the last one of this reference that was stored are
         known, and not stored again; they count as accepted when the earlier ones are committed. The receipt is answered once.
         Raises ResourceExhausted when nothing can be kept any more."""
+
+    def publish_numbered(self, reference: str, first_number: int, run: Run, receipt: Receipt) -> None:
+        """The same for messages of AMQP 0-9-1, whose ids are consecutive."""
 
     def publisher_sequence(self, reference: str, now: int) -> Pending[int]:
         """The last id that was stored under this reference, 0 when there is none. Decided by the leader."""

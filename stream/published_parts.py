@@ -17,7 +17,7 @@ from replicated.portions import PORTION_BYTES_MAX
 from stream.chunk import is_sub_batch
 from stream.filters import FILTER_FIELD, filter_value
 from stream.stored_form import items_of_run
-from wire.stream.publish_frame import ID_BYTES, NOTHING_FILTERED, StreamRun
+from wire.stream.publish_frame import ID_BYTES, NOTHING_FILTERED, StreamRun, pack_ids
 
 PORTION_MESSAGES_MAX = 10_000  # a chunk is read as a whole, whoever wants only its last message
 
@@ -43,6 +43,15 @@ class PublishedPart(NamedTuple):
 def parts_of_run(run: Run) -> list[PublishedPart]:
     """Of messages as AMQP 0-9-1 has them."""
     return [_part_of_run(piece) for piece in _pieces(run)]
+
+
+def numbered_run(first_number: int, run: Run) -> StreamRun:
+    """The same as a client of streams would publish them whose ids are consecutive."""
+    part = _part_of_run(run)
+    ids = pack_ids(list(range(first_number, first_number + part.item_count)))
+    return StreamRun(
+        part.item_count, part.message_count, ids, part.items, part.filter_values, part.has_unfiltered
+    )  # fmt: skip
 
 
 def _part_of_run(run: Run) -> PublishedPart:

@@ -21,6 +21,7 @@ from broker.catalog.policy import EffectiveArguments
 from broker.confirms import Receipt
 from broker.consumer import Consumer
 from broker.errors import NotFound, NotSupported, PreconditionFailed, ResourceExhausted
+from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
@@ -42,7 +43,7 @@ from stream.machine import StreamState, Written
 from stream.member import StreamMember
 from stream.offset_spec import offset_spec
 from stream.publish_entries import PublishEntries
-from stream.published_parts import PublishedPart, parts_of_items
+from stream.published_parts import PublishedPart, numbered_run, parts_of_items
 from stream.reader import StreamReader
 from stream.readers import PlacedReader, ReadingClient, StreamReaders
 from stream.reading import FoundPlace, StreamPlace
@@ -290,6 +291,9 @@ class StreamQueue(Owner):
 
     def browse_from(self, asked: object, limit: int, now: int) -> Pending[list[Browsed]]:
         return browse(self, self._ports, self._host, self._spec(asked, now), limit, now)
+
+    def publish_numbered(self, reference: str, first_number: int, run: Run, receipt: Receipt) -> None:
+        self.publish_items(reference, numbered_run(first_number, run), receipt)
 
     def purge(self, now: int) -> Pending[int]:
         raise NotSupported(f"queue.purge not supported by stream queues {self.record.label}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 from broker.catalog.catalog import Catalog
 from broker.client_connection import Connection
@@ -29,6 +30,7 @@ from broker.routing.targets import Router, Target, TargetCache
 from broker.run_parts import part
 from broker.session.session_sink import SessionSink
 from broker.session.transactions import CARRIED_OUT_PER_STEP, Completion, Transaction, Transactions
+from broker.stream_contract import StreamContract
 from native.content import encode, one
 from native.frame_split import parse_publish
 
@@ -103,6 +105,31 @@ class Publisher:
         if target is None or target.version != self._catalog.version:
             target = self._targets.add(key, self._router.target(*key, immediate=False))
         return self._publish(run, target, now)
+
+    def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> None:
+        """A run for the stream that its key names, by a publisher with a name, who has numbered the messages from this number
+        on; see StreamContract. Its client wants confirms. Raises as `publish`."""
+        assert self._confirms is not None and self._transactions.current is None, "numbered messages are confirmed"
+        target = self._router.target("", run.routing_key, run.mandatory, immediate=False)
+        queues = [queue for _, some in target.groups for queue in some]
+        if run.exchange or not queues or queues[0].record.kind != "stream":
+            raise PreconditionFailed(
+                "only a stream takes numbered messages: publish to the default exchange with its name"
+            )
+        alarm = self._broker.alarms.blocked_reason
+        if not self._connection.publishes or alarm is not None:
+            self._connection.note_publishing(alarm)
+        if run.user_id is not None:
+            self._check_user_id(run.user_id)
+        counters = self._counters
+        counters.published += run.count
+        counters.routed += run.count
+        counters.published_confirm += run.count
+        receipt = self._confirms.expect(run.count, 1)
+        try:
+            cast(StreamContract, queues[0]).publish_numbered(reference, first_number, run, receipt)
+        except ResourceExhausted:
+            receipt.give_up()
 
     def _publish(self, run: Run, target: Target, now: int) -> Pending[None] | None:
         alarm = self._broker.alarms.blocked_reason

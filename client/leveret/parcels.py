@@ -12,18 +12,25 @@ from leveret.v1 import message_pb2
 
 PARCEL_MESSAGES_MAX = 1024
 
-Route = tuple[str, str, bool]  # exchange, routing key, mandatory
+Route = tuple[str, str, bool, str]  # exchange, routing key, mandatory, name of the publisher if it numbers its messages
 
 
 class Parcel:
     """Messages given by one call, which wait together for their confirms."""
 
-    __slots__ = ("answered", "done", "first_sequence", "indexes", "messages", "problems", "route", "sent", "waiting")
+    __slots__ = (
+        "answered", "done", "first_sequence", "indexes", "messages", "numbers", "problems", "route", "sent", "waiting",
+    )  # fmt: skip
 
-    def __init__(self, route: Route, messages: list[message_pb2.Message], indexes: list[int]) -> None:
+    def __init__(
+        self, route: Route, messages: list[message_pb2.Message], indexes: list[int], first_number: int = 0
+    ) -> None:
         self.route = route
         self.messages = messages
         self.indexes = indexes  # within the call
+        # The publisher's own, which stay when messages are sent again; without a name all are 0.
+        last = first_number + len(messages)
+        self.numbers = list(range(first_number, last)) if first_number else [0] * len(messages)
         self.done: asyncio.Future[list[NotConfirmed]] = asyncio.get_running_loop().create_future()
         self.problems: list[NotConfirmed] = []
         self.begin_again()
@@ -39,6 +46,7 @@ class Parcel:
         still_open = [place for place, answered in enumerate(self.answered) if not answered]
         self.messages = [self.messages[place] for place in still_open]
         self.indexes = [self.indexes[place] for place in still_open]
+        self.numbers = [self.numbers[place] for place in still_open]
 
     def answer(self, start: int, end: int, problem: NotConfirmed | None) -> int:
         """Messages from `start` to before `end` are answered; returns how many were not before."""

@@ -48,13 +48,23 @@ class Publisher:
     """One stream of publishes. Made by `Node.publisher()`; many tasks may share it."""
 
     def __init__(
-        self, node: NodeRequests, *, name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
+        self,
+        node: NodeRequests,
+        *,
+        name: str = "",
+        resend: bool = False,
+        max_unconfirmed: int = MAX_UNCONFIRMED,
+        reference: str = "",
+        first_number: int = 1,
     ) -> None:
+        """With a `reference` each message has a number, from `first_number` on, by which a stream knows it again."""
         if max_unconfirmed < 1:
             raise ValueError(f"max_unconfirmed is at least 1, not {max_unconfirmed}")
         self._node = node
         self._name = name
         self._resend = resend
+        self._reference = reference
+        self.next_number = first_number if reference else 0  # of the next message; 0: they have none
         self._max_unconfirmed = max_unconfirmed
         self._to_send: deque[Parcel] = deque()
         self._sent = Sent()
@@ -91,7 +101,7 @@ class Publisher:
         mandatory: bool = True,
     ) -> None:
         """Publish in this order, and return when all are confirmed. Raises as `publish`; `indexes` says which ones."""
-        route = (exchange, routing_key, mandatory)
+        route = (exchange, routing_key, mandatory, self._reference)
         waiting: list[asyncio.Future[list[NotConfirmed]]] = []
         problems: list[NotConfirmed] = []
 
@@ -102,7 +112,7 @@ class Publisher:
             return problem is not None
 
         for indexes, part in parts(messages, too_large):
-            waiting.append(await self._hand_over(Parcel(route, part, indexes)))
+            waiting.append(await self._hand_over(self._parcel(route, part, indexes)))
         for done in waiting:
             # Shielded: a caller that stops waiting takes nothing back, the messages are on their way.
             problems += await asyncio.shield(done)
@@ -155,6 +165,12 @@ class Publisher:
             await asyncio.gather(self._task, return_exceptions=True)
 
     # ------------------------------------------------------------------ parcels
+
+    def _parcel(self, route: Route, messages: list[message_pb2.Message], indexes: list[int]) -> Parcel:
+        parcel = Parcel(route, messages, indexes, self.next_number)
+        if self._reference:
+            self.next_number += len(messages)
+        return parcel
 
     def _too_large(self, index: int, message: message_pb2.Message) -> MessageTooLarge | None:
         size, takes = len(message.body), self._message_bytes_max
@@ -311,14 +327,18 @@ class Publisher:
                 self._sent.add(parcel)
             if batch is None:
                 route = parcel.route
-                exchange, routing_key, mandatory = route
+                exchange, routing_key, mandatory, reference = route
                 batch = publish_pb2.PublishBatch(
                     exchange=exchange,
                     routing_key=routing_key,
                     mandatory=mandatory,
                     first_sequence=parcel.first_sequence + parcel.sent,
+                    publisher=reference,
+                    first_number=parcel.numbers[parcel.sent],
                 )
             while parcel.sent < len(parcel.messages):
+                if reference and parcel.numbers[parcel.sent] != batch.first_number + len(batch.messages):
+                    return batch
                 message = parcel.messages[parcel.sent]
                 size += message.ByteSize()
                 if batch.messages and (size > BATCH_BYTES_MAX or len(batch.messages) >= BATCH_MESSAGES_MAX):
@@ -340,7 +360,7 @@ def _combined(problems: list[NotConfirmed]) -> NotConfirmed:
 
 
 def _unroutable(route: Route, indexes: list[int]) -> Unroutable:
-    exchange, routing_key, _ = route
+    exchange, routing_key, _, _ = route
     if not exchange:
         return Unroutable(f"there is no queue '{routing_key}'", indexes)
     return Unroutable(f"exchange '{exchange}' leads to no queue with routing key '{routing_key}'", indexes)

@@ -81,10 +81,14 @@ class SyncStream:
         return self._call(lambda stream: stream.status())
 
     def publisher(
-        self, *, name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
+        self, *, reference: str = "", name: str = "", resend: bool = False, max_unconfirmed: int = MAX_UNCONFIRMED
     ) -> SyncStreamPublisher:
-        """Open when this returns."""
-        made = self._call(lambda stream: stream.publisher(name=name, resend=resend, max_unconfirmed=max_unconfirmed))
+        """Open when this returns. See Stream.publisher."""
+        made = self._call(
+            lambda stream: stream.publisher(
+                reference=reference, name=name, resend=resend, max_unconfirmed=max_unconfirmed
+            )
+        )
         return SyncStreamPublisher(self._node, made)
 
     def read(
@@ -116,6 +120,10 @@ class SyncStream:
     def browse(self, begin: Place = "first", *, limit: int = 1) -> list[StreamMessage]:
         """Look at up to `limit` messages, fewer if they are large."""
         return self._call(lambda stream: stream.browse(begin, limit=limit))
+
+    def last_number(self, reference: str) -> int:
+        """The last number that the publisher of this name has given a message that is stored; 0: there is none."""
+        return self._call(lambda stream: stream.last_number(reference))
 
     def store_offset(self, reference: str, offset: int) -> None:
         """Keep this offset in the stream under this name. Returns when the stream has it."""
@@ -155,6 +163,11 @@ class SyncStreamPublisher:
     def blocked_reason(self) -> str | None:
         """Why the node reads nothing from publishers now, or None."""
         return self._publisher.blocked_reason
+
+    @property
+    def next_number(self) -> int:
+        """Of the next message; 0 for a publisher without a reference."""
+        return self._publisher.next_number
 
     def flush(self) -> None:
         """Wait until nothing is unconfirmed."""

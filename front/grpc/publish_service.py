@@ -28,6 +28,9 @@ from leveret.v1 import message_pb2, publish_pb2, publish_pb2_grpc
 # Answers that may wait for a client that does not read them before it is not read from either.
 WAITING_ANSWERS_MAX = 10_000
 
+REFERENCE_BYTES_MAX = 255
+NUMBER_MAX = (1 << 63) - 1  # that a publisher with a name may give a message
+
 SEQUENCE_END = 1 << 64  # what a uint64 of an answer can say ends below it
 
 
@@ -81,11 +84,12 @@ class PublishStream(Stream):
 
     def _publish(self, batch: publish_pb2.PublishBatch) -> Pending[None] | None:
         """When the next batch may follow, if not at once."""
-        sequence = self._take_numbers(batch)
+        sequence = first = self._take_numbers(batch)
         published: Pending[None] | None = None
         for piece in pieces_of(batch, self.front.message_bytes_max):
             if isinstance(piece, Run):
-                published = self._publish_run(sequence, piece) or published
+                number = batch.first_number + sequence - first
+                published = self._publish_run(sequence, piece, batch.publisher, number) or published
                 sequence += piece.count
             else:
                 self._refuse(sequence, 1, piece)
@@ -100,13 +104,19 @@ class PublishStream(Stream):
             raise InvalidRequest(
                 f"{len(batch.messages)} messages from sequence {first} on: a sequence is below {SEQUENCE_END}. Begin lower"
             )
+        if batch.publisher:
+            _check_numbered(batch)
         self._next_sequence = first + len(batch.messages)
         return first
 
-    def _publish_run(self, sequence: int, run: Run) -> Pending[None] | None:
+    def _publish_run(self, sequence: int, run: Run, publisher: str, number: int) -> Pending[None] | None:
+        """With a publisher's name, `number` is what that has given the first message."""
         self._publishing = sequence
         self._numbers.expect(sequence, run.count)
         try:
+            if publisher:
+                self.session.publisher.publish_numbered(run, publisher, number, self.front.now)
+                return None
             return self.session.publisher.publish(run, self.front.now)
         except BrokerError as error:
             self._numbers.take_back(run.count)
@@ -183,3 +193,11 @@ class PublishStream(Stream):
         self._returns, self._answers, self._refusals = [], [], []
         self._decide_reading()
         return responses
+
+
+def _check_numbered(batch: publish_pb2.PublishBatch) -> None:
+    size = len(batch.publisher.encode())
+    if size > REFERENCE_BYTES_MAX:
+        raise InvalidRequest(f"the name of a publisher has at most {REFERENCE_BYTES_MAX} bytes, not {size}")
+    if not 0 < batch.first_number <= NUMBER_MAX + 1 - len(batch.messages):
+        raise InvalidRequest(f"messages are numbered from 1 to {NUMBER_MAX}, not from {batch.first_number} on")

@@ -40,6 +40,13 @@ class StreamsService(streams_pb2_grpc.StreamsServicer):
         return pb.GetStoredOffsetResponse(offset=found)
 
     @answers_errors
+    async def GetLastNumber(self, request: pb.GetLastNumberRequest, context: Context) -> pb.GetLastNumberResponse:
+        publisher = _checked(request.publisher)
+        with self.front.brief_stream_client(request.vhost, SilentStreamSink()) as client:
+            found = await self.front.answer(client.publisher_sequence(publisher, request.stream, self.front.now))
+        return pb.GetLastNumberResponse(number=found)
+
+    @answers_errors
     async def CreateSuperStream(
         self, request: pb.CreateSuperStreamRequest, context: Context
     ) -> pb.CreateSuperStreamResponse:

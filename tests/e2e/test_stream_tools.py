@@ -155,21 +155,3 @@ def test_a_reader_with_a_filter_gets_what_was_published_for_it(node: RunningNode
                 found = [reader.receive(WITHIN_S) for _ in numbers]
             assert [message.offset for message in found] == list(numbers)
         stream.delete()
-
-
-def test_a_program_goes_on_behind_the_offset_that_it_stored(node: RunningNode) -> None:
-    with leveret.connect_sync(target(node)) as connection:
-        stream = connection.stream("e2e.stored")
-        stream.declare()
-        with stream.publisher() as publisher:
-            publisher.publish_many(numbered(20))
-        assert stream.stored_offset("billing") is None
-        with stream.read("first", reference="billing") as reader:
-            assert [reader.receive(WITHIN_S).offset for _ in range(7)] == list(range(7))
-            reader.store_offset()
-        assert stream.stored_offset("billing") == 6
-        with stream.read("first", reference="billing") as reader:
-            assert reader.receive(WITHIN_S).offset == 7
-        stream.store_offset("billing", 0)
-        assert stream.stored_offset("billing") == 0
-        stream.delete()

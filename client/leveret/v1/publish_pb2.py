@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from leveret.v1 import message_pb2 as leveret_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/publish.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"e\n\x0ePublishRequest\x12 \n\x04open\x18\x01 \x01(\x0b\x32\x10.leveret.v1.OpenH\x00\x12)\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.leveret.v1.PublishBatchH\x00\x42\x06\n\x04kind\"\x87\x01\n\x0cPublishBatch\x12\x10\n\x08\x65xchange\x18\x01 \x01(\t\x12\x13\n\x0brouting_key\x18\x02 \x01(\t\x12%\n\x08messages\x18\x03 \x03(\x0b\x32\x13.leveret.v1.Message\x12\x11\n\tmandatory\x18\x04 \x01(\x08\x12\x16\n\x0e\x66irst_sequence\x18\x05 \x01(\x04\"\xbb\x01\n\x0fPublishResponse\x12$\n\x06opened\x18\x01 \x01(\x0b\x32\x12.leveret.v1.OpenedH\x00\x12(\n\x08\x63onfirms\x18\x02 \x01(\x0b\x32\x14.leveret.v1.ConfirmsH\x00\x12(\n\x08returned\x18\x03 \x01(\x0b\x32\x14.leveret.v1.ReturnedH\x00\x12&\n\x07\x62locked\x18\x04 \x01(\x0b\x32\x13.leveret.v1.BlockedH\x00\x42\x06\n\x04kind\"U\n\x08\x43onfirms\x12#\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Range\x12$\n\x07refused\x18\x02 \x03(\x0b\x32\x13.leveret.v1.Refusal\"C\n\x07Refusal\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\"C\n\x08Returned\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x03 \x01(\r\x12\x0c\n\x04text\x18\x04 \x01(\t\"\x19\n\x07\x42locked\x12\x0e\n\x06reason\x18\x01 \x01(\t2S\n\tPublisher\x12\x46\n\x07Publish\x12\x1a.leveret.v1.PublishRequest\x1a\x1b.leveret.v1.PublishResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/publish.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"e\n\x0ePublishRequest\x12 \n\x04open\x18\x01 \x01(\x0b\x32\x10.leveret.v1.OpenH\x00\x12)\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.leveret.v1.PublishBatchH\x00\x42\x06\n\x04kind\"\xb0\x01\n\x0cPublishBatch\x12\x10\n\x08\x65xchange\x18\x01 \x01(\t\x12\x13\n\x0brouting_key\x18\x02 \x01(\t\x12%\n\x08messages\x18\x03 \x03(\x0b\x32\x13.leveret.v1.Message\x12\x11\n\tmandatory\x18\x04 \x01(\x08\x12\x16\n\x0e\x66irst_sequence\x18\x05 \x01(\x04\x12\x11\n\tpublisher\x18\x06 \x01(\t\x12\x14\n\x0c\x66irst_number\x18\x07 \x01(\x04\"\xbb\x01\n\x0fPublishResponse\x12$\n\x06opened\x18\x01 \x01(\x0b\x32\x12.leveret.v1.OpenedH\x00\x12(\n\x08\x63onfirms\x18\x02 \x01(\x0b\x32\x14.leveret.v1.ConfirmsH\x00\x12(\n\x08returned\x18\x03 \x01(\x0b\x32\x14.leveret.v1.ReturnedH\x00\x12&\n\x07\x62locked\x18\x04 \x01(\x0b\x32\x13.leveret.v1.BlockedH\x00\x42\x06\n\x04kind\"U\n\x08\x43onfirms\x12#\n\x08\x61\x63\x63\x65pted\x18\x01 \x03(\x0b\x32\x11.leveret.v1.Range\x12$\n\x07refused\x18\x02 \x03(\x0b\x32\x13.leveret.v1.Refusal\"C\n\x07Refusal\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\"C\n\x08Returned\x12\r\n\x05\x66irst\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x04\x12\x0c\n\x04\x63ode\x18\x03 \x01(\r\x12\x0c\n\x04text\x18\x04 \x01(\t\"\x19\n\x07\x42locked\x12\x0e\n\x06reason\x18\x01 \x01(\t2S\n\tPublisher\x12\x46\n\x07Publish\x12\x1a.leveret.v1.PublishRequest\x1a\x1b.leveret.v1.PublishResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,17 +35,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PUBLISHREQUEST']._serialized_start=66
   _globals['_PUBLISHREQUEST']._serialized_end=167
   _globals['_PUBLISHBATCH']._serialized_start=170
-  _globals['_PUBLISHBATCH']._serialized_end=305
-  _globals['_PUBLISHRESPONSE']._serialized_start=308
-  _globals['_PUBLISHRESPONSE']._serialized_end=495
-  _globals['_CONFIRMS']._serialized_start=497
-  _globals['_CONFIRMS']._serialized_end=582
-  _globals['_REFUSAL']._serialized_start=584
-  _globals['_REFUSAL']._serialized_end=651
-  _globals['_RETURNED']._serialized_start=653
-  _globals['_RETURNED']._serialized_end=720
-  _globals['_BLOCKED']._serialized_start=722
-  _globals['_BLOCKED']._serialized_end=747
-  _globals['_PUBLISHER']._serialized_start=749
-  _globals['_PUBLISHER']._serialized_end=832
+  _globals['_PUBLISHBATCH']._serialized_end=346
+  _globals['_PUBLISHRESPONSE']._serialized_start=349
+  _globals['_PUBLISHRESPONSE']._serialized_end=536
+  _globals['_CONFIRMS']._serialized_start=538
+  _globals['_CONFIRMS']._serialized_end=623
+  _globals['_REFUSAL']._serialized_start=625
+  _globals['_REFUSAL']._serialized_end=692
+  _globals['_RETURNED']._serialized_start=694
+  _globals['_RETURNED']._serialized_end=761
+  _globals['_BLOCKED']._serialized_start=763
+  _globals['_BLOCKED']._serialized_end=788
+  _globals['_PUBLISHER']._serialized_start=790
+  _globals['_PUBLISHER']._serialized_end=873
 # @@protoc_insertion_point(module_scope)

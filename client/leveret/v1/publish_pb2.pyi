@@ -16,18 +16,22 @@ class PublishRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[_message_pb2.Open, _Mapping]] = ..., batch: _Optional[_Union[PublishBatch, _Mapping]] = ...) -> None: ...
 
 class PublishBatch(_message.Message):
-    __slots__ = ("exchange", "routing_key", "messages", "mandatory", "first_sequence")
+    __slots__ = ("exchange", "routing_key", "messages", "mandatory", "first_sequence", "publisher", "first_number")
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MANDATORY_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHER_FIELD_NUMBER: _ClassVar[int]
+    FIRST_NUMBER_FIELD_NUMBER: _ClassVar[int]
     exchange: str
     routing_key: str
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
     mandatory: bool
     first_sequence: int
-    def __init__(self, exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., mandatory: _Optional[bool] = ..., first_sequence: _Optional[int] = ...) -> None: ...
+    publisher: str
+    first_number: int
+    def __init__(self, exchange: _Optional[str] = ..., routing_key: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., mandatory: _Optional[bool] = ..., first_sequence: _Optional[int] = ..., publisher: _Optional[str] = ..., first_number: _Optional[int] = ...) -> None: ...
 
 class PublishResponse(_message.Message):
     __slots__ = ("opened", "confirms", "returned", "blocked")

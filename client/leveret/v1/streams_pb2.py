@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from leveret.v1 import message_pb2 as leveret_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/streams.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"V\n\x12StoreOffsetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\treference\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x04\"\x15\n\x13StoreOffsetResponse\"J\n\x16GetStoredOffsetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\treference\x18\x03 \x01(\t\"9\n\x17GetStoredOffsetResponse\x12\x13\n\x06offset\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\t\n\x07_offset\"\x87\x01\n\x18\x43reateSuperStreamRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\npartitions\x18\x03 \x01(\r\x12\x14\n\x0c\x62inding_keys\x18\x04 \x03(\t\x12$\n\targuments\x18\x05 \x01(\x0b\x32\x11.leveret.v1.Table\"/\n\x19\x43reateSuperStreamResponse\x12\x12\n\npartitions\x18\x01 \x03(\t\"7\n\x18\x44\x65leteSuperStreamRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteSuperStreamResponse\"4\n\x15ListPartitionsRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\",\n\x16ListPartitionsResponse\x12\x12\n\npartitions\x18\x01 \x03(\t2\xd2\x03\n\x07Streams\x12N\n\x0bStoreOffset\x12\x1e.leveret.v1.StoreOffsetRequest\x1a\x1f.leveret.v1.StoreOffsetResponse\x12Z\n\x0fGetStoredOffset\x12\".leveret.v1.GetStoredOffsetRequest\x1a#.leveret.v1.GetStoredOffsetResponse\x12`\n\x11\x43reateSuperStream\x12$.leveret.v1.CreateSuperStreamRequest\x1a%.leveret.v1.CreateSuperStreamResponse\x12`\n\x11\x44\x65leteSuperStream\x12$.leveret.v1.DeleteSuperStreamRequest\x1a%.leveret.v1.DeleteSuperStreamResponse\x12W\n\x0eListPartitions\x12!.leveret.v1.ListPartitionsRequest\x1a\".leveret.v1.ListPartitionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18leveret/v1/streams.proto\x12\nleveret.v1\x1a\x18leveret/v1/message.proto\"V\n\x12StoreOffsetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\treference\x18\x03 \x01(\t\x12\x0e\n\x06offset\x18\x04 \x01(\x04\"\x15\n\x13StoreOffsetResponse\"J\n\x16GetStoredOffsetRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\treference\x18\x03 \x01(\t\"9\n\x17GetStoredOffsetResponse\x12\x13\n\x06offset\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\t\n\x07_offset\"H\n\x14GetLastNumberRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0e\n\x06stream\x18\x02 \x01(\t\x12\x11\n\tpublisher\x18\x03 \x01(\t\"\'\n\x15GetLastNumberResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\"\x87\x01\n\x18\x43reateSuperStreamRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\npartitions\x18\x03 \x01(\r\x12\x14\n\x0c\x62inding_keys\x18\x04 \x03(\t\x12$\n\targuments\x18\x05 \x01(\x0b\x32\x11.leveret.v1.Table\"/\n\x19\x43reateSuperStreamResponse\x12\x12\n\npartitions\x18\x01 \x03(\t\"7\n\x18\x44\x65leteSuperStreamRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x1b\n\x19\x44\x65leteSuperStreamResponse\"4\n\x15ListPartitionsRequest\x12\r\n\x05vhost\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\",\n\x16ListPartitionsResponse\x12\x12\n\npartitions\x18\x01 \x03(\t2\xa8\x04\n\x07Streams\x12N\n\x0bStoreOffset\x12\x1e.leveret.v1.StoreOffsetRequest\x1a\x1f.leveret.v1.StoreOffsetResponse\x12Z\n\x0fGetStoredOffset\x12\".leveret.v1.GetStoredOffsetRequest\x1a#.leveret.v1.GetStoredOffsetResponse\x12T\n\rGetLastNumber\x12 .leveret.v1.GetLastNumberRequest\x1a!.leveret.v1.GetLastNumberResponse\x12`\n\x11\x43reateSuperStream\x12$.leveret.v1.CreateSuperStreamRequest\x1a%.leveret.v1.CreateSuperStreamResponse\x12`\n\x11\x44\x65leteSuperStream\x12$.leveret.v1.DeleteSuperStreamRequest\x1a%.leveret.v1.DeleteSuperStreamResponse\x12W\n\x0eListPartitions\x12!.leveret.v1.ListPartitionsRequest\x1a\".leveret.v1.ListPartitionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,18 +40,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTOREDOFFSETREQUEST']._serialized_end=251
   _globals['_GETSTOREDOFFSETRESPONSE']._serialized_start=253
   _globals['_GETSTOREDOFFSETRESPONSE']._serialized_end=310
-  _globals['_CREATESUPERSTREAMREQUEST']._serialized_start=313
-  _globals['_CREATESUPERSTREAMREQUEST']._serialized_end=448
-  _globals['_CREATESUPERSTREAMRESPONSE']._serialized_start=450
-  _globals['_CREATESUPERSTREAMRESPONSE']._serialized_end=497
-  _globals['_DELETESUPERSTREAMREQUEST']._serialized_start=499
-  _globals['_DELETESUPERSTREAMREQUEST']._serialized_end=554
-  _globals['_DELETESUPERSTREAMRESPONSE']._serialized_start=556
-  _globals['_DELETESUPERSTREAMRESPONSE']._serialized_end=583
-  _globals['_LISTPARTITIONSREQUEST']._serialized_start=585
-  _globals['_LISTPARTITIONSREQUEST']._serialized_end=637
-  _globals['_LISTPARTITIONSRESPONSE']._serialized_start=639
-  _globals['_LISTPARTITIONSRESPONSE']._serialized_end=683
-  _globals['_STREAMS']._serialized_start=686
-  _globals['_STREAMS']._serialized_end=1152
+  _globals['_GETLASTNUMBERREQUEST']._serialized_start=312
+  _globals['_GETLASTNUMBERREQUEST']._serialized_end=384
+  _globals['_GETLASTNUMBERRESPONSE']._serialized_start=386
+  _globals['_GETLASTNUMBERRESPONSE']._serialized_end=425
+  _globals['_CREATESUPERSTREAMREQUEST']._serialized_start=428
+  _globals['_CREATESUPERSTREAMREQUEST']._serialized_end=563
+  _globals['_CREATESUPERSTREAMRESPONSE']._serialized_start=565
+  _globals['_CREATESUPERSTREAMRESPONSE']._serialized_end=612
+  _globals['_DELETESUPERSTREAMREQUEST']._serialized_start=614
+  _globals['_DELETESUPERSTREAMREQUEST']._serialized_end=669
+  _globals['_DELETESUPERSTREAMRESPONSE']._serialized_start=671
+  _globals['_DELETESUPERSTREAMRESPONSE']._serialized_end=698
+  _globals['_LISTPARTITIONSREQUEST']._serialized_start=700
+  _globals['_LISTPARTITIONSREQUEST']._serialized_end=752
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_start=754
+  _globals['_LISTPARTITIONSRESPONSE']._serialized_end=798
+  _globals['_STREAMS']._serialized_start=801
+  _globals['_STREAMS']._serialized_end=1353
 # @@protoc_insertion_point(module_scope)

@@ -39,6 +39,22 @@ class GetStoredOffsetResponse(_message.Message):
     offset: int
     def __init__(self, offset: _Optional[int] = ...) -> None: ...
 
+class GetLastNumberRequest(_message.Message):
+    __slots__ = ("vhost", "stream", "publisher")
+    VHOST_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHER_FIELD_NUMBER: _ClassVar[int]
+    vhost: str
+    stream: str
+    publisher: str
+    def __init__(self, vhost: _Optional[str] = ..., stream: _Optional[str] = ..., publisher: _Optional[str] = ...) -> None: ...
+
+class GetLastNumberResponse(_message.Message):
+    __slots__ = ("number",)
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    def __init__(self, number: _Optional[int] = ...) -> None: ...
+
 class CreateSuperStreamRequest(_message.Message):
     __slots__ = ("vhost", "name", "partitions", "binding_keys", "arguments")
     VHOST_FIELD_NUMBER: _ClassVar[int]

@@ -44,6 +44,11 @@ class StreamsStub:
                 request_serializer=leveret_dot_v1_dot_streams__pb2.GetStoredOffsetRequest.SerializeToString,
                 response_deserializer=leveret_dot_v1_dot_streams__pb2.GetStoredOffsetResponse.FromString,
                 _registered_method=True)
+        self.GetLastNumber = channel.unary_unary(
+                '/leveret.v1.Streams/GetLastNumber',
+                request_serializer=leveret_dot_v1_dot_streams__pb2.GetLastNumberRequest.SerializeToString,
+                response_deserializer=leveret_dot_v1_dot_streams__pb2.GetLastNumberResponse.FromString,
+                _registered_method=True)
         self.CreateSuperStream = channel.unary_unary(
                 '/leveret.v1.Streams/CreateSuperStream',
                 request_serializer=leveret_dot_v1_dot_streams__pb2.CreateSuperStreamRequest.SerializeToString,
@@ -75,6 +80,13 @@ class StreamsServicer:
 
     def GetStoredOffset(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLastNumber(self, request, context):
+        """The last number that a publisher with this name has given a message that is stored (see PublishBatch).
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -113,6 +125,11 @@ def add_StreamsServicer_to_server(servicer, server):
                     servicer.GetStoredOffset,
                     request_deserializer=leveret_dot_v1_dot_streams__pb2.GetStoredOffsetRequest.FromString,
                     response_serializer=leveret_dot_v1_dot_streams__pb2.GetStoredOffsetResponse.SerializeToString,
+            ),
+            'GetLastNumber': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLastNumber,
+                    request_deserializer=leveret_dot_v1_dot_streams__pb2.GetLastNumberRequest.FromString,
+                    response_serializer=leveret_dot_v1_dot_streams__pb2.GetLastNumberResponse.SerializeToString,
             ),
             'CreateSuperStream': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateSuperStream,
@@ -184,6 +201,33 @@ class Streams:
             '/leveret.v1.Streams/GetStoredOffset',
             leveret_dot_v1_dot_streams__pb2.GetStoredOffsetRequest.SerializeToString,
             leveret_dot_v1_dot_streams__pb2.GetStoredOffsetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLastNumber(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leveret.v1.Streams/GetLastNumber',
+            leveret_dot_v1_dot_streams__pb2.GetLastNumberRequest.SerializeToString,
+            leveret_dot_v1_dot_streams__pb2.GetLastNumberResponse.FromString,
             options,
             channel_credentials,
             insecure,

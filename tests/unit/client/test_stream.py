@@ -148,6 +148,48 @@ def test_a_reader_with_a_reference_begins_behind_what_is_stored_under_it() -> No
     with_stream(work, *numbered(6))
 
 
+def test_what_a_publisher_with_a_name_sends_again_is_stored_once() -> None:
+    async def work(server: Running, node: leveret.Node, stream: leveret.Stream) -> None:
+        async with await stream.publisher(reference="till 3", resend=True) as publisher:
+            assert publisher.next_number == 1
+            await publisher.publish_many(numbered(3))
+            server.broker.held = True  # what comes now is stored, and its confirms are lost
+            publishing = asyncio.ensure_future(publisher.publish_many(numbered(4, 3)))
+            await until(lambda: len(server.broker.fake_queues["/", "s"].ready) == 7)
+            await cut(server)
+            server.broker.held = False
+            await publishing
+            await publisher.publish(b"7")
+            assert publisher.next_number == 9
+        assert [one.body for one in await stream.browse(limit=99)] == numbered(8)
+        assert await stream.last_number("till 3") == 8
+        async with await stream.publisher(reference="till 3") as again:
+            assert again.next_number == 9, "it goes on behind what is stored"
+            await again.publish(b"8")
+        async with await stream.publisher() as unnamed:
+            assert unnamed.next_number == 0
+        assert [one.body for one in await stream.browse(limit=99)] == numbered(9)
+
+    with_stream(work)
+
+
+def test_numbers_are_for_streams_and_have_a_range() -> None:
+    async def work(server: Running, node: leveret.Node, stream: leveret.Stream) -> None:
+        with pytest.raises(errors.InvalidRequest, match="a reference has 1 to 255 bytes, not 256"):
+            await stream.publisher(reference="r" * 256)
+        server.broker.fake_queues["/", "s"].numbers["late"] = (1 << 63) - 2
+        publisher = await stream.publisher(reference="late")
+        await publisher.publish(b"the last one")
+        with pytest.raises(errors.InvalidRequest, match="messages are numbered from 1 to"):
+            await publisher.publish(b"one too many")
+        await node.topology.declare_queue("classic")
+        async with await node.stream("classic").publisher(reference="r") as wrong:
+            with pytest.raises(errors.PublishRefused, match="only a stream takes numbered messages"):
+                await wrong.publish(b"x")
+
+    with_stream(work)
+
+
 def test_what_is_wanted_and_how_it_is_kept_travel_as_arguments() -> None:
     async def work(server: Running, node: leveret.Node, stream: leveret.Stream) -> None:
         async with stream.read("first", filter_values=("eu", "us"), match_unfiltered=True):

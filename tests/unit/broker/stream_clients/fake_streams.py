@@ -99,6 +99,9 @@ class FakeStream:
     def browse(self, skip: int, limit: int, now: int) -> Pending[list[Browsed]]:
         raise NotImplementedError
 
+    def browse_from(self, asked: object, limit: int, now: int) -> Pending[list[Browsed]]:
+        return Pending.of([])
+
     def purge(self, now: int) -> Pending[int]:
         raise NotImplementedError
 
@@ -137,6 +140,10 @@ class FakeStream:
         self.last_ids[reference] = run.last_id
         self.unanswered.append(receipt)
         self._host.wake(self)
+
+    def publish_numbered(self, reference: str, first_number: int, run: Run, receipt: Receipt) -> None:
+        ids = pack_ids(list(range(first_number, first_number + run.count)))
+        self.publish_items(reference, StreamRun(run.count, run.count, ids, run.content), receipt)
 
     def publisher_sequence(self, reference: str, now: int) -> Pending[int]:
         return Pending.of(self.last_ids.get(reference, 0))

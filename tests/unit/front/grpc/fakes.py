@@ -53,6 +53,7 @@ class FakeQueue:
     ready: deque[Stored] = field(default_factory=deque)  # of a stream: all there is
     consumers: list[Any] = field(default_factory=list)
     stored: dict[str, int] = field(default_factory=dict)  # offsets
+    numbers: dict[str, int] = field(default_factory=dict)  # the last ones of publishers
 
     def statistics(self) -> QueueStatistics:
         lengths = {"q1": 0, "q2": 0, "delta": 0, "q3": 0, "q4": len(self.ready), "target_ram_count": 1}
@@ -199,6 +200,17 @@ class FakeSession:
             self.sink.returned(run, 312, "NO_ROUTE")
         self.taken += run.count
         return self.broker.under_way
+
+    def publish_numbered(self, run: Run, reference: str, first_number: int, now: int) -> None:
+        found = self.broker.queue(self.vhost, run.routing_key)
+        if not found.is_stream:
+            raise PreconditionFailed("only a stream takes numbered messages")
+        self.broker.runs.append(run)
+        for number, (props, body) in enumerate(content.messages(run.content, 0, run.count), first_number):
+            if number > found.numbers.get(reference, 0):
+                found.numbers[reference] = number
+                found.ready.append(Stored(run.exchange, run.routing_key, content.encode(props, body)))
+        self.taken += run.count
 
     def flush_confirms(self) -> None:
         while not self.broker.held and self.confirmed < self.taken:
@@ -360,6 +372,9 @@ class FakeStreamClient:
 
     def query_offset(self, reference: str, stream: str, now: int) -> Pending[int | None]:
         return Pending.of(self.broker.queue(self.vhost, stream).stored.get(reference))
+
+    def publisher_sequence(self, reference: str, stream: str, now: int) -> Pending[int]:
+        return Pending.of(self.broker.queue(self.vhost, stream).numbers.get(reference, 0))
 
     def create_super_stream(
         self, name: str, partitions: tuple[str, ...], keys: tuple[str, ...], arguments: dict[str, Any], now: int
