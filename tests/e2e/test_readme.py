@@ -97,9 +97,11 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 def test_what_readme_says_works_in_its_order(newcomer: Newcomer) -> None:
     lines = shell_lines()
     assert lines[0] == NODE_COMMAND
-    assert len(programs()) == 3, "pika, and both doors of our client"
-    for program in programs():
+    *books, events = programs()
+    assert len(books) == 3, "pika, and both doors of our client"
+    for program in books:
         assert "one book" in newcomer.runs(program)
+    assert "0 b'something happened'" in newcomer.runs(events)
     for line in lines[1:]:
         if line in RUN_ELSEWHERE:
             continue
