@@ -6,13 +6,24 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from node.identity import Bound
-from node.membership.discovery import Ask, Discovery, Found, GreetingReply, Join, Question
+from node.membership.discovery import (
+    PAUSE_S,
+    ROUND_S_MAX,
+    SETTLED_S,
+    Ask,
+    Discovery,
+    Found,
+    GreetingReply,
+    Join,
+    Question,
+)
 
 HEALED_CYCLES_MAX = 60
 CYCLE_S = 0.4
@@ -329,3 +340,84 @@ def test_members_of_two_clusters_are_not_chosen_between() -> None:
         one.answered(ask, GreetingReply(f"i-{cluster_id}", cluster_id, cluster_id=cluster_id))
     assert one.decide(0.0) is None
     assert "nodes of 2 clusters answer: b:1 is of c1, c:1 is of c2" in one.waiting_for
+
+
+EVERYBODY = frozenset({"a:1", "b:1", "c:1"})
+
+
+def node_b(bound: Bound | None = None, **of_all: Any) -> Discovery:
+    return Discovery(
+        "instance-b",
+        "b",
+        "b:1",
+        peers=EVERYBODY,
+        may_found=True,
+        bound=bound,
+        new_cluster_id=lambda: "round of b",
+        **of_all,
+    )
+
+
+def lone_pair(**of_all: Any) -> Discovery:
+    """Node a, which knows of b; b is free and promises itself to nobody."""
+    discovery = Discovery(
+        "instance-a",
+        "a",
+        "a:1",
+        peers={"b:1"},
+        may_found=True,
+        bound=None,
+        new_cluster_id=lambda: "round of a",
+        **of_all,
+    )
+    for ask in discovery.questions():
+        discovery.answered(ask, GreetingReply("instance-b", "b", may_found=True, knows=frozenset({"a:1", "b:1"})))
+    return discovery
+
+
+def round_of(discovery: Discovery) -> str:
+    return discovery.questions()[0].question.founding
+
+
+def test_who_has_promised_itself_to_one_round_refuses_every_other() -> None:
+    discovery = node_b()
+    first = Question("instance-a", "a", "a:1", EVERYBODY, "round of a")
+    assert discovery.asked(first).promised and discovery.asked(first).promised, "also when it is asked again"
+    other = discovery.asked(Question("instance-0", "0", "0:1", EVERYBODY | {"0:1"}, "round of 0"))
+    assert not other.promised
+    assert other.refusal == "node 'b' has promised to follow the node at a:1"
+    assert discovery.bound == Bound("round of a", "a:1", "instance-a", exists=False)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_promise_to_a_cluster_that_was_seen_is_not_taken_back(exists: bool) -> None:
+    bound = Bound("c", "a:1", "instance-a", exists=exists)
+    discovery = node_b(bound)
+    ask = next(one for one in discovery.questions() if one.address == "a:1")
+    discovery.answered(ask, GreetingReply("instance-a", "a"))
+    assert discovery.bound == (bound if exists else None)
+
+
+def test_a_round_that_was_given_up_is_followed_by_a_pause() -> None:
+    discovery = lone_pair()
+    discovery.decide(0.0)
+    assert round_of(discovery) == "round of a"
+    discovery.decide(ROUND_S_MAX)
+    assert round_of(discovery) == ""
+    discovery.decide(ROUND_S_MAX + PAUSE_S / 2)
+    assert round_of(discovery) == "", "others may have a round first"
+    discovery.decide(ROUND_S_MAX + PAUSE_S)
+    assert round_of(discovery) == "round of a"
+
+
+def test_nothing_is_founded_until_the_name_service_has_said_the_same_for_a_while() -> None:
+    discovery = lone_pair(nodes_expected=2, settled_s=SETTLED_S)
+    discovery.decide(0.0)
+    assert discovery.waiting_for == "the name service to say the same for a while", "it has said nothing"
+    discovery.looked_up({"b:1"}, 1.0)
+    discovery.looked_up({"a:1", "b:1"}, 2.0)
+    discovery.looked_up({"a:1", "b:1"}, 3.0)
+    discovery.decide(1.9 + SETTLED_S)
+    assert (discovery.waiting_for, round_of(discovery)) == ("the name service to say the same for a while", "")
+    discovery.decide(2.0 + SETTLED_S)
+    assert round_of(discovery) == "round of a"

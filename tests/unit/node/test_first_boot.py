@@ -178,6 +178,50 @@ def test_a_node_that_is_refused_for_long_stops_with_the_reason(monkeypatch: pyte
     asyncio.run(scenario())
 
 
+class Scripted(Welcoming):
+    """Says these things first, and notes how old each process is that asks."""
+
+    def __init__(self, identity: NodeIdentity, *answers: peer_pb2.JoinResponse) -> None:
+        super().__init__(identity)
+        self.incarnations: list[int] = []
+        self._answers = list(answers)
+
+    async def join(self, request: peer_pb2.JoinRequest) -> peer_pb2.JoinResponse:
+        self.incarnations.append(request.incarnation)
+        return self._answers.pop(0) if self._answers else await super().join(request)
+
+
+def test_a_refusal_counts_from_the_last_time_that_there_was_none_and_a_clock_that_is_behind_is_got_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("node.membership.first_boot.REFUSED_S_MAX", 0.0)
+    in_use = peer_pb2.JoinResponse(refusal="the name 'n2' is in use")
+    behind = peer_pb2.JoinResponse(refusal="its clock is behind", later=True, incarnation=NOW + 5_000)
+
+    async def scenario() -> None:
+        async with booting("n1", section()) as one:
+            doorman = Scripted(await one.take_place(), in_use, behind, in_use)
+            one.peers.answer_strangers(doorman)
+            async with booting("n2", section(join=one.peers.address)) as two:
+                assert (await two.take_place()).number == 2
+                assert doorman.incarnations[:2] == [NOW, NOW]
+                assert min(doorman.incarnations[2:]) > NOW + 5_000
+
+    asyncio.run(scenario())
+
+
+def test_a_node_that_is_not_ready_to_take_others_in_has_them_ask_later() -> None:
+    async def scenario() -> None:
+        async with booting("n1", section(["n9:1"])) as one:
+            stranger = one.peers.stranger
+            assert stranger is not None
+            boot = FirstBoot(boot_settings(one.config), one.identity, one.peers, stranger, os.urandom)
+            for doorman in (StartingDoorman(one.identity), boot):
+                assert (await doorman.join(peer_pb2.JoinRequest())).later
+
+    asyncio.run(scenario())
+
+
 def test_a_node_that_comes_back_learns_new_addresses_and_whether_it_was_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

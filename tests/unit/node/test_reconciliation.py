@@ -328,6 +328,12 @@ def test_a_wall_clock_that_is_set_back_stops_nothing() -> None:
     assert groups.tick(-900_000) == ["q0 + 3"]
 
 
+def test_queues_that_are_to_grow_do_not_wait_for_a_wall_clock_that_was_set_back() -> None:
+    groups = Groups(voters(1, 2), grows=True)
+    assert groups.tick() == []
+    assert groups.tick(-900_000) == ["q0 + 3"]
+
+
 def test_of_two_members_that_are_gone_the_one_that_leads_goes_last() -> None:
     nodes = cluster(2)
     assert next_step(voters(1, 2, 3), 1, nodes, 3, grows=False) == Remove(member_id(3, 7))

@@ -401,6 +401,35 @@ def test_nobody_consumes_beside_an_exclusive_consumer_of_another_node(far: Far) 
     assert queue.consumer_count == 1
 
 
+def test_who_was_refused_does_not_consume_and_a_purged_queue_is_known_to_be_empty(far: Far) -> None:
+    queue: Any = far.queue()
+    first = Consumer("c", queue, Taker(), exclusive=True)
+    queue.consume(first, far.now)
+    far.turn()
+    second = queue.consume(Consumer("d", queue, Taker()), far.now)
+    far.turn()
+    assert isinstance(error_of(second), AccessRefused)
+    assert list(queue.subscriptions) == [first]
+    queue.cancel(first, far.now)
+    far.publish(queue, b"a", b"b")
+    queue.used(far.now)
+    far.turn()
+    assert queue.ready_count == 2
+    queue.purge(far.now)
+    far.turn()
+    assert (queue.ready_count, queue.statistics().ready_bytes) == (0, 0)
+
+
+def test_messages_that_are_refused_in_part_are_those_of_the_run_that_is_meant(far: Far) -> None:
+    queue = far.queue()
+    far.publish(queue, b"before", confirm=True)
+    far.turn()
+    tags = far.publish(queue, b"a", b"b", b"c", confirm=True)
+    far.far.network.wires[HOME].ears.tell(HERE, CLASSIC, words.encode_partial(2, [1]))  # type: ignore[attr-defined]
+    far.turn()
+    assert far.answers.refused == [tags[1]]
+
+
 def test_a_client_whose_socket_is_full_gets_nothing_and_others_get_it_instead(far: Far) -> None:
     queue = far.queue()
     _, slow = far.consumer(queue, "slow", priority=1)

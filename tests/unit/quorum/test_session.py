@@ -306,6 +306,17 @@ def test_who_is_refused_because_of_what_went_before_waits_until_that_is_answered
 
 
 @pytest.mark.usefixtures("pipelined")
+def test_once_something_is_answered_behind_a_failure_portions_overlap_again() -> None:
+    line = Line()
+    line.publish_apart(*range(1, IN_FLIGHT_MAX + 2))
+    line.session.failed(line.sent[0][1])
+    line.open_again()
+    assert line.session.sent == 1
+    line.answer(len(line.sent) - 1)
+    assert line.session.sent == IN_FLIGHT_MAX
+
+
+@pytest.mark.usefixtures("pipelined")
 def test_a_gap_means_that_something_before_it_is_missing() -> None:
     line = Line()
     line.publish_apart(1, 2)

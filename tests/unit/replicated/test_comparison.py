@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ from broker.shared_limit import SharedLimit
 from quorum.fifo.versions import VERSION_NEWEST, VERSION_OLDEST, WINDOWS_CHANGE
 from quorum.queue import QuorumQueue
 from raft.core.errors import Damaged
-from raft.core.messages import node_of
-from replicated.comparison import COMPARE_MS, odd_ones
+from raft.core.messages import Membership, member_id, node_of
+from replicated.comparison import COMPARE_MS, Comparison, odd_ones
 from replicated.letters import AnswerStatus, BadLetter, Compared, Verdict, compared, decode_compared, give_up, refusal
-from replicated.member import MARK_ENTRIES, MARKS_MAX, Odd
+from replicated.member import MARK_ENTRIES, MARKS_MAX, Marks, Odd
 from tests.unit.quorum.clients import Clients, Publisher, Taker
 from tests.unit.quorum.nodes import QuorumNode
 
@@ -365,3 +366,33 @@ def versions(clients: Clients, number: int) -> dict[int, int]:
         assert member is not None
         found[node.number] = member.machine.version
     return found
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_no_member_goes_while_another_one_is_on_its_way_to_vote(connected: bool) -> None:
+    """It is what the group has instead of one that went before. One whose node is away is not waited for."""
+    one, two, three, four = (member_id(node, 7) for node in (1, 2, 3, 4))
+    membership = Membership((one, two, three), (four,), (four,))
+    driver = SimpleNamespace(
+        me=one,
+        standing=SimpleNamespace(term=5),
+        core=SimpleNamespace(status=lambda: SimpleNamespace(membership=membership)),
+    )
+    member = SimpleNamespace(machine=SimpleNamespace(version=1, applied=9, digest=7), marks=Marks())
+    queue: Any = SimpleNamespace(group=1, route=SimpleNamespace(driver=driver), member=member)
+    digests = {2: 7, 3: 8, 4: 7}
+
+    def ask(node: int, topic: int, letter: bytes, on_answer: Callable[[bytes], None]) -> None:
+        on_answer(compared(1, 1, [(9, digests[node])]))
+
+    ports: Any = SimpleNamespace(
+        node=1, topic=3, calls=SimpleNamespace(connected=lambda node: node != 4 or connected, ask=ask)
+    )
+    given_up: list[Verdict] = []
+    verdicts: Any = SimpleNamespace(
+        newest_version=lambda: 1, diverged=lambda *_: None, give_up_member=lambda _, verdict: given_up.append(verdict)
+    )
+    comparison = Comparison(queue, ports, verdicts, lambda version: None)
+    comparison.look(COMPARE_MS)
+    assert comparison.diverged == Odd((3,), 9)
+    assert {verdict.member for verdict in given_up} == (set() if connected else {three})

@@ -283,3 +283,9 @@ def test_a_kind_cannot_give_a_number_to_two_letters() -> None:
             entry_bytes_max=1,
             on_refused=lambda queue, why: None,
         )
+
+
+def test_what_is_said_of_a_refusal_fits_a_line_of_the_log() -> None:
+    refused = letters.refused(ME, "\u00e9" * letters.REFUSAL_BYTES_MAX)
+    assert len(refused) == STATUS.size + letters.REFUSAL_BYTES_MAX
+    assert decode_answer(refused).refusal.startswith("\u00e9" * (letters.REFUSAL_BYTES_MAX // 2 - 1))

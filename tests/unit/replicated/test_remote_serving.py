@@ -14,7 +14,7 @@ from replicated import letters
 from replicated.leader_route import LeaderRoute
 from replicated.letters import AnswerStatus
 from replicated.ports import Payload, QueuePorts
-from replicated.remote_serving import RemoteServing
+from replicated.remote_serving import WANTED_MS, RemoteServing
 
 ME = 4
 MEMBERS = (1, 2, 3)
@@ -55,12 +55,13 @@ class Queue:
         entries: Any = SimpleNamespace()
         self.route = LeaderRoute(1, ports, lambda: MEMBERS, entries)
         self.looks = 0
+        self.consumers: list[tuple[int, int]] = []
 
     def has_member(self) -> bool:
         return False
 
     def consumers_here(self) -> list[tuple[int, int]]:
-        return []
+        return self.consumers
 
     def departed_here(self) -> list[int]:
         return []
@@ -131,3 +132,34 @@ def test_a_leader_that_is_found_is_followed_to_the_next_one_at_once_again(
     serving.ask()
     others.answer()
     assert (others.asked[asked:], queue.looks, serving.answered) == ([2, 3], 0, True)
+
+
+def test_a_queue_is_served_as_long_as_it_has_consumers_or_was_used_lately(
+    serving: RemoteServing, others: Others, queue: Queue, ports: QueuePorts
+) -> None:
+    serving.want()
+    last = ports.wall_ms() + WANTED_MS
+    assert serving.go_on(last)
+    assert not serving.go_on(last + 1)
+    queue.consumers = [(1, 1)]
+    assert serving.go_on(last + 1)
+
+
+def test_a_node_that_hangs_is_left_and_what_it_answers_later_does_not_count(
+    serving: RemoteServing, others: Others, queue: Queue, ports: QueuePorts
+) -> None:
+    groups: Any = ports.groups
+    others.leads = 2
+    serving.want()
+    (hanging,) = others.asked
+    assert hanging == others.leads, "it has answered, and that is on its way"
+    groups.trusts = lambda node: node != hanging
+    assert serving.go_on(ports.wall_ms())
+    assert others.asked[-1] != hanging, "another one is asked"
+    others.answer(1)
+    assert not serving.answered
+    others.leads = ({*MEMBERS} - {hanging, others.asked[-1]}).pop()
+    others.answer()
+    serving.ask()
+    others.answer()
+    assert serving.answered and hanging not in others.asked[1:]
