@@ -56,6 +56,8 @@ class KindOfLetters(Generic[Q]):
     """Letters that any node answers. None: it knows no such queue. Raises Damaged, if it knows it, and BadLetter."""
     tells: Mapping[IntEnum, Callable[[Q, NodeId, bytes], None]] = field(default_factory=dict)
     """Letters that want no answer. Raises BadLetter."""
+    waits: Mapping[IntEnum, Callable[[Q, NodeId, bytes, OnAnswer], None]] = field(default_factory=dict)
+    """Letters that any node answers which knows the queue, perhaps later. Raises BadLetter."""
 
 
 class PeerLetters(Generic[Q]):
@@ -73,7 +75,7 @@ class PeerLetters(Generic[Q]):
         on_refused: Callable[[Q, str], None],
     ) -> None:
         """`queues`: by group, those that are open. `on_refused` is told what was not proposed, and why."""
-        kinds = [*GroupLetter, *own.asks, *own.tells]
+        kinds = [*GroupLetter, *own.asks, *own.waits, *own.tells]
         self._kinds: dict[int, IntEnum] = {kind.value: kind for kind in kinds}
         assert len(self._kinds) == len(kinds), f"two letters have one number: {sorted(kinds)}"
         self._own = own
@@ -104,6 +106,8 @@ class PeerLetters(Generic[Q]):
             answer(self._answer_own(kind, queue, letter))
         elif queue is None:
             answer(refusal(AnswerStatus.NO_GROUP, 0))
+        elif kind in self._own.waits:
+            self._own.waits[kind](queue, node, letter, answer)
         elif queue.leading is None or not queue.route.leads:
             answer(refusal(AnswerStatus.NOT_LEADER, queue.route.leader()))
         elif kind is GroupLetter.PROPOSE:

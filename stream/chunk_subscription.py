@@ -26,9 +26,6 @@ class ChunkSubscription:
         """Clients of the stream protocol settle nothing."""
         return 0
 
-    def unavailable(self) -> None:
-        self._reader.unavailable()
-
     def deleted(self) -> None:
         self._reader.unavailable()
 

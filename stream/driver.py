@@ -15,10 +15,11 @@ from broker.errors import ResourceExhausted
 from broker.message import Run
 from broker.queue_type import Queue, QueueHost
 from broker.records import QueueRecord
+from raft.core.messages import NodeId
 from replicated.kind_parts import HostingNode, KindParts
 from replicated.letters import AnswerStatus, refusal
 from replicated.local_members import QUEUE_GROUPS
-from replicated.peer_letters import KindOfLetters
+from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
 from stream.browsing import browse_member
 from stream.leading import StreamLeading
@@ -69,8 +70,10 @@ class StreamQueues:
             self._done,
             ENTRY_HEAD_BYTES_MAX,
             {StreamLetter.PLACE: self._place_for, StreamLetter.BROWSE: self._browsed},
+            waits={StreamLetter.READ: self._read_for},
         )
         parts.serve(letters, self._refused)
+        node.calls.on_writable(self._has_room)
 
     def attach(self, host: QueueHost) -> None:
         """Before the first stream is opened."""
@@ -94,6 +97,7 @@ class StreamQueues:
             lead=self._lead,
             on_refused=lambda why: self._refused(queue, why),
             on_skipped=lambda count: self._skipped(queue, count),
+            read=self._reading,
         )
         self.members.take_part(queue)
         return queue
@@ -184,6 +188,17 @@ class StreamQueues:
         if found is None:
             return refusal(AnswerStatus.NOT_LEADER, queue.route.leader())
         return place_answer(self._ports.node, found)
+
+    def _read_for(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
+        """Chunks for readers on another node."""
+        queue.serving.asked(node, letter, answer)
+        if queue.serving:
+            self._busy.ask(queue)
+
+    def _has_room(self, node: NodeId) -> None:
+        """The link to this node."""
+        for queue in self._busy.asking:
+            queue.serving.go_on()
 
     @staticmethod
     def _browsed(queue: StreamQueue | None, letter: bytes) -> Payload:

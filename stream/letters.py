@@ -8,12 +8,16 @@ replicated/letters.py. Little endian:
       13  PLACE      begin u8, not 0 | its value i64. An ask: where does a reader begin? Any member answers that surely
                      knows it, else the leader's; by: status u8 | leader node u32 | if that is DONE, entry index u64 |
                      offset u64 | u64: offset of the chunk that it begins with
+      14  READ       entry index u64 | bytes u32. An ask: chunks at or behind this entry, about so many bytes. Any member
+                     answers, when there are some, or after a while; by: status u8 | leader node u32 | if that is DONE, next
+                     offset u64 of the stream | i64: offset of its last chunk, -1 for unknown | for each chunk: entry index
+                     u64 | bytes u32 | the entry
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
@@ -31,6 +35,7 @@ class StreamLetter(IntEnum):
 
     BROWSE = 12
     PLACE = 13
+    READ = 14
 
 
 class Skip(NamedTuple):
@@ -41,6 +46,9 @@ class Skip(NamedTuple):
 
 _PLACE = Struct("<Bq")
 _FOUND = Struct("<QQQ")
+_READ = Struct("<QI")
+_END = Struct("<Qq")
+_ENTRY = Struct("<QI")
 _BROWSE = Struct("<BqI")
 _SKIP, _OFFSET, _TIME = 0, 4, 5
 _ENDS = {1: Begin.FIRST, 2: Begin.LAST, 3: Begin.NEXT}
@@ -102,6 +110,57 @@ def decode_place_answer(answer: bytes) -> Answer | FoundPlace:
     except struct.error as error:
         raise BadLetter(f"an answer to PLACE of {len(answer)} bytes: {error}") from error
     return FoundPlace(StreamPlace(index, offset), chunk)
+
+
+class ReadAnswer(NamedTuple):
+    """Chunks of another node's member."""
+
+    leader: int  # as far as it knows; 0: none
+    next_offset: int
+    last_chunk: int
+    entries: Sequence[tuple[int, Buffer]]  # index, and what is there
+
+
+def read(group: int, index: int, bytes_max: int) -> bytes:
+    return head(StreamLetter.READ, group) + _READ.pack(index, bytes_max)
+
+
+def decode_read(letter: Buffer) -> tuple[int, int]:
+    """Index, and how many bytes. Raises BadLetter."""
+    try:
+        index, bytes_max = _READ.unpack_from(letter, HEAD.size)
+    except struct.error as error:
+        raise BadLetter(f"a READ of {len(letter)} bytes: {error}") from error
+    return index, bytes_max
+
+
+def read_answer(
+    leader: int, next_offset: int, last_chunk: int, entries: Sequence[tuple[int, Buffer]]
+) -> Sequence[Buffer]:
+    parts: list[Buffer] = [STATUS.pack(AnswerStatus.DONE, leader), _END.pack(next_offset, last_chunk)]
+    for index, entry in entries:
+        parts += (_ENTRY.pack(index, len(entry)), entry)
+    return parts
+
+
+def decode_read_answer(answer: bytes) -> Answer | ReadAnswer:
+    """An Answer: the node has nothing to give. Raises BadLetter."""
+    status = decode_answer(answer)
+    if status.status is not AnswerStatus.DONE:
+        return status
+    entries: list[tuple[int, Buffer]] = []
+    try:
+        next_offset, last_chunk = _END.unpack_from(answer, STATUS.size)
+        at = STATUS.size + _END.size
+        while at < len(answer):
+            index, size = _ENTRY.unpack_from(answer, at)
+            at += _ENTRY.size + size
+            entries.append((index, answer[at - size : at]))
+    except struct.error as error:
+        raise BadLetter(f"an answer to READ of {len(answer)} bytes: {error}") from error
+    if at != len(answer):
+        raise BadLetter(f"an answer to READ of {len(answer)} bytes ends within an entry")
+    return ReadAnswer(status.leader, next_offset, last_chunk, entries)
 
 
 def _place_numbers(begin: OffsetSpec | Skip) -> tuple[int, int]:

@@ -1,13 +1,15 @@
 """One stream as this node sees it. Fulfils broker.queue_type.Queue on every node, member of its group or not.
 
     session     what clients of this node publish: to the leader, wherever it is, through `route`
-    readers     the consumers and stream clients of this node; each reads this node's member from its own place on
+    readers     the consumers and stream clients of this node; each reads from its own place on: in the log of the member here,
+                or of another node's where there is none, or it is far behind (stream/far_log.py)
+    serving     what other nodes' readers are given of the member here
     member      the stream's machine and log, if this node has them
     leading     what only the leader's node does; None elsewhere
 
 What is published is confirmed when a majority of the members has fsynced it. Readers are given what is committed, and take
-nothing away: what they settle gives them credit, and nothing else. Where this node has no member nothing can be read, and
-readers whose member is removed are cancelled.
+nothing away: what they settle gives them credit, and nothing else. They notice neither that the member here comes or goes, nor
+that another node's does.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from replicated.remote_serving import RemoteServing
 from stream.beginnings import Beginnings
 from stream.browsing import browse
 from stream.chunk_subscription import ChunkSubscription
+from stream.far_log import FarLog
 from stream.leading import StreamLeading
 from stream.letters import Skip
 from stream.machine import StreamState, Written
@@ -46,12 +49,14 @@ from stream.publish_entries import PublishEntries
 from stream.published_parts import PublishedPart, numbered_run, parts_of_items
 from stream.reader import StreamReader
 from stream.readers import PlacedReader, ReadingClient, StreamReaders
-from stream.reading import FoundPlace, StreamPlace
+from stream.reading import FoundPlace, ReadableLog, StreamPlace, StreamReading
 from stream.rules import rules_of
+from stream.serving import ChunkServing
 from stream.session import StreamSession
 from wire.stream.publish_frame import StreamRun
 
 WAITING_BYTES_MAX = 32 << 20
+BEHIND_ENTRIES_MAX = 256  # of the member here, before its readers read elsewhere: it has these soon
 READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
 RUN_BYTES_MAX = (
     31 << 20
@@ -83,9 +88,10 @@ class StreamQueue(Owner):
         lead: Callable[[StreamQueue, StreamMember], StreamLeading],
         on_refused: Callable[[str], None],
         on_skipped: Callable[[int], None],
+        read: Callable[[StreamQueue, ReadableLog], StreamReading],
     ) -> None:
         """`lead` makes what the leader's node does for it. `on_refused` is told what was not proposed, and why; `on_skipped`
-        how many messages retention removed before a reader came to them."""
+        how many messages retention removed before a reader came to them. `read` makes what reads a log of the stream."""
         self.record = record
         self.group = group
         self.deleted = False
@@ -105,7 +111,9 @@ class StreamQueue(Owner):
         self._busy = busy
         self._new_leading = lead
         self._next_number = 1  # of a reader
-        self._ends_readers = False  # nothing can be read here any more
+        self.serving = ChunkServing(self, ports)
+        self._far_log = FarLog(self, ports, lambda: host.wake(self))
+        self._far = read(self, self._far_log)
         self._statistics = QueueStatistics()
 
     # Where it is.
@@ -117,16 +125,14 @@ class StreamQueue(Owner):
         self.route.driver = driver
         self.member = member
         self.quarantined = None
-        self._ends_readers = False
         self._host.wake(self)
 
     def left(self) -> None:
-        """One that is damaged is repaired, and its readers go on then. Else there is nothing to read here any more."""
+        """Those who read here go on at another node's member."""
         self._lead(False)
         self.route.driver = self.member = None
-        if self.member_life is not MemberLife.DAMAGED:
-            self._ends_readers = True
-            self._host.wake(self)
+        self.serving.end()
+        self._host.wake(self)
 
     def leading_changed(self) -> None:
         self._lead(self.route.leads)
@@ -168,8 +174,6 @@ class StreamQueue(Owner):
 
     def consume(self, consumer: Consumer, now: int) -> Pending[None] | None:
         spec = self._checked(consumer, now)
-        if self.member is None:
-            raise PreconditionFailed(f"{self._named()} does not have a running replica on the local node")
         number, self._next_number = self._next_number, self._next_number + 1
         return self._begin(consumer, spec, now, partial(StreamReader, self, consumer, number))
 
@@ -217,6 +221,8 @@ class StreamQueue(Owner):
     def _leave(self, client: ReadingClient) -> None:
         self._beginnings.leave(client)
         self.readers.leave(client)
+        if not self.readers:
+            self._far_log.rest()
 
     def get(self, no_ack: bool, now: int) -> Pending[Got | None]:
         raise NotSupported(f"basic.get not supported by stream queues {self.record.label}")
@@ -236,22 +242,20 @@ class StreamQueue(Owner):
         if self.deleted:
             return
         self.session.flush()
-        if self.member is not None:
-            self._read(self.member)
-        elif self._ends_readers:
-            self._end_readers()
+        self._read()
 
-    def _end_readers(self) -> None:
-        self._ends_readers = False
-        self._beginnings.leave_all()
-        for reader in self.readers.leave_all():
-            reader.unavailable()
+    def _reading_at(self, place: StreamPlace) -> StreamReading:
+        member = self.member
+        if member is not None and place.entry_index <= member.machine.applied + BEHIND_ENTRIES_MAX:
+            return member.reading
+        self._busy.ask(self)
+        return self._far
 
-    def _read(self, member: StreamMember) -> None:
+    def _read(self) -> None:
         more = False
         try:
-            more = self.readers.read(member.reading)
-        except Damaged as damage:  # its readers wait until the member is repaired
+            more = self.readers.read(self._reading_at)
+        except Damaged as damage:  # it leaves, to be repaired, and its readers read elsewhere
             self._ports.groups.damaged(self.group, damage)
         if more:  # not in this turn: others come first
             self._ports.loop.call_soon(self._host.wake, self)
@@ -259,8 +263,8 @@ class StreamQueue(Owner):
     # Stream clients.
 
     def check_readable(self) -> None:
-        if self.member is None:
-            raise ResourceExhausted(f"{self._named()} does not have a running replica on the local node")
+        if self.member is None and not self._far_log.can_be_read:
+            raise ResourceExhausted(f"{self._named()} has no member on a node that can be reached")
 
     def attach(self, reader: ChunkReader, spec: OffsetSpec, now: int) -> Pending[None] | None:
         self.check_readable()
@@ -314,6 +318,8 @@ class StreamQueue(Owner):
             found.persistent = found.ready
             found.details = self._details(self.member.machine.state)
             found.disk_reads = self.member.reading.reads
+        elif self.readers:
+            found.details = {"readers": self.readers.details(self._far_log.next_offset)}
         return found
 
     def _details(self, state: StreamState) -> dict[str, Any]:
@@ -330,7 +336,7 @@ class StreamQueue(Owner):
     def reading_figures(self) -> ReadingFigures:
         """Of this node."""
         state = self.member.machine.state if self.member is not None else None
-        end = state.next_offset if state is not None else 0
+        end = state.next_offset if state is not None else self._far_log.next_offset
         return ReadingFigures(
             len(state.segments) if state is not None else 0,
             len(self.readers),
@@ -394,8 +400,9 @@ class StreamQueue(Owner):
         for asker in self.session.close():
             self._answer(asker, accepted=True)
         self._beginnings.leave_all()
-        for reader in self.readers.leave_all():
-            reader.deleted()
+        self.readers.leave_all()
+        self.serving.end()
+        self._far_log.rest()
 
     @staticmethod
     def _answer(asker: Asker, *, accepted: bool) -> None:
@@ -416,7 +423,8 @@ class StreamQueue(Owner):
         """What was said to a leader of old is said again to the next one."""
         if self.session.sent and self.route.leader_moved():
             self.session.failed(self.session.attempt)
-        return self._beginnings.go_on() or bool(self.session.sent)
+        waits = (self._beginnings.go_on(), self._far_log.go_on(), self.serving.go_on())
+        return any(waits) or bool(self.session.sent)
 
     def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
         if results is None:
@@ -455,3 +463,5 @@ class StreamQueue(Owner):
             self._host.wake(self)
         if self._beginnings:
             self._ports.loop.call_soon(self._beginnings.go_on)
+        if self.serving:
+            self._ports.loop.call_soon(self.serving.go_on)

@@ -36,9 +36,6 @@ class StreamReader:
     def held(self) -> int:
         return self._consumer.outstanding
 
-    def unavailable(self) -> None:
-        self._consumer.sink.consumer_cancelled(self._consumer)
-
     def deleted(self) -> None:
         """The broker has told it."""
 

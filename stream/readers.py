@@ -6,7 +6,7 @@ nobody who reads the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from broker.consumer import Consumer
@@ -36,11 +36,8 @@ class PlacedReader(Protocol):
     def read(self, reading: StreamReading) -> bool:
         """As much as its client can be given now. Whether there may be more for it, in another turn. Raises Damaged."""
 
-    def unavailable(self) -> None:
-        """Its client is told that nothing comes any more."""
-
     def deleted(self) -> None:
-        """The same for the last time: there is no stream any more."""
+        """Its client is told that nothing comes any more, unless somebody else does that."""
 
 
 class StreamReaders:
@@ -65,14 +62,15 @@ class StreamReaders:
             self._delivered_before += reader.figures.delivered
             self._bytes_sent_before += reader.figures.bytes_sent
 
-    def leave_all(self) -> Sequence[PlacedReader]:
-        gone = list(self._readers.items())
-        for client, _ in gone:
+    def leave_all(self) -> None:
+        """The stream is deleted."""
+        for client, reader in list(self._readers.items()):
             self.leave(client)
-        return [reader for _, reader in gone]
+            reader.deleted()
 
-    def read(self, reading: StreamReading) -> bool:
-        """What they can be given now. Whether there may be more for them, in another turn. Raises Damaged."""
+    def read(self, reading_at: Callable[[StreamPlace], StreamReading]) -> bool:
+        """What they can be given now. Whether there may be more for them, in another turn. Raises Damaged. `reading_at`: by
+        which way a reader with this place reads."""
         more = False
         read = 0
         for client in list(self._readers):
@@ -82,7 +80,7 @@ class StreamReaders:
             if reader is not None:
                 self._readers[client] = reader  # behind the others, which are first in the next turn
                 before = reader.figures.bytes_read
-                more = self._read_for(reader, reading) or more
+                more = self._read_for(reader, reading_at(reader.place)) or more
                 read += reader.figures.bytes_read - before
         return more
 

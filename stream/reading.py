@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from raft.core.errors import BadBytes, Damaged
 from replicated.entry_cache import EntryCache
+from storage.disk import Buffer
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, must_be_sound
 from stream.entries import ChunkEntry, decode, summarize
 from stream.stored_form import OnUndecodable, StreamMessages, stream_messages
@@ -42,6 +43,7 @@ class StoredChunk(NamedTuple):
     """A chunk as it is stored, whose checksum was right."""
 
     header: ChunkHeader
+    entry: Buffer  # all of it, as it stands in the log
     chunk: memoryview  # header and data, as clients of the stream protocol want them
     chunk_filter: bytes  # stream/bloom.py
 
@@ -178,10 +180,11 @@ class StreamReading:
 
     def _read_chunk(self, index: int) -> StoredChunk | None:
         try:
-            entry = decode(self._data(index))
+            data = self._data(index)
+            entry = decode(data)
             if not isinstance(entry, ChunkEntry):
                 return None
-            stored = StoredChunk(entry.header, memoryview(entry.chunk), bytes(entry.chunk_filter))
+            stored = StoredChunk(entry.header, data, memoryview(entry.chunk), bytes(entry.chunk_filter))
             must_be_sound(stored.header, stored.chunk[CHUNK_HEADER_BYTES:])
         except BadBytes as error:
             raise self._damage(index, error) from error

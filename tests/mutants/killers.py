@@ -148,7 +148,7 @@ KILLERS = (
         "streams",
         (
             *(f"tests/unit/stream/test_{name}.py" for name in ("machine", "tail", "stored_form", "stream_queue")),
-            *(f"tests/unit/stream/test_{name}.py" for name in ("chunk_readers", "filters")),
+            *(f"tests/unit/stream/test_{name}.py" for name in ("chunk_readers", "far_readers", "filters")),
             "tests/contract/test_stream_rules.py",
         ),
         only="not where_the_snapshot and not have_no_gaps and not found_near and not ever_missed",  # which draw what they do

@@ -9,18 +9,21 @@ from random import Random
 import pytest
 
 from broker.consumer import Consumer
-from broker.errors import PreconditionFailed
+from broker.errors import ResourceExhausted
 from broker.queue_type import Outcome, Slice
+from broker.stream_contract import AtOffset
 from native.content import messages
 from raft.core.messages import NodeId
 from raft.driver import SnapshotRules
 from raft.store.node_log import StoreLimits
+from stream.chunk import read_header
 from tests.unit.quorum.clients import Clients, Publisher
+from tests.unit.stream.chunk_clients import ChunkClient, bodies_of
 from tests.unit.stream.nodes import StreamCluster
 
 SEEDS = range(25)
 STEPS = 120
-CHOICES = ["publish", "publish", "publish", "read", "leave", "sink", "trouble", "members"]
+CHOICES = ["publish", "publish", "publish", "read", "read chunks", "leave", "sink", "trouble", "members"]
 NODES = 4
 SETTLED_S = 10.0
 
@@ -86,6 +89,21 @@ class Reader:
         self.queue.cancel(self.consumer, self.run.clients.now)
 
 
+class RandomChunkReader(ChunkClient):
+    """A client of the stream protocol, whose credit comes and goes."""
+
+    def __init__(self, run: Run, node: NodeId, offset: int) -> None:
+        super().__init__(run.clients, node, run.record, credit=run.random.choice([0, 1, 5]))
+        self.run = run
+        self.offset = offset
+        self.behind = min(offset, len(run.stream))  # what somebody has seen already, and it has not asked for
+
+    def deliver(self, last_chunk: int, chunk: memoryview) -> None:
+        assert read_header(chunk).next_offset > self.behind
+        super().deliver(last_chunk, chunk)
+        self.run.seen(read_header(chunk).first_offset, bodies_of(chunk))
+
+
 class Run:
     """One seed's."""
 
@@ -105,6 +123,7 @@ class Run:
         self.cluster.leader(self.record)
         self.publishers: list[Publisher] = []
         self.readers: list[Reader] = []
+        self.chunk_readers: list[RandomChunkReader] = []
         self.stream: dict[int, bytes] = {}  # by offset, as anybody has seen it
         self.down: NodeId | None = None
 
@@ -119,12 +138,18 @@ class Run:
                 self.publish()
             case "read" if len(self.here()) < 5:
                 self.read(self.a_node(), random.choice(["first", "last", "next", random.randint(0, 200)]))
+            case "read chunks" if len(self.chunk_readers_here()) < 4:
+                self.read_chunks(self.a_node(), random.choice([0, random.randint(0, 200)]))
             case "leave" if self.here():
                 random.choice(self.here()).leave()
+            case "leave" if self.chunk_readers_here():
+                random.choice(self.chunk_readers_here()).detach()
             case "sink" if self.here():
                 reader = random.choice(self.here())
                 reader.writable = not reader.writable
                 reader.wake()
+                for client in self.chunk_readers_here():
+                    client.give(random.choice([0, 0, 1, 3, 20]))
             case "trouble":
                 self.trouble()
             case "members":
@@ -143,14 +168,22 @@ class Run:
     def here(self) -> list[Reader]:
         return [reader for reader in self.readers if not reader.left]
 
-    def read(self, node: NodeId, offset: int | str) -> Reader | None:
-        try:
-            reader = Reader(self, node, offset, self.random.choice([1, 3, 100]))
-        except PreconditionFailed:
-            assert self.cluster.nodes[node].queue(self.record).member is None
-            return None
+    def chunk_readers_here(self) -> list[RandomChunkReader]:
+        return [client for client in self.chunk_readers if not client.left and not client.errors]
+
+    def read(self, node: NodeId, offset: int | str) -> Reader:
+        reader = Reader(self, node, offset, self.random.choice([1, 3, 100]))
         self.readers.append(reader)
         return reader
+
+    def read_chunks(self, node: NodeId, offset: int) -> None:
+        client = RandomChunkReader(self, node, offset)
+        try:
+            client.attach(AtOffset(offset))
+        except ResourceExhausted:
+            assert self.cluster.nodes[node].queue(self.record).member is None
+            return
+        self.chunk_readers.append(client)
 
     def publish(self) -> None:
         if len(self.publishers) < 3 or self.random.random() < 0.05:
@@ -200,22 +233,27 @@ class Run:
             publisher.closed = publisher.closed or publisher.node == node
         for reader in self.readers:
             reader.left = reader.left or reader.node == node
+        for client in self.chunk_readers:
+            client.left = client.left or client.node == node
 
     def finish(self) -> None:
         self.heal()
         for reader in self.here():
             reader.writable = True
             reader.wake()
+        for client in self.chunk_readers_here():
+            client.give(100_000)
         self.cluster.run(SETTLED_S)
         for publisher in self.publishers:
             if not publisher.closed:
                 assert len(publisher.confirmed) == publisher.next, "a publisher waits for ever"
-        last = [reader for node in self.cluster.alive() if (reader := self.read(node.number, "first")) is not None]
-        assert last, "nobody can read"
+        last = [self.read(node.number, "first") for node in self.cluster.alive()]
         self.cluster.run(1.0)
         assert {reader.next for reader in last} == {len(self.stream) or None}, "members differ in how much they have"
         for reader in self.here():
             assert reader.next in (None, len(self.stream)), "a reader waits for ever"
+        for client in self.chunk_readers_here():
+            assert client.next == len(self.stream) or client.offset >= len(self.stream), "a reader waits for ever"
         self.judge([self.stream[offset] for offset in range(len(self.stream))])
 
     def judge(self, stream: Sequence[bytes]) -> None:
