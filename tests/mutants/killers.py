@@ -190,6 +190,17 @@ KILLERS = (
         tuple(f"tests/unit/broker/test_{name}.py" for name in ("session", "publish")),
         blind_to=(*ENGINE, FRONTS, "classic/", "node/", *QUORUM_QUEUES, *STREAMS),
     ),
+    Killer(
+        "administration",
+        (
+            "tests/unit/broker/test_operations.py",
+            "tests/unit/node/test_discovery.py",
+            "tests/unit/node/test_reconciliation.py",
+        ),
+        # which draw what they do
+        only="not cluster_under_every and not share_one_node and not answer_grows and not steps_come",
+        blind_to=(*ENGINE, FRONTS, "classic/", *QUORUM_QUEUES, *STREAMS),
+    ),
     Killer("shared limits", ("tests/contract/test_shared_limit.py",), blind_to=(*ENGINE, FRONTS, "classic/")),
     Killer("random queues", ("tests/unit/quorum/test_random_queues.py",), blind_to=ALL_BUT_QUEUES, at_random=True),
     Killer(
