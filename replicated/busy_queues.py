@@ -36,6 +36,11 @@ class BusyQueues(Generic[Q]):
         """Those that wait for answers."""
         return self._asking.keys()
 
+    @property
+    def looking(self) -> Collection[Q]:
+        """Those that wait for a leader."""
+        return self._looking.keys()
+
     def leading_changed(self, queue: Q) -> None:
         if queue.leading is not None:
             self._led[queue] = None

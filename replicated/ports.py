@@ -14,7 +14,7 @@ from raft.core.messages import MemberId, NodeId
 from raft.core.ready import Standing
 from raft.core.settings import Settings
 from raft.core.status import Status
-from raft.driver import OnResults, SnapshotRules
+from raft.driver import OnRead, OnResults, SnapshotRules
 from raft.group_owners import GroupOwner
 from raft.machine import Machine
 from raft.store.group_records import GroupIdentity
@@ -74,6 +74,8 @@ class RaftGroups(Protocol):
     def remove(self, group: int) -> None: ...
 
     def propose(self, group: int, commands: Sequence[bytes], on_results: OnResults) -> None: ...
+
+    def read(self, group: int, on_read: OnRead) -> None: ...
 
     def change(self, group: int, change: Change, on_results: OnResults) -> None: ...
 

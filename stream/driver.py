@@ -22,17 +22,20 @@ from replicated.local_members import QUEUE_GROUPS
 from replicated.peer_letters import KindOfLetters, OnAnswer
 from replicated.ports import Payload
 from stream.browsing import browse_member
+from stream.leader_questions import answer_letter
 from stream.leading import StreamLeading
 from stream.letters import StreamLetter, browsed, decode_browse, decode_place, place_answer
-from stream.machine import MACHINE_VERSION, StreamMachine, Written
+from stream.machine import StreamMachine, Written
 from stream.member import StreamMember
-from stream.publish_entries import done
+from stream.node_publishing import WithoutLeader
+from stream.publish_entries import check_said, done
 from stream.published_parts import parts_of_run
-from stream.publishing import check_publishing
 from stream.queue import StreamQueue
 from stream.reading import KEPT_BYTES_MAX, ReadableLog, ReadingCaches, StreamReading
 from stream.reclaiming import Reclaiming
 from stream.replica_log import ReplicaLog
+from stream.stream_places import StreamsPlaces
+from stream.stream_state import MACHINE_VERSION
 
 CHECK_MS = 1_000  # how often leaders look after retention and records
 WAITING_BYTES_MAX = 32 << 20  # of all streams that have a leader; beyond it publishers are to be held
@@ -58,6 +61,8 @@ class StreamQueues:
         self._host: QueueHost
         self._check_at = 0
         self._reclaiming = Reclaiming(self.queues.values)
+        self._places = StreamsPlaces[StreamQueue](ports, node.catalog.name_of)
+        self._without_leader = WithoutLeader()
         self._parts = parts = KindParts[StreamQueue](
             KIND, node, ports, self.queues, self._new_member, lambda: MACHINE_VERSION
         )
@@ -66,11 +71,11 @@ class StreamQueues:
         self.members = parts.members
         self.administration = parts.administration
         letters = KindOfLetters(
-            check_publishing,
+            check_said,
             self._done,
             ENTRY_HEAD_BYTES_MAX,
             {StreamLetter.PLACE: self._place_for, StreamLetter.BROWSE: self._browsed},
-            waits={StreamLetter.READ: self._read_for},
+            waits={StreamLetter.READ: self._read_for, StreamLetter.ASK: self._asked},
         )
         parts.serve(letters, self._refused)
         node.calls.on_writable(self._has_room)
@@ -95,6 +100,8 @@ class StreamQueues:
             host=self._host,
             busy=self._busy,
             lead=self._lead,
+            places=self._places,
+            without_leader=self._without_leader,
             on_refused=lambda why: self._refused(queue, why),
             on_skipped=lambda count: self._skipped(queue, count),
             read=self._reading,
@@ -156,10 +163,12 @@ class StreamQueues:
         """Called some ten times a second."""
         self._busy.tick()
         self._reclaiming.tick(now)
+        self._without_leader.waiting_bytes = sum([queue.session.waiting_bytes for queue in self._busy.looking])
         if self._check_at - CHECK_MS <= now < self._check_at:
             return  # it is too early, and the clock was not set back
         self._check_at = now + CHECK_MS
         self._parts.check(now)
+        self._places.check()
 
     def _skipped(self, queue: StreamQueue, count: int) -> None:
         self.skipped += count
@@ -178,6 +187,9 @@ class StreamQueues:
 
     def _done(self, queue: StreamQueue, results: Sequence[Written]) -> Payload:
         return done(self._ports.node, results)
+
+    def _asked(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
+        answer_letter(queue, letter, self._ports, answer)
 
     def _place_for(self, queue: StreamQueue | None, letter: bytes) -> Payload:
         """Where a reader on another node begins."""

@@ -1,19 +1,22 @@
 """What the log of a stream consists of: its commands, as bytes that stay readable. Little endian.
 
     every entry
-         0     1  kind      1 chunk   2 stored offsets   3 cut   4 names forgotten
+         0     1  kind      1 chunk   2 stored offsets   3 cut   4 names forgotten   5 all known
          1     1  version   1
-         2     2  flags     1: a segment ends behind this entry
+         2     2  flags     1: a segment ends behind this entry   2: of a chunk, see below
          4     4  head      how many bytes stand before the data of a chunk; of the other kinds, all
          8        fields
 
     chunk              filter_len u8 | filter (stream/bloom.py)
                        | count u16, per publisher with a name: name | id u64, the last one that is in the chunk
                        | count u16, per writer: node u32 | incarnation u64 | sequence u64, the last one that is in the chunk
+                       | with flag 2 u32: so many messages that the writer has said are known, and not in the chunk
                        | the chunk (stream/chunk.py): its header, which ends the head, and its data
     stored offsets     time i64 | count u32, per reference: name | offset u64
     cut                time i64 | offset u64: of the first message that is kept
     names forgotten    time i64 | count u32 | names of publishers | count u32 | references of stored offsets
+    all known          time i64 | offset u64: the one that comes next | messages u32 that the writer has said, and all are known
+                       | node u32 | incarnation u64 | sequence u64
 
     name               size u8 | UTF-8
     time               ms since 1970, never less than that of the entry before
@@ -35,7 +38,8 @@ from storage.disk import Buffer
 from stream.chunk import CHUNK_HEADER_BYTES, ChunkHeader, read_header
 
 VERSION = 1
-ENDS_SEGMENT = 1  # a flag
+ENDS_SEGMENT = 1  # a flag, as the next one
+LACKS_KNOWN = 2
 NAME_BYTES_MAX = 255
 CHUNK_NAMES_MAX = 2**16 - 1
 
@@ -46,6 +50,7 @@ _NUMBER = Struct("<Q")
 _TIME = Struct("<q")
 _COUNT = Struct("<I")
 _CUT = Struct("<qQ")
+_ALL_KNOWN = Struct("<qQI")
 PREFIX_BYTES = _PREFIX.size
 
 
@@ -56,6 +61,7 @@ class LogEntryKind(IntEnum):
     STORED_OFFSETS = 2
     CUT = 3
     NAMES_FORGOTTEN = 4
+    ALL_KNOWN = 5
 
 
 class WriterPosition(NamedTuple):
@@ -75,6 +81,7 @@ class ChunkEntry(NamedTuple):
     publishers: Sequence[tuple[str, int]] = ()  # name, last publishing id
     writers: Sequence[WriterPosition] = ()
     ends_segment: bool = False
+    known_messages: int = 0  # said by its writer, and left out: their publishers have them in the stream already
 
     @property
     def header(self) -> ChunkHeader:
@@ -106,7 +113,17 @@ class NamesForgotten(NamedTuple):
     ends_segment: bool = False
 
 
-LogEntry = ChunkEntry | StoredOffsets | RetentionCut | NamesForgotten
+class AllKnown(NamedTuple):
+    """A node has said what its publishers have in the stream already. Sealed for a place, as a chunk is."""
+
+    time_ms: int
+    next_offset: int
+    message_count: int
+    writer: WriterPosition
+    ends_segment: bool = False
+
+
+LogEntry = ChunkEntry | StoredOffsets | RetentionCut | NamesForgotten | AllKnown
 
 
 class EntrySummary(NamedTuple):
@@ -120,9 +137,9 @@ class EntrySummary(NamedTuple):
 
 def encode(entry: LogEntry) -> bytes:
     match entry:
-        case ChunkEntry(chunk, chunk_filter, publishers, writers, ends_segment):
+        case ChunkEntry(chunk, chunk_filter, publishers, writers, ends_segment, known):
             header, data = memoryview(chunk)[:CHUNK_HEADER_BYTES], memoryview(chunk)[CHUNK_HEADER_BYTES:]
-            return encode_chunk(header, [data], chunk_filter, publishers, writers, ends_segment)
+            return encode_chunk(header, [data], chunk_filter, publishers, writers, ends_segment, known)
         case StoredOffsets(time_ms, offsets, ends_segment):
             fields = _TIME.pack(time_ms) + _COUNT.pack(len(offsets)) + _numbered(offsets)
             return _encode(LogEntryKind.STORED_OFFSETS, fields, ends_segment)
@@ -131,6 +148,9 @@ def encode(entry: LogEntry) -> bytes:
         case NamesForgotten(time_ms, publishers, references, ends_segment):
             fields = _TIME.pack(time_ms) + _names(publishers) + _names(references)
             return _encode(LogEntryKind.NAMES_FORGOTTEN, fields, ends_segment)
+        case AllKnown(time_ms, next_offset, messages, writer, ends_segment):
+            fields = _ALL_KNOWN.pack(time_ms, next_offset, messages) + _WRITER.pack(*writer)
+            return _encode(LogEntryKind.ALL_KNOWN, fields, ends_segment)
 
 
 def encode_chunk(
@@ -140,6 +160,7 @@ def encode_chunk(
     publishers: Sequence[tuple[str, int]] = (),
     writers: Sequence[WriterPosition] = (),
     ends_segment: bool = False,
+    known_messages: int = 0,
 ) -> bytes:
     """A chunk entry whose data gathers from these parts. `header` is from `seal_chunk`."""
     fields = b"".join(
@@ -150,10 +171,12 @@ def encode_chunk(
             _numbered(publishers),
             _CHUNK_COUNT.pack(len(writers)),
             *(_WRITER.pack(*writer) for writer in writers),
+            _COUNT.pack(known_messages) if known_messages else b"",
             header,
         )
     )
-    return b"".join((_prefix(LogEntryKind.CHUNK, len(fields), ends_segment), fields, *data))
+    flags = (ENDS_SEGMENT if ends_segment else 0) | (LACKS_KNOWN if known_messages else 0)
+    return b"".join((_prefix(LogEntryKind.CHUNK, len(fields), flags), fields, *data))
 
 
 def decode(data: Buffer) -> LogEntry:
@@ -162,7 +185,7 @@ def decode(data: Buffer) -> LogEntry:
     ends_segment = bool(flags & ENDS_SEGMENT)
     reader = ByteReader(data, PREFIX_BYTES, head)
     if kind is LogEntryKind.CHUNK:
-        return _read_chunk(reader, ends_segment)
+        return _read_chunk(reader, flags)
     if head != len(data):
         raise BadBytes(f"{len(data) - head} bytes are left over behind an entry of kind {kind.name}")
     entry = _READERS[kind](reader, ends_segment)
@@ -175,7 +198,7 @@ def read_prefix(data: Buffer) -> tuple[LogEntryKind, int, int]:
     if len(data) < PREFIX_BYTES:
         raise BadBytes(f"an entry of {len(data)} bytes says nothing")
     kind, version, flags, head = _PREFIX.unpack_from(data)
-    if version != VERSION or kind not in _KINDS or flags & ~ENDS_SEGMENT:
+    if version != VERSION or kind not in _KINDS or flags & ~_FLAGS.get(kind, ENDS_SEGMENT):
         raise BadBytes(f"an entry of kind {kind}, version {version}, flags {flags} is not known here")
     if not PREFIX_BYTES <= head <= len(data):
         raise BadBytes(f"an entry of {len(data)} bytes cannot have a head of {head}")
@@ -200,14 +223,15 @@ def filter_of(data: Buffer) -> bytes:
 
 
 _KINDS = frozenset(LogEntryKind)
+_FLAGS = {LogEntryKind.CHUNK.value: ENDS_SEGMENT | LACKS_KNOWN}
 
 
-def _prefix(kind: LogEntryKind, fields_bytes: int, ends_segment: bool) -> bytes:
-    return _PREFIX.pack(kind, VERSION, ENDS_SEGMENT if ends_segment else 0, PREFIX_BYTES + fields_bytes)
+def _prefix(kind: LogEntryKind, fields_bytes: int, flags: int) -> bytes:
+    return _PREFIX.pack(kind, VERSION, flags, PREFIX_BYTES + fields_bytes)
 
 
 def _encode(kind: LogEntryKind, fields: bytes, ends_segment: bool) -> bytes:
-    return _prefix(kind, len(fields), ends_segment) + fields
+    return _prefix(kind, len(fields), ENDS_SEGMENT if ends_segment else 0) + fields
 
 
 def _name(name: str) -> bytes:
@@ -224,14 +248,16 @@ def _numbered(names: Iterable[tuple[str, int]]) -> bytes:
     return b"".join(_name(name) + _NUMBER.pack(number) for name, number in names)
 
 
-def _read_chunk(reader: ByteReader, ends_segment: bool) -> ChunkEntry:
+def _read_chunk(reader: ByteReader, flags: int) -> ChunkEntry:
     chunk_filter = reader.take(reader.u8())
     publishers = _read_numbered(reader, reader.u16())
     writers = tuple(WriterPosition(*reader.fields(_WRITER)) for _ in range(reader.u16()))
+    known = reader.u32() if flags & LACKS_KNOWN else 0
     if reader.end - reader.at != CHUNK_HEADER_BYTES:
         raise BadBytes(f"a head ends in {reader.end - reader.at} bytes where the header of a chunk should be")
     read_header(reader.data, reader.at)
-    return ChunkEntry(memoryview(reader.data)[reader.at :], chunk_filter, publishers, writers, ends_segment)
+    chunk, ends_segment = memoryview(reader.data)[reader.at :], bool(flags & ENDS_SEGMENT)
+    return ChunkEntry(chunk, chunk_filter, publishers, writers, ends_segment, known)
 
 
 def _read_offsets(reader: ByteReader, ends_segment: bool) -> StoredOffsets:
@@ -247,10 +273,16 @@ def _read_forgotten(reader: ByteReader, ends_segment: bool) -> NamesForgotten:
     return NamesForgotten(_read_time(reader), _read_names(reader), _read_names(reader), ends_segment)
 
 
+def _read_all_known(reader: ByteReader, ends_segment: bool) -> AllKnown:
+    time_ms, next_offset, messages = reader.fields(_ALL_KNOWN)
+    return AllKnown(time_ms, next_offset, messages, WriterPosition(*reader.fields(_WRITER)), ends_segment)
+
+
 _READERS: dict[LogEntryKind, Callable[[ByteReader, bool], LogEntry]] = {
     LogEntryKind.STORED_OFFSETS: _read_offsets,
     LogEntryKind.CUT: _read_cut,
     LogEntryKind.NAMES_FORGOTTEN: _read_forgotten,
+    LogEntryKind.ALL_KNOWN: _read_all_known,
 }
 
 

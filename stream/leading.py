@@ -1,4 +1,4 @@
-"""What only the leader's node does for a stream: it seals what nodes publish, removes what is too old.
+"""What only the leader's node does for a stream: it seals what nodes publish and store, removes what is too old.
 
 tail         where the next chunk goes (stream/tail.py); it is found once all of earlier leaders is applied
 retention    proposes where the stream is to begin
@@ -21,7 +21,10 @@ from stream.entries import RetentionCut, encode
 from stream.member import StreamMember
 from stream.publishing import read_publishing
 from stream.rules import StreamRules
+from stream.storing import STORE, read_storing
 from stream.tail import StreamTail
+
+FORGET_MS = 3_600_000  # how often names are looked for that nobody has used for long
 
 
 class LedStream(ReplicatedQueue, Protocol):
@@ -46,6 +49,7 @@ class StreamLeading:
         self._found_at = driver.core.status().last  # entries up to here are of earlier leaders
         self._tail: StreamTail | None = None
         self._cutting = False
+        self._forget_at = 0
         self.group = LeaderDuties(queue, ports, catalog, verdicts, self._no_later_version)
 
     def _no_later_version(self, version: int) -> None:
@@ -60,10 +64,12 @@ class StreamLeading:
     # Publishing.
 
     def seal(self, ops: Sequence[Buffer], now_ms: int) -> bytes | None:
-        """The entry for what a node publishes. None: it has no place now, and is to be said again."""
+        """The entry for what a node says. None: it has no place now, and is to be said again."""
         tail = self._tail or self._find_tail()
         if tail is None:
             return None
+        if ops[0][0] == STORE:
+            return tail.seal_stored(read_storing(b"".join(ops)), now_ms)
         return tail.seal(read_publishing(ops), now_ms, self._queue.rules.segment_bytes_max)
 
     def _find_tail(self) -> StreamTail | None:
@@ -87,6 +93,15 @@ class StreamLeading:
         """Called about once a second."""
         self.group.check(now)
         self._keep_to_retention(now)
+        self._forget_names(now)
+
+    def _forget_names(self, now: int) -> None:
+        if self._forget_at - FORGET_MS <= now < self._forget_at:
+            return  # it is too early, and the clock was not set back
+        self._forget_at = now + FORGET_MS
+        entry = self._tail.seal_forgotten(now, self._machine.state.first_offset) if self._tail is not None else None
+        if entry is not None:
+            self._ports.groups.propose(self._queue.group, [entry], lambda results, error: None)
 
     def _keep_to_retention(self, now: int) -> None:
         first = self._queue.rules.first_to_keep(self._machine.state, now)

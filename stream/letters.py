@@ -12,6 +12,9 @@ replicated/letters.py. Little endian:
                      answers, when there are some, or after a while; by: status u8 | leader node u32 | if that is DONE, next
                      offset u64 of the stream | i64: offset of its last chunk, -1 for unknown | for each chunk: entry index
                      u64 | bytes u32 | the entry
+      15  ASK        what u8: 0 nothing but who leads, 1 the offset that is stored under a reference, 2 the last id of a
+                     publisher | its name (size u8, UTF-8). An ask of the leader's node; answered by: status u8 |
+                     leader node u32 | if that is DONE, known u8: 0 or 1 | value u64
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from typing import NamedTuple
 from broker import browsed as browsed_messages
 from broker.browsed import Browsed
 from broker.stream_contract import AtOffset, AtTime, Begin, OffsetSpec
+from raft.core.byte_reader import ByteReader
+from raft.core.errors import BadBytes
 from replicated.letters import HEAD, STATUS, Answer, AnswerStatus, BadLetter, decode_answer, head
 from storage.disk import Buffer
 from stream.reading import FoundPlace, StreamPlace
@@ -36,6 +41,15 @@ class StreamLetter(IntEnum):
     BROWSE = 12
     PLACE = 13
     READ = 14
+    ASK = 15
+
+
+class AskedOfLeader(IntEnum):
+    """What is asked of the leader about a name."""
+
+    NOTHING = 0  # but who leads
+    STORED_OFFSET = 1
+    LAST_ID = 2  # of a publisher
 
 
 class Skip(NamedTuple):
@@ -50,6 +64,7 @@ _READ = Struct("<QI")
 _END = Struct("<Qq")
 _ENTRY = Struct("<QI")
 _BROWSE = Struct("<BqI")
+_KNOWN = Struct("<BQ")
 _SKIP, _OFFSET, _TIME = 0, 4, 5
 _ENDS = {1: Begin.FIRST, 2: Begin.LAST, 3: Begin.NEXT}
 
@@ -181,3 +196,35 @@ def _place(kind: int, value: int) -> OffsetSpec | Skip:
     if kind == _OFFSET:
         return AtOffset(value)
     return AtTime(value) if kind == _TIME else _ENDS[kind]
+
+
+def ask(group: int, wanted: AskedOfLeader, name: str) -> bytes:
+    encoded = name.encode()
+    return head(StreamLetter.ASK, group) + bytes((wanted, len(encoded))) + encoded
+
+
+def decode_ask(letter: bytes) -> tuple[AskedOfLeader, str]:
+    """Raises BadLetter."""
+    reader = ByteReader(letter, HEAD.size)
+    try:
+        wanted = AskedOfLeader(reader.u8())
+        name = reader.take(reader.u8()).decode()
+        reader.must_end()
+    except (ValueError, BadBytes) as error:
+        raise BadLetter(f"an ASK of {len(letter)} bytes: {error}") from error
+    return wanted, name
+
+
+def ask_answer(leader: int, value: int | None) -> bytes:
+    return STATUS.pack(AnswerStatus.DONE, leader) + _KNOWN.pack(value is not None, value or 0)
+
+
+def decode_ask_answer(answer: bytes) -> int | None:
+    """None: there is none, or the node does not know. Raises BadLetter."""
+    if decode_answer(answer).status is not AnswerStatus.DONE:
+        return None
+    try:
+        known, value = _KNOWN.unpack_from(answer, STATUS.size)
+    except struct.error as error:
+        raise BadLetter(f"an answer to ASK of {len(answer)} bytes: {error}") from error
+    return value if known else None

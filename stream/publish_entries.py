@@ -1,4 +1,4 @@
-"""What the leader's node proposes for messages that a node publishes to a stream, and how it answers.
+"""What the leader's node proposes for what a node says to a stream, messages and offsets to be stored, and how it answers.
 
 Fulfils replicated.leader_route.Entries. The answer to a PROPOSE, if that is DONE, goes on with one byte: Written.
 """
@@ -14,6 +14,8 @@ from replicated.leader_route import OnAnswer
 from replicated.letters import STATUS, AnswerStatus, BadLetter
 from stream.leading import StreamLeading
 from stream.machine import Written
+from stream.publishing import check_publishing
+from stream.storing import STORE, check_storing
 
 
 class PublishEntries:
@@ -41,6 +43,14 @@ class PublishEntries:
     def refused(self, node: NodeId, why: str) -> None:
         """It is said again, perhaps to another node some day."""
         self._on_refused(f"node {node} does not take what this node publishes: {why}")
+
+
+def check_said(letter: bytes, at: int, node: NodeId) -> None:
+    """What another node says is whole, sound, and its own to say. Raises RefusedProposal."""
+    if letter[at] == STORE:
+        check_storing(letter, at)
+    else:
+        check_publishing(letter, at, node)
 
 
 def done(leader: NodeId, results: Sequence[Written]) -> bytes:

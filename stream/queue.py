@@ -27,24 +27,26 @@ from broker.message import Run
 from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
-from broker.stream_contract import ChunkReader, OffsetSpec
+from broker.stream_contract import ChunkReader, OffsetSpec, PlacesWatcher, StreamFigures, StreamPlaces
 from raft.core.errors import Damaged
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
 from replicated.member import MemberLife
-from replicated.portions import Asker, Owner, Portion
 from replicated.ports import MemberDriver, QueuePorts
 from replicated.remote_serving import RemoteServing
 from stream.beginnings import Beginnings
 from stream.browsing import browse
 from stream.chunk_subscription import ChunkSubscription
 from stream.far_log import FarLog
+from stream.leader_questions import LeaderQuestions
 from stream.leading import StreamLeading
-from stream.letters import Skip
-from stream.machine import StreamState, Written
+from stream.letters import AskedOfLeader, Skip
+from stream.machine import Written
 from stream.member import StreamMember
+from stream.node_publishing import NodePublishing, WithoutLeader
 from stream.offset_spec import offset_spec
+from stream.offset_stores import OffsetStores
 from stream.publish_entries import PublishEntries
 from stream.published_parts import PublishedPart, numbered_run, parts_of_items
 from stream.reader import StreamReader
@@ -52,15 +54,12 @@ from stream.readers import PlacedReader, ReadingClient, StreamReaders
 from stream.reading import FoundPlace, ReadableLog, StreamPlace, StreamReading
 from stream.rules import rules_of
 from stream.serving import ChunkServing
-from stream.session import StreamSession
+from stream.stream_places import StreamsPlaces
+from stream.stream_state import StreamState
 from wire.stream.publish_frame import StreamRun
 
-WAITING_BYTES_MAX = 32 << 20
 BEHIND_ENTRIES_MAX = 256  # of the member here, before its readers read elsewhere: it has these soon
 READERS_TOLD_MAX = 1_000  # of those on this node, to other nodes: some 100 KB
-RUN_BYTES_MAX = (
-    31 << 20
-)  # an entry must fit raft/core/settings.py, entry_bytes_max, with what stands beside the run in it
 
 
 class ReadingFigures(NamedTuple):
@@ -72,7 +71,7 @@ class ReadingFigures(NamedTuple):
     lag: int  # messages, of the reader that is furthest behind
 
 
-class StreamQueue(Owner):
+class StreamQueue:
     """See the module."""
 
     def __init__(
@@ -86,6 +85,8 @@ class StreamQueue(Owner):
         host: QueueHost,
         busy: BusyQueues[StreamQueue],
         lead: Callable[[StreamQueue, StreamMember], StreamLeading],
+        places: StreamsPlaces[StreamQueue],
+        without_leader: WithoutLeader,
         on_refused: Callable[[str], None],
         on_skipped: Callable[[int], None],
         read: Callable[[StreamQueue, ReadableLog], StreamReading],
@@ -96,9 +97,18 @@ class StreamQueue(Owner):
         self.group = group
         self.deleted = False
         self.rules = rules_of(effective)
-        self.session = StreamSession(ports.node, incarnation, self, self.rules.filter_bytes)
         self.entries = PublishEntries(ports.wall_ms, on_refused)
         self.route = LeaderRoute(group, ports, self.member_nodes, self.entries)
+        self.publishing = NodePublishing(
+            ports.node,
+            incarnation,
+            self.rules.filter_bytes,
+            route=self.route,
+            without_leader=without_leader,
+            keep_asking=partial(busy.ask, self),
+            look_for_leader=partial(busy.look_for_leader, self),
+        )
+        self.session = self.publishing.session
         self.member: StreamMember | None = None
         self.leading: StreamLeading | None = None
         self.remote_serving: RemoteServing | None = None
@@ -106,6 +116,9 @@ class StreamQueue(Owner):
         self.quarantined: str | None = None  # why this node's member takes no part, though its group counts on it
         self.readers = StreamReaders(on_skipped)
         self._beginnings = Beginnings(self, ports)
+        self._stores = OffsetStores(self.route, ports)
+        self._questions = LeaderQuestions(self, self._stores, ports)
+        self._places = places
         self._ports = ports
         self._host = host
         self._busy = busy
@@ -150,11 +163,8 @@ class StreamQueue(Owner):
 
     def try_again(self) -> None:
         """Somebody may be there to talk to."""
-        if self.deleted or not self.route.look_for():
-            return
-        if not self.session.open:
-            self.session.open = True
-            self.session.flush()
+        if not self.deleted and self.route.look_for():
+            self.publishing.leader_may_be_there()
 
     @property
     def finds_no_leader(self) -> bool:
@@ -242,6 +252,7 @@ class StreamQueue(Owner):
         if self.deleted:
             return
         self.session.flush()
+        self._stores.flush()
         self._read()
 
     def _reading_at(self, place: StreamPlace) -> StreamReading:
@@ -308,6 +319,7 @@ class StreamQueue(Owner):
 
     def statistics(self) -> QueueStatistics:
         found = self._statistics
+        found.published = self.publishing.published
         found.ready = self.ready_count
         found.consumers = len(self.readers)
         found.delivered = self.readers.delivered
@@ -364,80 +376,70 @@ class StreamQueue(Owner):
     # Publishing, as the driver does it.
 
     def publish(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
-        """Raises ResourceExhausted when too much waits already and nobody asked for a receipt."""
-        why = self._no_room(parts)
-        if not why:
-            self._take(parts, receipt)
-        elif receipt is not None:
+        """Raises ResourceExhausted when it can not be kept, and nobody asked for a receipt."""
+        try:
+            self.publishing.publish(parts, receipt, self.record.label)
+        except ResourceExhausted:
+            if receipt is None:
+                raise
             receipt.refused()
         else:
-            raise ResourceExhausted(why)
-
-    def publish_items(self, reference: str, run: StreamRun, receipt: Receipt) -> None:
-        parts = parts_of_items(reference, run)
-        if why := self._no_room(parts):
-            raise ResourceExhausted(why)
-        self._take(parts, receipt)
-
-    def _take(self, parts: Sequence[PublishedPart], receipt: Receipt | None) -> None:
-        self._statistics.published += sum([part.message_count for part in parts])
-        self.session.publish(parts, receipt)
-        self._host.wake(self)
-
-    def _no_room(self, parts: Sequence[PublishedPart]) -> str:
-        """Why it can not be kept; empty if it can."""
-        size = max([len(part.items) for part in parts])
-        if size > RUN_BYTES_MAX:
-            return f"{self.record.label} takes messages of up to {RUN_BYTES_MAX} bytes, this one has {size}"
-        if self.session.waiting_bytes > WAITING_BYTES_MAX and not self.session.open:
-            return f"{self.record.label} has no leader, and {self.session.waiting_bytes} bytes wait for one already"
-        return ""
+            self._host.wake(self)
 
     def close(self) -> None:
-        """The stream is deleted. What was published to it counts as confirmed."""
+        """The stream is deleted."""
         self.deleted = True
         self._lead(False)
-        for asker in self.session.close():
-            self._answer(asker, accepted=True)
+        self.publishing.close()
+        self._stores.close()
+        self._questions.close(NotFound(f"{self.record.label} was deleted"))
         self._beginnings.leave_all()
         self.readers.leave_all()
         self.serving.end()
         self._far_log.rest()
-
-    @staticmethod
-    def _answer(asker: Asker, *, accepted: bool) -> None:
-        assert isinstance(asker, list), f"{asker!r} waits for a stream"
-        for receipt in asker:
-            if accepted:
-                receipt.accepted()
-            else:
-                receipt.refused()
-
-    # Owner, of the session
-
-    def send(self, portion: Portion, attempt: int) -> None:
-        self._busy.ask(self)
-        self.route.propose(portion.ops, partial(self._proposed, portion, attempt))
+        self._places.gone(self)
 
     def still_asks(self) -> bool:
-        """What was said to a leader of old is said again to the next one."""
-        if self.session.sent and self.route.leader_moved():
-            self.session.failed(self.session.attempt)
-        waits = (self._beginnings.go_on(), self._far_log.go_on(), self.serving.go_on())
-        return any(waits) or bool(self.session.sent)
+        said = [self.publishing.go_on(), self._stores.go_on(), self._questions.go_on()]
+        read = [self._beginnings.go_on(), self._far_log.go_on(), self.serving.go_on()]
+        return any(said) or any(read)
 
-    def _proposed(self, portion: Portion, attempt: int, results: Sequence[Any] | None) -> None:
-        if results is None:
-            self.session.failed(attempt)
-        else:
-            self.session.answered(portion, attempt, results)
+    # StreamContract: publishing, stored offsets, places
 
-    def enqueued(self, receipts: list[Receipt], result: Any) -> None:
-        self._answer(receipts, accepted=result is Written.DONE or result is Written.KNOWN)
+    def publish_items(self, reference: str, run: StreamRun, receipt: Receipt) -> None:
+        self.publishing.publish(parts_of_items(reference, run), receipt, self.record.label)
+        self._host.wake(self)
 
-    def lost_touch(self) -> None:
+    def publisher_sequence(self, reference: str, now: int) -> Pending[int]:
+        return self._ask(AskedOfLeader.LAST_ID, reference, now).map(lambda last: last or 0)
+
+    def store_offset(self, reference: str, offset: int, now: int) -> None:
         if not self.deleted:
-            self._busy.look_for_leader(self)
+            self._stores.store(reference, offset)
+            self._busy.ask(self)
+            self._host.wake(self)
+
+    def query_offset(self, reference: str, now: int) -> Pending[int | None]:
+        return self._ask(AskedOfLeader.STORED_OFFSET, reference, now)
+
+    def _ask(self, wanted: AskedOfLeader, name: str, now: int) -> Pending[int | None]:
+        self._busy.ask(self)
+        return self._questions.ask(wanted, name, self._host, now, self.record.label)
+
+    def stream_figures(self) -> StreamFigures:
+        if self.member is None or not self.ready_count:
+            return StreamFigures(-1, -1, -1)
+        state = self.member.machine.state
+        return StreamFigures(state.first_offset, self.member.reading.last_chunk(), state.next_offset - 1)
+
+    def places(self) -> StreamPlaces:
+        return self._places.of(self)
+
+    def watch(self, watcher: PlacesWatcher) -> None:
+        self._places.watch(self, watcher)
+
+    def unwatch(self, watcher: PlacesWatcher) -> None:
+        self._places.unwatch(self, watcher)
 
     # ReadStream, of those that wait to begin
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from broker.catalog.policy import EffectiveArguments
 from stream.bloom import FILTER_BYTES_MAX, FILTER_BYTES_MIN
-from stream.machine import StreamState
 from stream.offset_spec import age_in_ms
+from stream.stream_state import StreamState
 
 SEGMENT_BYTES_MAX = 500_000_000
 

@@ -4,6 +4,7 @@ confirmed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from broker.confirms import Receipt
 from broker.records import QueueRecord
@@ -51,3 +52,54 @@ class NamedPublisher:
 
     def given_up(self, receipt: Receipt) -> None:
         raise AssertionError(receipt)
+
+
+class NamedClient:
+    """One that goes from node to node: what was not confirmed there it publishes again, before anything new. It stores how far
+    it is, too, and asks for that."""
+
+    def __init__(self, clients: Clients, record: QueueRecord, name: str, node: NodeId) -> None:
+        self.clients = clients
+        self.record = record
+        self.name = name
+        self.confirmed = 0  # all ids up to this one
+        self.published = 0
+        self.stored = 0
+        self.known = 0  # as it was answered last
+        self.move(node)
+
+    def move(self, node: NodeId) -> None:
+        self.node = node
+        self.publisher = NamedPublisher(self.clients, node, self.record, self.name)
+        self.publisher.answered = partial(self._answered, self.publisher)  # type: ignore[method-assign]
+        if self.published > self.confirmed:
+            self._publish(range(self.confirmed + 1, self.published + 1))
+
+    def publish(self, count: int) -> None:
+        self._publish(range(self.published + 1, self.published + count + 1))
+        self.published += count
+
+    def _publish(self, ids: Sequence[int]) -> None:
+        bodies = [b"%s-%d" % (self.name.encode(), number) for number in ids]
+        self.publisher.publish(run_of(ids, bodies, [b"%d" % (number % 3) for number in ids]))
+
+    def _answered(self, publisher: NamedPublisher, receipt: Receipt) -> None:
+        assert receipt.taken
+        if publisher is self.publisher:
+            assert receipt.first <= self.confirmed + 1, "confirms out of order"
+            self.confirmed = max(self.confirmed, receipt.last)
+
+    def store(self) -> None:
+        self.stored += 1
+        self.publisher.queue.store_offset(self.name, self.stored, self.clients.now)
+
+    def ask(self, node: NodeId) -> None:
+        """Whoever asks is told no less than who was answered before."""
+        queue: StreamQueue = self.clients.of(node, self.record)[1]
+        known = self.known
+
+        def told(offset: int | None) -> None:
+            assert known <= (offset or 0) <= self.stored, f"{offset} is stored, where it was {known} before"
+            self.known = max(self.known, offset or 0)
+
+        queue.query_offset(self.name, self.clients.now).then(told, lambda error: None)

@@ -12,6 +12,7 @@ from raft.core.errors import BadBytes
 from stream.bloom import make_filter
 from stream.chunk import message_item, seal_chunk
 from stream.entries import (
+    AllKnown,
     ChunkEntry,
     LogEntry,
     NamesForgotten,
@@ -45,9 +46,13 @@ entries = st.one_of(
         numbered,
         writers,
         st.booleans(),
+        st.integers(0, 2**32 - 1),
     ),
     st.builds(StoredOffsets, i64, numbered, st.booleans()),
     st.builds(RetentionCut, i64, u64, st.booleans()),
+    st.builds(
+        AllKnown, i64, u64, st.integers(0, 2**32 - 1), st.builds(WriterPosition, st.integers(0, 2**32 - 1), u64, u64)
+    ),
     st.builds(NamesForgotten, i64, st.lists(names).map(tuple), st.lists(names).map(tuple), st.booleans()),
 )
 
@@ -73,6 +78,19 @@ def test_the_bytes_of_each_kind_stay_as_they_are() -> None:
     )
     assert encode(NamesForgotten(1, ("a",), ())).hex() == (
         "040100001a000000" + "0100000000000000" + "01000000" + "0161" + "00000000"
+    )
+    assert encode(AllKnown(1, 2, 3, WriterPosition(4, 5, 6), True)).hex() == (
+        "0501010030000000"
+        + "0100000000000000"
+        + "0200000000000000"
+        + "03000000"
+        + "04000000"
+        + "0500000000000000"
+        + "0600000000000000"
+    )
+    assert (
+        encode(WHOLE._replace(known_messages=7))[:8].hex()
+        == "010102" + encode(WHOLE)[:8].hex()[6:8] + (len(encode(WHOLE)) - len(DATA) + 4).to_bytes(4, "little").hex()
     )
     assert encode(WHOLE._replace(publishers=(("p", 7),), writers=(WriterPosition(1, 2, 3),))).hex() == (
         "010100006b000000" + "10" + FILTER.hex() + "0100" + "0170" + "0700000000000000"
@@ -100,6 +118,8 @@ EXAMPLES = [
     StoredOffsets(-1, (("a", 1), ("", 2)), True),
     RetentionCut(2**62, 9),
     NamesForgotten(0, ("p", "q"), ("r",)),
+    AllKnown(1, 2, 3, WriterPosition(4, 5, 6)),
+    WHOLE._replace(known_messages=7),
 ]
 
 
@@ -115,7 +135,9 @@ def test_what_ends_too_early_or_too_late_is_refused(entry: LogEntry) -> None:
             decode(encoded + b"\0")
 
 
-@pytest.mark.parametrize("prefix", ["0001000008000000", "0501000008000000", "0302000008000000", "0301020008000000"])
+@pytest.mark.parametrize(
+    "prefix", ["0001000008000000", "0601000008000000", "0501020008000000", "0302000008000000", "0301020008000000"]
+)
 def test_another_kind_version_or_flag_is_refused(prefix: str) -> None:
     with pytest.raises(BadBytes, match="not known here"):
         decode(bytes.fromhex(prefix))

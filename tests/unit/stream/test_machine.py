@@ -19,7 +19,8 @@ from stream.entries import (
     encode_chunk,
     summarize,
 )
-from stream.machine import MACHINE_VERSION, StreamMachine, Written
+from stream.machine import StreamMachine, Written
+from stream.stream_state import MACHINE_VERSION
 
 NODE, LIFE = 1, 7
 

@@ -16,8 +16,9 @@ from stream.bloom import WantedValues
 from stream.chunk import CHUNK_HEADER_BYTES, ITEMS_MAX, items_in, message_item
 from stream.entries import ChunkEntry, decode
 from stream.filters import FILTER_VALUE
+from stream.node_publishing import RUN_BYTES_MAX
 from stream.published_parts import PORTION_MESSAGES_MAX, parts_of_items, parts_of_run
-from stream.queue import RUN_BYTES_MAX, StreamQueue
+from stream.queue import StreamQueue
 from stream.rules import rules_of
 from tests.unit.stream.named_publisher import NamedPublisher, run_of
 from tests.unit.stream.test_stream_queue import world

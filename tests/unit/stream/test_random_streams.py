@@ -19,11 +19,14 @@ from raft.store.node_log import StoreLimits
 from stream.chunk import read_header
 from tests.unit.quorum.clients import Clients, Publisher
 from tests.unit.stream.chunk_clients import ChunkClient, bodies_of
+from tests.unit.stream.named_publisher import NamedClient
 from tests.unit.stream.nodes import StreamCluster
 
 SEEDS = range(25)
 STEPS = 120
-CHOICES = ["publish", "publish", "publish", "read", "read chunks", "leave", "sink", "trouble", "members"]
+CHOICES = [
+    "publish", "publish", "publish", "read", "read chunks", "leave", "sink", "trouble", "members", "named", "named", "store",
+]  # fmt: skip
 NODES = 4
 SETTLED_S = 10.0
 
@@ -126,6 +129,7 @@ class Run:
         self.chunk_readers: list[RandomChunkReader] = []
         self.stream: dict[int, bytes] = {}  # by offset, as anybody has seen it
         self.down: NodeId | None = None
+        self.named = [NamedClient(self.clients, self.record, f"named{number}", self.a_node()) for number in (1, 2)]
 
     def seen(self, first: int, bodies: Sequence[bytes]) -> None:
         for offset, body in enumerate(bodies, first):
@@ -154,6 +158,16 @@ class Run:
                 self.trouble()
             case "members":
                 self.change_members()
+            case "named":
+                client = random.choice(self.named)
+                if random.random() < 0.3 or client.node == self.down:
+                    client.move(self.a_node())
+                client.publish(random.randint(1, 4))
+            case "store":
+                client = random.choice(self.named)
+                if client.node != self.down:
+                    client.store()
+                client.ask(self.a_node())
             case _:
                 pass
         self.cluster.run(random.choice([0.001, 0.005, 0.02, 0.1]))
@@ -243,7 +257,13 @@ class Run:
             reader.wake()
         for client in self.chunk_readers_here():
             client.give(100_000)
+        for client in self.named:
+            client.move(self.a_node())
+            client.store()
         self.cluster.run(SETTLED_S)
+        for client in self.named:
+            assert client.confirmed == client.published, f"{client.name} waits for ever"
+            client.ask(self.a_node())
         for publisher in self.publishers:
             if not publisher.closed:
                 assert len(publisher.confirmed) == publisher.next, "a publisher waits for ever"
@@ -254,6 +274,8 @@ class Run:
             assert reader.next in (None, len(self.stream)), "a reader waits for ever"
         for client in self.chunk_readers_here():
             assert client.next == len(self.stream) or client.offset >= len(self.stream), "a reader waits for ever"
+        for client in self.named:
+            assert client.known == client.stored, "what was stored last is lost"
         self.judge([self.stream[offset] for offset in range(len(self.stream))])
 
     def judge(self, stream: Sequence[bytes]) -> None:
@@ -263,6 +285,9 @@ class Run:
         for publisher in self.publishers:
             mine = [number_of(body) for body in stream if body.startswith(publisher.name.encode())]
             assert mine == sorted(mine), "a publisher's messages are out of order"
+        for client in self.named:
+            mine = [number_of(body) for body in stream if body.startswith(client.name.encode() + b"-")]
+            assert mine == list(range(1, client.published + 1)), f"{client.name}: {mine}"
 
 
 def number_of(body: bytes) -> int:

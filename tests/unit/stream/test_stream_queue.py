@@ -16,8 +16,9 @@ from broker.records import QueueRecord
 from native.content import encode
 from raft.core.errors import RaftError, Unknown
 from raft.core.messages import NodeId
+from stream.node_publishing import RUN_BYTES_MAX, WAITING_BYTES_MAX
 from stream.published_parts import PORTION_MESSAGES_MAX
-from stream.queue import RUN_BYTES_MAX, WAITING_BYTES_MAX, StreamQueue
+from stream.queue import StreamQueue
 from stream.reading import ENTRY_BYTES_KEPT_MAX
 from tests.unit.quorum.clients import Publisher
 from tests.unit.stream.test_random_streams import StreamClients

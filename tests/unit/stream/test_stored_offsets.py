@@ -1,0 +1,273 @@
+"""Offsets that clients store, the last ids of publishers, and where a stream is, as clients on any node see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from broker.errors import NotFound, ResourceExhausted
+from broker.pending import Pending
+from broker.records import QueueRecord
+from broker.stream_contract import StreamContract, StreamFigures
+from raft.core.errors import RaftError, Unknown
+from replicated.peer_letters import RefusedProposal
+from replicated.reply_timeout import WAIT_MS
+from stream.entries import ChunkEntry, StoredOffsets, decode
+from stream.machine import StreamMachine
+from stream.node_publishing import ALL_WAITING_BYTES_MAX, WAITING_BYTES_MAX
+from stream.offset_stores import WAITING_MAX
+from stream.publish_entries import check_said
+from stream.queue import StreamQueue
+from stream.storing import Storing, encode_storing, read_storing
+from stream.stream_state import STORED_MAX
+from stream.tail import NAMES_KEPT_MS, StreamTail
+from tests.unit.stream.named_publisher import NamedPublisher, run_of
+from tests.unit.stream.test_random_streams import StreamClients
+from tests.unit.stream.test_stream_queue import world
+
+OnResults = Callable[[Sequence[Any] | None, RaftError | None], None]
+
+
+def queue_of(clients: StreamClients, node: int, record: QueueRecord) -> StreamQueue:
+    queue: StreamQueue = clients.of(node, record)[1]
+    return queue
+
+
+class Answer:
+    """To a question."""
+
+    def __init__(self, pending: Pending[Any]) -> None:
+        self.value: Any = "none yet"
+        self.error: Exception | None = None
+        pending.then(self._is, self._fails)
+
+    def _is(self, value: Any) -> None:
+        self.value = value
+
+    def _fails(self, error: Exception) -> None:
+        self.error = error
+
+
+def asked(clients: StreamClients, node: int, record: QueueRecord, reference: str) -> Answer:
+    return Answer(queue_of(clients, node, record).query_offset(reference, clients.now))
+
+
+@pytest.mark.parametrize("node", [1, 2, 3, 4])
+def test_any_node_sees_what_it_has_stored_before_also_in_the_same_turn(node: int) -> None:
+    clients, record = world(4, (1, 2, 3))
+    nothing = asked(clients, node, record, "r")
+    clients.cluster.run(1)
+    assert nothing.value is None
+    for offset in (3, 9, 7):
+        queue_of(clients, node, record).store_offset("r", offset, clients.now)
+    queue_of(clients, node, record).store_offset("other", 0, clients.now)
+    answers = [asked(clients, node, record, name) for name in ("r", "other", "unknown")]
+    clients.cluster.run(1)
+    assert [answer.value for answer in answers] == [7, 0, None]
+    other = asked(clients, node % 4 + 1, record, "r")
+    clients.cluster.run(1)
+    assert other.value == 7
+
+
+def test_what_one_turn_stores_is_one_entry() -> None:
+    clients, record = world(1, (1,))
+    queue = queue_of(clients, 1, record)
+    assert queue.member is not None
+    queue.store_offset("r0", 0, clients.now)
+    clients.cluster.run(1)
+    before = queue.member.machine.applied
+    for number in range(100):
+        queue.store_offset(f"r{number}", number, clients.now)
+    clients.cluster.run(1)
+    assert queue.member.machine.applied == before + 1 and len(queue.member.machine.state.stored) == 100
+
+
+@pytest.mark.parametrize("lost", range(3))
+def test_a_store_that_gets_lost_is_said_again(lost: int) -> None:
+    clients, record = world()
+    groups = clients.cluster.leader(record).groups
+    propose, count = groups.propose, 0
+
+    def lose_one(group: int, commands: Sequence[bytes], on_results: OnResults) -> None:
+        nonlocal count
+        count += 1
+        if count == lost + 1:
+            on_results(None, Unknown("it got lost"))
+        else:
+            propose(group, commands, on_results)
+
+    groups.propose = lose_one
+    for node in (1, 2, 3):
+        queue_of(clients, node, record).store_offset(f"r{node}", node, clients.now)
+        clients.cluster.run(0.01)
+    clients.cluster.run(1)
+    answers = [asked(clients, 1, record, f"r{node}") for node in (1, 2, 3)]
+    clients.cluster.run(1)
+    assert [answer.value for answer in answers] == [1, 2, 3]
+
+
+def test_what_is_said_again_takes_no_reference_back() -> None:
+    """A node whose answer was lost says its offset again when another node has stored more."""
+    machine = StreamMachine()
+    tail = StreamTail(machine, 1)
+    said = [
+        [Storing("r", 5)],
+        [Storing("r", 9)],
+        [Storing("r", 5, again=True)],
+        [Storing("r", 4)],
+        [Storing("r", 6, again=True)],
+    ]
+    stored = []
+    for at, one in enumerate(said, 1):
+        machine.apply(at, tail.seal_stored(read_storing(encode_storing(one)), at))
+        stored.append(machine.state.stored["r"].offset)
+    assert stored == [5, 9, 9, 4, 6]
+
+
+def test_a_greater_offset_that_was_lost_is_stored_with_what_is_said_again() -> None:
+    machine = StreamMachine()
+    tail = StreamTail(machine, 1)
+    tail.seal_stored([Storing("r", 9)], 0)  # never comes into the log
+    machine.apply(1, tail.seal_stored([Storing("r", 5, again=True)], 0))
+    assert machine.state.stored["r"].offset == 9
+
+
+def test_stored_offsets_outlive_the_leader_and_a_restart_of_all() -> None:
+    clients, record = world()
+    queue_of(clients, 1, record).store_offset("r", 41, clients.now)
+    publisher = NamedPublisher(clients, 1, record, "p")
+    publisher.publish(run_of([8, 11], [b"a", b"b"]))
+    clients.cluster.run(1)
+    for node in (1, 2, 3):
+        clients.cluster.nodes[node].kill()
+    for node in (1, 2, 3):
+        clients.cluster.restart(node)
+    clients.cluster.run(3)
+    answer = asked(clients, 2, record, "r")
+    last = Answer(queue_of(clients, 2, record).publisher_sequence("p", clients.now))
+    unknown = Answer(queue_of(clients, 2, record).publisher_sequence("q", clients.now))
+    clients.cluster.run(1)
+    assert (answer.value, last.value, unknown.value) == (41, 11, 0)
+
+
+def test_without_a_leader_a_question_is_refused_in_time_and_what_is_stored_waits() -> None:
+    clients, record = world()
+    for node in (2, 3):
+        clients.cluster.nodes[node].kill()
+    clients.cluster.run(5)
+    queue = queue_of(clients, 1, record)
+    for number in range(WAITING_MAX + 5):
+        queue.store_offset(f"r{number}", number, clients.now)
+    answer = asked(clients, 1, record, "r1")
+    clients.cluster.run(WAIT_MS / 1000 + 1)
+    assert isinstance(answer.error, ResourceExhausted)
+    for node in (2, 3):
+        clients.cluster.restart(node)
+    clients.cluster.run(5)
+    assert queue.member is not None and len(queue.member.machine.state.stored) == WAITING_MAX
+
+
+def test_a_question_about_a_stream_that_is_deleted_is_answered() -> None:
+    clients, record = world()
+    for node in (2, 3):
+        clients.cluster.nodes[node].kill()
+    clients.cluster.run(5)
+    answer = asked(clients, 1, record, "r")
+    node = clients.cluster.nodes[1]
+    node.kind.delete(node.queue(record), clients.now)
+    assert isinstance(answer.error, NotFound)
+
+
+def test_so_many_references_are_kept_those_that_stored_last() -> None:
+    machine = StreamMachine()
+    tail = StreamTail(machine, 1)
+    machine.apply(1, tail.seal_stored([Storing(f"r{number}", 1) for number in range(STORED_MAX)], 0))
+    machine.apply(2, tail.seal_stored([Storing("r0", 2), Storing("new", 1)], 0))
+    assert len(machine.state.stored) == STORED_MAX
+    assert "r1" not in machine.state.stored and machine.state.stored["r0"].offset == 2
+
+
+def test_an_offset_is_forgotten_only_when_its_messages_are_gone_too() -> None:
+    tail = StreamTail(StreamMachine(), 1)
+    tail.seal_stored([Storing("low", 3), Storing("high", 8)], 0)
+    assert tail.seal_forgotten(NAMES_KEPT_MS, 5) is None
+    entry = tail.seal_forgotten(NAMES_KEPT_MS + 1, 5)
+    assert entry is not None
+    forgotten = decode(entry)
+    assert not isinstance(forgotten, ChunkEntry | StoredOffsets) and tuple(forgotten)[1:3] == ((), ("low",))
+
+
+@pytest.mark.parametrize("cut", range(1, 18))
+def test_what_another_node_stores_is_whole_or_refused(cut: int) -> None:
+    whole = b"head" + encode_storing([Storing("ref", 5, again=True)])
+    check_said(whole, 4, 1)
+    with pytest.raises(RefusedProposal):
+        check_said(whole[:-cut], 4, 1)
+    with pytest.raises(RefusedProposal):
+        check_said(whole + bytes(cut), 4, 1)
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.moves = 0
+
+    def stream_moved(self, queue: StreamContract) -> None:
+        self.moves += 1
+
+
+def test_places_are_known_on_every_node_and_watchers_are_told_when_another_leads() -> None:
+    clients, record = world(4, (1, 2, 3))
+    for node in (1, 4):
+        queue_of(clients, node, record).places()
+    clients.cluster.run(1.5)
+    leader = clients.cluster.leader(record).number
+    watchers = {}
+    for node in (1, 2, 3, 4):
+        places = queue_of(clients, node, record).places()
+        assert (places.leader, places.members) == (str(leader), ("1", "2", "3"))
+        watchers[node] = Watcher()
+        queue_of(clients, node, record).watch(watchers[node])
+    gone = Watcher()
+    queue_of(clients, 4, record).watch(gone)
+    queue_of(clients, 4, record).unwatch(gone)
+    clients.cluster.run(2)
+    assert not any(watcher.moves for watcher in watchers.values())
+    clients.cluster.nodes[leader].kill()
+    clients.cluster.run(8)
+    left = [node for node in (1, 2, 3, 4) if node != leader]
+    assert [watchers[node].moves for node in left] == [1, 1, 1] and not gone.moves
+    now = clients.cluster.leader(record).number
+    assert {queue_of(clients, node, record).places().leader for node in left} == {str(now)}
+    node = clients.cluster.nodes[left[0]]
+    node.kind.delete(node.queue(record), clients.now)
+    assert watchers[left[0]].moves == 2
+
+
+def test_figures_name_chunks_by_their_first_message() -> None:
+    clients, record = world(1, (1,))
+    publisher = NamedPublisher(clients, 1, record, "")
+    assert publisher.queue.stream_figures() == StreamFigures(-1, -1, -1)
+    publisher.publish(run_of([1, 2], [b"a", b"b"]))
+    clients.cluster.run(1)
+    publisher.publish(run_of([3, 4, 5], [b"a", b"b", b"c"]))
+    clients.cluster.run(1)
+    assert publisher.queue.stream_figures() == StreamFigures(0, 2, 4)
+
+
+def test_many_streams_without_leaders_keep_no_more_than_they_may_together() -> None:
+    clients, first = world(2, (1, 2))
+    records = [first, *(clients.cluster.declare(f"s{number}", (1, 2)) for number in range(5))]
+    clients.cluster.run(3)
+    clients.cluster.nodes[2].kill()
+    clients.cluster.run(5)
+    publishers = [NamedPublisher(clients, 1, record, "") for record in records]
+    size, taken = 1 << 22, 0
+    with pytest.raises(ResourceExhausted, match="wait for leaders of streams already"):
+        for number in range(ALL_WAITING_BYTES_MAX // size * 2):
+            publishers[number % len(publishers)].publish(run_of([number], [bytes(size)]))
+            taken += size
+            clients.cluster.run(0.01)
+    assert ALL_WAITING_BYTES_MAX <= taken < len(records) * WAITING_BYTES_MAX
+    assert taken < ALL_WAITING_BYTES_MAX + (8 << 20)
