@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import leveret
+from leveret.v1 import message_pb2, publish_pb2
 from tests.e2e.test_cluster import process_of
 from tests.e2e.test_http import ask
 from tests.e2e.test_quorum_queues import all_are_voters
@@ -155,3 +156,54 @@ def test_a_reader_with_a_filter_gets_what_was_published_for_it(node: RunningNode
                 found = [reader.receive(WITHIN_S) for _ in numbers]
             assert [message.offset for message in found] == list(numbers)
         stream.delete()
+
+
+def test_a_program_goes_on_behind_the_offset_that_it_stored(node: RunningNode) -> None:
+    with leveret.connect_sync(target(node)) as connection:
+        stream = connection.stream("e2e.stored")
+        stream.declare()
+        with stream.publisher() as publisher:
+            publisher.publish_many(numbered(20))
+        assert stream.stored_offset("billing") is None
+        with stream.read("first", reference="billing") as reader:
+            assert [reader.receive(WITHIN_S).offset for _ in range(7)] == list(range(7))
+            reader.store_offset()
+        assert stream.stored_offset("billing") == 6
+        with stream.read("first", reference="billing") as reader:
+            assert reader.receive(WITHIN_S).offset == 7
+        stream.store_offset("billing", 0)
+        assert stream.stored_offset("billing") == 0
+        stream.delete()
+
+
+def test_a_publisher_with_a_name_goes_on_behind_what_is_stored_and_stores_nothing_twice(node: RunningNode) -> None:
+    with leveret.connect_sync(target(node)) as connection:
+        stream = connection.stream("e2e.numbered")
+        stream.declare()
+        with stream.publisher(reference="till") as publisher:
+            publisher.publish_many(numbered(5))
+            assert publisher.next_number == 6
+        assert stream.last_number("till") == 5
+        with stream.publisher(reference="till") as publisher:
+            assert publisher.next_number == 6
+            publisher.publish(b"5")
+        again = publish_pb2.PublishBatch(routing_key=stream.name, publisher="till", first_number=4, first_sequence=1)
+        again.messages.extend(message_pb2.Message(body=body) for body in (b"again 4", b"again 5", b"again 6", b"6"))
+        connection.call(lambda one: published_raw(one, again))
+        assert [one.body for one in stream.browse(limit=99)] == numbered(7), "what it had, and the one that was new"
+        assert stream.last_number("till") == 7
+        stream.delete()
+
+
+async def published_raw(node: leveret.Node, batch: publish_pb2.PublishBatch) -> None:
+    """One batch as the client would not send it, until all of it is accepted."""
+    call = (await node.stubs()).publisher.Publish(metadata=node.metadata)
+    await call.write(publish_pb2.PublishRequest(open=message_pb2.Open()))
+    await call.write(publish_pb2.PublishRequest(batch=batch))
+    assert (await call.read()).WhichOneof("kind") == "opened"
+    accepted = 0
+    while accepted < len(batch.messages):
+        confirms = (await call.read()).confirms
+        assert not confirms.refused
+        accepted += sum(one.last - one.first + 1 for one in confirms.accepted)
+    call.cancel()
