@@ -17,7 +17,7 @@ import socket
 import struct
 
 SOCKETS_MAX = 32
-# A socket costs a descriptor, and a node listens on up to ten addresses: together they take a twelfth of what it may have.
+# A socket costs a descriptor, and a node listens on up to a dozen addresses: together they take a tenth of what it may have.
 DESCRIPTORS_PER_SOCKET = 128
 
 SO_ATTACH_REUSEPORT_CBPF = 51  # asm-generic/socket.h; the socket module has no name for it

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import platform
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,10 @@ from front.answers import answered
 from front.client_server import ClientServer
 from front.grpc.admin_service import AdminPorts
 from front.grpc.server import Server, Tls, serve
+from front.input_share import InputShare
 from front.plain_login import Credentials
+from front.stream.server import stream_server
+from front.stream.stream_terms import StreamIdentity
 from front.web.api import Api
 from front.web.server import WebLimits, WebServer
 from node.addresses import endpoint
@@ -39,13 +43,20 @@ from node.catalog.cluster_metadata import ClusterMetadata
 from node.catalog.fetch import fetch_catalog
 from node.clock import NodeTime, Process, Random, SystemClock, SystemRandom
 from node.config import AmqpSection, Config, ConfigError, TlsSection
-from node.config_limits import amqp_limits, amqp_server_limits, grpc_limits, kernel_settings
+from node.config_limits import (
+    amqp_limits,
+    amqp_server_limits,
+    grpc_limits,
+    kernel_settings,
+    stream_limits,
+    stream_server_limits,
+)
 from node.config_peers import boot_settings, peer_settings
 from node.descriptors import ceilings, descriptor_limit, log_ceilings
 from node.foundation import Parts, Ports
 from node.identity import DISK, RAM, NodeIdentity, Place
 from node.kernel import ENTER_S, Kernel
-from node.listening import addresses
+from node.listening import addresses, advertised
 from node.loop_watch import LoopWatch
 from node.maintenance import ClientDoors
 from node.membership.cluster import Cluster
@@ -114,8 +125,14 @@ class Node:
         verifier = Verifier(password_threads, self._clock.monotonic, loop.call_later)
         kernel.begin(verifier)
         broker = kernel.broker
-        amqp = self._amqp_server(broker)
-        kernel.hold_publishers = amqp.hold_publishers
+        input_share = InputShare(loop.call_soon)
+        amqp, streams = self._amqp_server(broker, input_share), self._stream_server(broker, input_share)
+
+        def hold_publishers(held: bool) -> None:
+            for one in (amqp, streams):
+                one.hold_publishers(held)
+
+        kernel.hold_publishers = hold_publishers
 
         ticking = asyncio.create_task(self._tick(kernel))
         ticking.add_done_callback(self._tick_ended)
@@ -153,11 +170,12 @@ class Node:
             self._loop_watch,
         )
 
-        await self._listen_amqp(amqp)
-        self._undo.push_async_callback(amqp.stop)
+        for protocol, server in (("amqp", amqp), ("stream", streams)):
+            await self._listen_to_clients(protocol, server)
+            self._undo.push_async_callback(server.stop)
         grpc = await self._listen_grpc(broker, AdminPorts(operations, cluster, members))
         await self._listen_http(broker, operations, metrics)
-        cluster.maintenance = ClientDoors(broker, amqp, grpc)
+        cluster.maintenance = ClientDoors(broker, (amqp, streams), grpc)
         # First of all when it stops: clients find the next leaders where they go to.
         self._undo.push_async_callback(cluster.hand_over)
 
@@ -212,7 +230,7 @@ class Node:
 
         ways = PeerWays(peers, lambda error: self._process.fail(f"a task of the node ended: {error!r}"))
         self._undo.callback(ways.stop)
-        kernel.meet(ways, started_at, listeners)
+        kernel.meet(ways, started_at, listeners, self._stream_address)
         cluster = Cluster(
             identity,
             peers,
@@ -266,7 +284,7 @@ class Node:
             short_of_room=lambda: kernel.log.short_of_room,
         )
 
-    def _amqp_server(self, broker: Broker) -> ClientServer:
+    def _amqp_server(self, broker: Broker, input_share: InputShare) -> ClientServer:
         section = self._config.amqp
         return amqp_server(
             broker,
@@ -284,16 +302,37 @@ class Node:
             limits=amqp_limits(section),
             server_limits=amqp_server_limits(self._config, self._ceilings),
             tls_username_from=self._config.tls.username_from,
+            input_share=input_share,
         )
 
-    async def _listen_amqp(self, server: ClientServer) -> None:
+    def _stream_server(self, broker: Broker, input_share: InputShare) -> ClientServer:
+        identity = StreamIdentity(
+            self._config.cluster_name, VERSION, f"Python {platform.python_version()}", self._stream_address
+        )
+        return stream_server(
+            broker,
+            broker.turns,
+            identity,
+            wall_ms=self._clock.wall_ms,
+            monotonic=self._clock.monotonic,
+            logger=logging.getLogger("leveret.stream"),
+            limits=stream_limits(self._config),
+            server_limits=stream_server_limits(self._config, self._ceilings),
+            tls_username_from=self._config.tls.username_from,
+            input_share=input_share,
+        )
+
+    def _stream_address(self) -> str:
+        return advertised(self._config.stream, self.listeners, socket.gethostname())
+
+    async def _listen_to_clients(self, protocol: str, server: ClientServer) -> None:
+        """In plain, and within TLS: by the name with an s."""
         listen = self._config.listen
-        for host, port in addresses("amqp", listen.amqp, logger):
-            port = await server.listen(host, port, proxy_protocol=listen.proxy_protocol)
-            self.listeners.append(ListenerFacts("amqp", endpoint(host, port)))
-        for host, port in addresses("amqps", listen.amqps, logger):
-            port = await server.listen(host, port, self._tls_context(), proxy_protocol=listen.proxy_protocol)
-            self.listeners.append(ListenerFacts("amqps", endpoint(host, port), tls=True))
+        for name, tls in ((protocol, None), (f"{protocol}s", self._tls_context)):
+            for host, port in addresses(name, getattr(listen, name), logger):
+                context = tls() if tls is not None else None
+                port = await server.listen(host, port, context, proxy_protocol=listen.proxy_protocol)
+                self.listeners.append(ListenerFacts(name, endpoint(host, port), tls=tls is not None))
 
     async def _listen_grpc(self, broker: Broker, admin: AdminPorts) -> list[Server]:
         servers: list[Server] = []
@@ -327,7 +366,7 @@ class Node:
             self.listeners.append(ListenerFacts("http", endpoint(host, port)))
 
     def _tls_context(self) -> ssl.SSLContext:
-        """What AMQPS listeners offer. Raises ConfigError when the files cannot be used."""
+        """What AMQPS listeners, and those of streams within TLS, offer. Raises ConfigError when the files cannot be used."""
         tls = self._config.tls
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

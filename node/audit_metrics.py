@@ -9,7 +9,12 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from broker.login.audit import Audit
 
-PROTOCOLS = {"AMQP 0-9-1": "amqp091", "gRPC": "grpc", "HTTP": "http"}  # as fronts name them -> the label's value
+PROTOCOLS = {
+    "AMQP 0-9-1": "amqp091",
+    "stream": "stream",
+    "gRPC": "grpc",
+    "HTTP": "http",
+}  # as fronts name them -> the label's value
 
 
 def audit_metrics(audit: Audit) -> Iterator[Metric]:

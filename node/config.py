@@ -14,6 +14,8 @@ import msgspec
 
 from node import addresses
 
+STREAM_FRAME_MAX_MIN = 8_192  # what a client may send before it is tuned
+
 
 class ConfigError(Exception):
     """The configuration cannot be used; the text names the file, the key and the value."""
@@ -34,10 +36,12 @@ class NodeSection(Section, frozen=True):
 class ListenSection(Section, frozen=True):
     amqp: tuple[str, ...] = ("127.0.0.1:5672", "[::1]:5672")  # ::1 is left out where there is no IPv6
     amqps: tuple[str, ...] = ()  # needs tls.certificate and tls.key
+    stream: tuple[str, ...] = ("127.0.0.1:5552", "[::1]:5552")  # the stream protocol
+    streams: tuple[str, ...] = ()  # the same within TLS; needs tls.certificate and tls.key
     grpc: tuple[str, ...] = ("127.0.0.1:5680", "[::1]:5680")
     http: tuple[str, ...] = ("127.0.0.1:15672", "[::1]:15672")
     peer: str = "127.0.0.1:5681"  # for other nodes; nothing listens there unless there is a cluster.secret
-    proxy_protocol: bool = False  # AMQP listeners expect a PROXY v1 or v2 header from a load balancer
+    proxy_protocol: bool = False  # listeners for AMQP and streams expect a PROXY v1 or v2 header from a load balancer
     backlog: int = 4096  # connections the kernel keeps waiting; it may allow fewer (net.core.somaxconn)
 
 
@@ -90,6 +94,20 @@ class AmqpSection(Section, frozen=True):
     write_buffer_low_bytes: int = 1_048_576
 
 
+class StreamSection(Section, frozen=True):
+    """Limits of the stream protocol; the values are RabbitMQ's unless said. 0 is no limit."""
+
+    advertised_host: str = (
+        ""  # where clients reach this node; empty: the address it listens on, or if that is any, the host's name
+    )
+    advertised_port: int = 0  # 0: the port it listens on
+    frame_max: int = 1_048_576
+    heartbeat_s: int = 60
+    handshake_timeout_ms: int = 10_000  # for each step
+    outstanding_messages_max: int = 50_000  # of one connection, neither confirmed nor refused: it is not read from
+    outstanding_bytes_max: int = 67_108_864
+
+
 class GrpcSection(Section, frozen=True):
     message_bytes_max: int = 16_777_216
     streams_max: int = 1_000  # concurrent calls on one connection
@@ -103,9 +121,10 @@ class LimitsSection(Section, frozen=True):
     """Ceilings that keep one client, or one mistake, from taking the node down. 0 is no limit."""
 
     connections: int = 16_000  # over AMQP
+    stream_connections: int = 1_000  # over the stream protocol
     http_connections: int = 1_000
     grpc_connections: int = 2_000
-    unauthenticated_connections: int = 1_000  # accepted but not logged in yet; of AMQP and of gRPC, each
+    unauthenticated_connections: int = 1_000  # accepted but not logged in yet; of AMQP, streams and gRPC, each
     unauthenticated_per_source: int = 500  # of one address, or one IPv6 network of 64 bits; the oldest give way
     channels_per_node: int = 0
     consumers_per_channel: int = 10_000
@@ -173,6 +192,7 @@ class Config(Section, frozen=True):
     cluster: ClusterSection = ClusterSection()
     tls: TlsSection = TlsSection()
     amqp: AmqpSection = AmqpSection()
+    stream: StreamSection = StreamSection()
     grpc: GrpcSection = GrpcSection()
     limits: LimitsSection = LimitsSection()
     memory: MemorySection = MemorySection()
@@ -228,8 +248,12 @@ def check(config: Config) -> None:
         raise ConfigError(
             f"amqp.announce_version is {config.amqp.announce_version!r}: give three numbers, as in 3.13.7"
         )
-    if config.listen.amqps and not (config.tls.certificate and config.tls.key):
-        raise ConfigError(f"listen.amqps is {list(config.listen.amqps)}: it needs tls.certificate and tls.key")
+    for name in ("amqps", "streams"):
+        within_tls = getattr(config.listen, name)
+        if within_tls and not (config.tls.certificate and config.tls.key):
+            raise ConfigError(f"listen.{name} is {list(within_tls)}: it needs tls.certificate and tls.key")
+    if 0 < config.stream.frame_max < STREAM_FRAME_MAX_MIN:
+        raise ConfigError(f"stream.frame_max is {config.stream.frame_max}: give {STREAM_FRAME_MAX_MIN} or more, or 0")
     if config.tls.username_from not in ("common-name", "distinguished-name"):
         raise ConfigError(f"tls.username_from is {config.tls.username_from!r}: common-name or distinguished-name")
     if config.logging.level not in ("debug", "info", "warning", "error"):
@@ -237,7 +261,7 @@ def check(config: Config) -> None:
     if config.quorum.reconcile_interval_s < 1:
         raise ConfigError(f"quorum.reconcile_interval_s is {config.quorum.reconcile_interval_s}: give a second or more")
     check_cluster(config)
-    for name in ("amqp", "amqps", "grpc", "http"):
+    for name in ("amqp", "amqps", "stream", "streams", "grpc", "http"):
         for address in getattr(config.listen, name):
             host_and_port(address, f"listen.{name}")
 

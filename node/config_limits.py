@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from broker.catalog.catalog_limits import CatalogLimits
 from broker.limits import Limits as ClientLimits
 from classic.store.node_storage import ClassicLimits
 from front.amqp.terms import Limits
 from front.client_server import ServerLimits
 from front.grpc.server import GrpcLimits
+from front.stream.stream_terms import StreamLimits
 from node.config import AmqpSection, Config, GrpcSection
 from node.descriptors import Ceilings
 from node.foundation import LogSettings
@@ -80,6 +83,31 @@ def amqp_server_limits(config: Config, ceilings: Ceilings) -> ServerLimits:
         tls_handshake_timeout_s=config.amqp.tls_handshake_timeout_ms / 1000,
         write_buffer_low_bytes=config.amqp.write_buffer_low_bytes,
         backlog=config.listen.backlog,
+    )
+
+
+def stream_limits(config: Config) -> StreamLimits:
+    section = config.stream
+    return StreamLimits(
+        frame_max=section.frame_max,
+        initial_frame_max=config.amqp.initial_frame_max,
+        heartbeat_s=section.heartbeat_s,
+        step_timeout_s=section.handshake_timeout_ms / 1000,
+        refusal_pause_s=config.amqp.authentication_failure_delay_ms / 1000,
+        write_buffer_high_bytes=config.amqp.write_buffer_high_bytes,
+        outstanding_messages_max=section.outstanding_messages_max,
+        outstanding_bytes_max=section.outstanding_bytes_max,
+    )
+
+
+def stream_server_limits(config: Config, ceilings: Ceilings) -> ServerLimits:
+    """As for AMQP, with ceilings for its own connections."""
+    return replace(
+        amqp_server_limits(config, ceilings),
+        connections=ceilings.stream,
+        unauthenticated_connections=min(ceilings.unauthenticated, max(1, ceilings.stream // 2)),
+        unauthenticated_per_source=min(ceilings.unauthenticated_per_source, max(1, ceilings.stream // 4)),
+        connections_key="limits.stream_connections",
     )
 
 

@@ -32,9 +32,10 @@ class Ceilings:
     """Connections that may be open at a time."""
 
     amqp: int
+    stream: int
     http: int
     grpc: int
-    unauthenticated: int  # of AMQP and of gRPC, each
+    unauthenticated: int  # of AMQP, streams and gRPC, each
     unauthenticated_per_source: int
     http_per_source: int  # that have not logged in
 
@@ -57,15 +58,22 @@ def ceilings(limits: LimitsSection, descriptors: int) -> Ceilings:
     """What is configured, scaled down as far as the descriptors ask for it."""
     usable = descriptors - min(RESERVE_MAX, descriptors // RESERVE_SHARE)
     amqp = limits.connections or max(usable, UNLIMITED_CONNECTIONS)
-    wanted = amqp + limits.http_connections + DESCRIPTORS_PER_GRPC_CONNECTION * limits.grpc_connections
+    wanted = (
+        amqp
+        + limits.stream_connections
+        + limits.http_connections
+        + DESCRIPTORS_PER_GRPC_CONNECTION * limits.grpc_connections
+    )
     share = min(1.0, usable / wanted)
-    amqp, http, grpc = (
-        max(CONNECTIONS_MIN, int(one * share)) for one in (amqp, limits.http_connections, limits.grpc_connections)
+    amqp, stream, http, grpc = (
+        max(CONNECTIONS_MIN, int(one * share))
+        for one in (amqp, limits.stream_connections, limits.http_connections, limits.grpc_connections)
     )
     room = max(CONNECTIONS_MIN, amqp // UNAUTHENTICATED_SHARE)
     unauthenticated = min(limits.unauthenticated_connections or room, room)
     return Ceilings(
         amqp,
+        stream,
         http,
         grpc,
         unauthenticated,
@@ -84,10 +92,12 @@ def _source_share(limits: LimitsSection, places: int, configured_places: int) ->
 
 def log_ceilings(limits: LimitsSection, descriptors: int, found: Ceilings, logger: Logger) -> None:
     """Say so when the descriptors, and not the configuration, are what limits the connections."""
-    wanted = limits.connections, limits.http_connections, limits.grpc_connections
-    if (found.amqp, found.http, found.grpc) != wanted:
+    wanted = limits.connections, limits.stream_connections, limits.http_connections, limits.grpc_connections
+    may_have = found.amqp, found.stream, found.http, found.grpc
+    if may_have != wanted:
         logger.warning(
-            "this process may open %d files: at most %d AMQP, %d HTTP and %d gRPC connections are accepted, not %d, %d and %d. "
+            "this process may open %d files: at most %d AMQP, %d stream, %d HTTP and %d gRPC connections are accepted, not %d, "
+            "%d, %d and %d. "
             "Raise its limit of open files (LimitNOFILE, ulimit -n) for more",
-            descriptors, found.amqp, found.http, found.grpc, *wanted,
+            descriptors, *may_have, *wanted,
         )  # fmt: skip

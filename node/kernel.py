@@ -225,11 +225,18 @@ class Kernel:
         metadata.subscribe(self._applied)
         self._close.append(self._cancel_broker_timer)
 
-    def meet(self, ways: Ways, started_at_ms: int, listeners: Callable[[], Sequence[ToldListener]]) -> None:
+    def meet(
+        self,
+        ways: Ways,
+        started_at_ms: int,
+        listeners: Callable[[], Sequence[ToldListener]],
+        stream_address: Callable[[], str] = str,
+    ) -> None:
+        """`stream_address`: where clients of the stream protocol reach this node, HOST:PORT; empty: nowhere."""
         ports, metadata, identity, groups = self._ports, self.metadata, self.identity, self.groups
 
         def news(alarms: Sequence[ToldAlarm]) -> News:
-            return News(VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences())
+            return News(VERSION, started_at_ms, tuple(listeners()), tuple(alarms), self.sentences(), stream_address())
 
         def name_of(number: NodeId) -> str:
             record = metadata.catalog.node_of_number(number)
@@ -237,6 +244,7 @@ class Kernel:
 
         self._ways = ways
         self.news = OthersNews(identity.number, self._calls, self.broker.alarms, name_of, self._wall_ms, news)
+        self.broker.streams.address_of = self._stream_address
         self.upkeep = Upkeep(
             identity,
             ways,
@@ -251,6 +259,10 @@ class Kernel:
         self.joining = Joining(identity, metadata, self.upkeep.neighbours)
         self._close.append(self.upkeep.stop)
         self.upkeep.start()
+
+    def _stream_address(self, name: str) -> tuple[str, int] | None:
+        record = self.metadata.catalog.nodes.get(name)
+        return None if record is None else self.news.stream_address(record.number)
 
     def enter(self, guest_hash: Callable[[], str]) -> list[Pending[Any]]:
         """Say who this is, behind what makes a cluster where there is none."""

@@ -6,9 +6,12 @@ import socket
 from collections.abc import Callable, Sequence
 from logging import Logger
 
-from node.addresses import host_and_port
+from broker.operations.node_facts import ListenerFacts
+from node.addresses import endpoint, host_and_port
+from node.config import StreamSection
 
 IPV6_LOOPBACK = "::1"
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 
 def has_ipv6_loopback() -> bool:
@@ -19,6 +22,17 @@ def has_ipv6_loopback() -> bool:
     except OSError:
         return False
     return True
+
+
+def advertised(section: StreamSection, listeners: Sequence[ListenerFacts], host_name: str) -> str:
+    """HOST:PORT where clients of the stream protocol are to find this node; empty: nothing listens for them. What listens in
+    plain comes before what listens within TLS."""
+    own = [one.address for name in ("stream", "streams") for one in listeners if one.protocol == name]
+    if not own:
+        return ""
+    host, port = host_and_port(own[0])
+    host = host_name if host in ANY_ADDRESS else host
+    return endpoint(section.advertised_host or host, section.advertised_port or port)
 
 
 def addresses(

@@ -65,6 +65,8 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Where everything durable lies.")] = None,
     amqp: Address = None,
     amqps: Address = None,
+    stream: Address = None,
+    streams: Address = None,
     grpc: Address = None,
     http: Address = None,
     peer: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where it listens for other nodes.")] = None,
@@ -90,7 +92,8 @@ def serve(
         raise typer.Exit(EXIT_CONFIG)
     try:
         config = configuration.load(config_file) if config_file else Config()
-        config = with_options(config, name, data_dir, log_level, amqp=amqp, amqps=amqps, grpc=grpc, http=http)
+        listens = {"amqp": amqp, "amqps": amqps, "stream": stream, "streams": streams, "grpc": grpc, "http": http}
+        config = with_options(config, name, data_dir, log_level, **listens)
         config = with_cluster_options(config, peer, advertise, join, peers, ram, secret_file, zone)
         configuration.check(config)
     except ConfigError as error:

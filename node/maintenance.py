@@ -13,15 +13,16 @@ from front.grpc.server import Server
 class ClientDoors:
     """What clients come in by. Fulfils node/membership/cluster.py's Maintenance."""
 
-    def __init__(self, broker: Broker, amqp: ClientServer, grpc: Sequence[Server]) -> None:
+    def __init__(self, broker: Broker, servers: Sequence[ClientServer], grpc: Sequence[Server]) -> None:
         self._broker = broker
-        self._amqp = amqp
+        self._servers = servers
         self._grpc = grpc
 
     async def drain(self) -> None:
         if self._broker.closed_because:
             return
-        self._amqp.suspend()
+        for one in self._servers:
+            one.suspend()
         for server in self._grpc:
             await server.show_serving(False)
         self._broker.send_clients_away(f"node '{self._broker.node}' is drained for maintenance: connect to another one")
@@ -31,7 +32,8 @@ class ClientDoors:
         if not self._broker.closed_because:
             return
         try:
-            await self._amqp.resume()
+            for one in self._servers:
+                await one.resume()
         except OSError as error:
             raise ResourceExhausted(f"clients cannot be let in again: {error}") from error
         self._broker.let_clients_in()

@@ -76,7 +76,11 @@ DELIVERED = {
     "redelivered": ("rabbitmq_global_messages_redelivered", "Delivered again"),
     "acknowledged": ("rabbitmq_global_messages_acknowledged", "Acknowledged"),
 }
-PROTOCOLS = {"AMQP 0-9-1": "amqp091", "gRPC": "grpc"}  # as the broker names them -> the label's value
+PROTOCOLS = {
+    "AMQP 0-9-1": "amqp091",
+    "stream": "stream",
+    "gRPC": "grpc",
+}  # as the broker names them -> the label's value
 CLASSIC = "rabbit_classic_queue"
 DEAD_LETTER_STRATEGY = "at_most_once"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
-ADDRESS = re.compile(r"(amqps|amqp|grpc|http|peer) ([^ ,]+):(\d+)")
+ADDRESS = re.compile(r"(amqps|amqp|streams|stream|grpc|http|peer) ([^ ,]+):(\d+)")
 
 
 @dataclass
@@ -73,7 +73,7 @@ def start_node(
 ) -> RunningNode:
     """Start a node on free ports and return when it says that it is ready. Raises RuntimeError with its log."""
     log = data_dir.parent / f"{data_dir.name}.log"
-    ports = ["--amqp", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]
+    ports = [part for name in ("amqp", "stream", "grpc", "http") for part in (f"--{name}", "127.0.0.1:0")]
     command = [*command_prefix, sys.executable, "-m", module, "serve", "--data-dir", str(data_dir), *ports, *options]
     with log.open("a") as errors:
         process = subprocess.Popen(

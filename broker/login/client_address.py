@@ -18,7 +18,7 @@ class ClientAddress:
     host: str  # an IP address; empty when there is none
     port: int
     loopback: bool
-    protocol: str  # "AMQP 0-9-1", "gRPC" or "HTTP"
+    protocol: str  # "AMQP 0-9-1", "stream", "gRPC" or "HTTP"
 
     @property
     def source(self) -> str:

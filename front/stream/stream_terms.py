@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 PROTOCOL = "stream"
@@ -34,8 +35,7 @@ class StreamIdentity:
     cluster_name: str
     version: str
     platform: str
-    advertised_host: str
-    advertised_port: int
+    advertised: Callable[[], str]  # HOST:PORT where clients are to find this node; empty: they do not
     announced_product: str = "RabbitMQ"
     announced_version: str = "4.3.6"
     information: str = "Licensed under the Apache License 2.0"
@@ -53,4 +53,5 @@ class StreamIdentity:
 
     def address(self) -> dict[str, str]:
         """Where clients are to find this node, as the answer to Open says it."""
-        return {"advertised_host": self.advertised_host, "advertised_port": str(self.advertised_port)}
+        host, _, port = self.advertised().rpartition(":")
+        return {"advertised_host": host.removeprefix("[").removesuffix("]"), "advertised_port": port} if host else {}

@@ -2,7 +2,8 @@
 
     DIR/secret       made at the first start, for this cluster alone; readable by its owner
     DIR/n1, DIR/n2   what the nodes keep
-    ports            AMQP from BASE on, gRPC from BASE + 100, HTTP from BASE + 200, for other nodes from BASE + 300
+    ports            AMQP from BASE on, gRPC from BASE + 100, HTTP from BASE + 200, for other nodes from BASE + 300, for the
+                     stream protocol from BASE + 400
 
 A node that ends by itself is started again, after a pause, unless it says that it cannot run as it is. The first signal stops
 all nodes, each in its order; a second one kills them. When this process is killed, the nodes are told to stop.
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SECRET_BYTES = 32
-PORTS = 4  # of a node
+PORTS = 5  # of a node
 PORTS_APART = 100
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 SAME_SIGNAL_S = 1.0
@@ -47,6 +48,7 @@ class Planned:
     grpc: str
     http: str
     peer: str
+    stream: str
     command: list[str]
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
@@ -88,16 +90,17 @@ def plan(
     peers = [address(base_port, number, 3) for number in range(disk_nodes)]
     for number in range(count):
         name = f"n{number + 1}"
-        amqp, grpc, http, peer = (address(base_port, number, part) for part in range(PORTS))
+        amqp, grpc, http, peer, stream = (address(base_port, number, part) for part in range(PORTS))
         command = [sys.executable, "-m", "node.main", "serve", "--name", name, "--data-dir", str(directory / name)]
         if config_file is not None:
             command += ["--config", str(config_file)]
         command += ["--amqp", amqp, "--grpc", grpc, "--http", http, "--peer", peer, "--zone", name]
+        command += ["--stream", stream]
         command += ["--secret-file", str(secret_file)]
         command += [part for one in peers for part in ("--peers", one)]
         if number >= disk_nodes:
             command.append("--ram")
-        nodes.append(Planned(name, amqp, grpc, http, peer, command))
+        nodes.append(Planned(name, amqp, grpc, http, peer, stream, command))
     return nodes
 
 
@@ -106,8 +109,8 @@ def address(base_port: int, number: int, part: int) -> str:
 
 
 def table(nodes: Sequence[Planned], directory: Path) -> str:
-    rows = [("node", "AMQP", "gRPC", "HTTP", "nodes")]
-    rows += [(node.name, node.amqp, node.grpc, node.http, node.peer) for node in nodes]
+    rows = [("node", "AMQP", "gRPC", "HTTP", "nodes", "streams")]
+    rows += [(node.name, node.amqp, node.grpc, node.http, node.peer, node.stream) for node in nodes]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.append(

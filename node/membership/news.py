@@ -12,6 +12,7 @@ import msgspec
 
 from broker.alarms import Alarms
 from broker.operations.node_facts import AlarmFacts, ListenerFacts
+from node.addresses import BadAddress, host_and_port
 from node.peers.calls import CLUSTER, Answer, PeerCalls
 from raft.core.errors import BadBytes
 from raft.core.messages import NodeId
@@ -39,6 +40,7 @@ class News(msgspec.Struct, frozen=True):
     listeners: tuple[ToldListener, ...] = ()
     alarms: tuple[ToldAlarm, ...] = ()
     notices: tuple[str, ...] = ()  # node/disk_losses.py, node/halted_groups.py
+    stream_address: str = ""  # HOST:PORT where clients of the stream protocol reach it; empty: nowhere
 
     def listener_facts(self) -> list[ListenerFacts]:
         return [ListenerFacts(one.protocol, one.address, one.tls) for one in self.listeners]
@@ -76,6 +78,13 @@ class OthersNews:
         """The last that this node said; None: nothing yet."""
         return self._mine if number == self._number else self._heard.get(number)
 
+    def stream_address(self, number: NodeId) -> tuple[str, int] | None:
+        """Where clients of the stream protocol reach this node; None: it says nowhere, or cannot be asked now."""
+        news = self.of(number)
+        if news is None or not news.stream_address or (number != self._number and number not in self._linked):
+            return None
+        return host_and_port(news.stream_address)
+
     def tick(self) -> None:
         """Tell what is new."""
         mine = self._now()
@@ -106,7 +115,9 @@ class OthersNews:
             raise BadBytes(f"node {node} sends {len(payload)} bytes that are no news of it")
         try:
             news = msgspec.json.decode(payload, type=News)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if news.stream_address:
+                host_and_port(news.stream_address)
+        except (msgspec.DecodeError, UnicodeDecodeError, BadAddress) as error:
             raise BadBytes(f"what node {node} tells of itself cannot be read: {error}") from error
         self._heard[node] = news
         self._hold_publishers(node, news.alarms)

@@ -83,7 +83,16 @@ class Namespaces(Processes):
     def _place(self, name: str, number: int) -> Place:
         host = self._network.host(number)
         peer = f"{host}:{PEER_PORT}"
-        listen = ["--amqp", f"{host}:{AMQP_PORT}", "--grpc", f"{host}:{GRPC_PORT}", "--http", "127.0.0.1:0"]
+        listen = [
+            "--amqp",
+            f"{host}:{AMQP_PORT}",
+            "--grpc",
+            f"{host}:{GRPC_PORT}",
+            "--http",
+            "127.0.0.1:0",
+            "--stream",
+            "127.0.0.1:0",
+        ]
         listen += ["--grpc", f"127.0.0.1:{GRPC_PORT}", "--peer", peer]
         if self._links is not None:
             through_host, through_port = self._links.address(name)

@@ -205,5 +205,6 @@ class Processes(BaseBackend):
 
 
 def _place_here(amqp: int, grpc: int, peer: int) -> Place:
+    unused = ("--http", "127.0.0.1:0", "--stream", "127.0.0.1:0")
     listen = ("--amqp", f"127.0.0.1:{amqp}", "--grpc", f"127.0.0.1:{grpc}", "--peer", f"127.0.0.1:{peer}")
-    return Place(("127.0.0.1", amqp), ("127.0.0.1", grpc), (*listen, "--http", "127.0.0.1:0"), f"127.0.0.1:{peer}")
+    return Place(("127.0.0.1", amqp), ("127.0.0.1", grpc), (*listen, *unused), f"127.0.0.1:{peer}")

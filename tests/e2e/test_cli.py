@@ -151,7 +151,18 @@ def test_the_doctor_refuses_a_running_node_and_finds_nothing_after_its_stop(tmp_
 
 def test_a_second_node_in_the_same_directory_is_refused(node: RunningNode) -> None:
     address = "127.0.0.1:0"
-    options = ["--data-dir", str(node.data_dir), "--amqp", address, "--grpc", address, "--http", address]
+    options = [
+        "--data-dir",
+        str(node.data_dir),
+        "--amqp",
+        address,
+        "--grpc",
+        address,
+        "--http",
+        address,
+        "--stream",
+        address,
+    ]
     done = run("node.main", "serve", *options)
     assert done.returncode == 69
     assert "in use by another process" in done.stderr

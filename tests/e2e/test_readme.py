@@ -45,7 +45,7 @@ class Newcomer:
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "var"
-        free = " ".join(f"--{front} 127.0.0.1:0" for front in ("amqp", "grpc", "http"))
+        free = " ".join(f"--{front} 127.0.0.1:0" for front in ("amqp", "stream", "grpc", "http"))
         self.node = subprocess.Popen(
             [*NODE_COMMAND.split(), "--silent", f"DATA={self.data}", f"OPTIONS={free}"],
             stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,

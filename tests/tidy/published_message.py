@@ -158,7 +158,9 @@ def a_quick_disk() -> Iterator[None]:
 async def calls_of_a_publish(directory: Path) -> list[Call]:
     """Start a node, publish, and return what was called between the publish and its confirm and delivery."""
     local = ("127.0.0.1:0",)
-    config = Config(node=NodeSection(data_dir=str(directory)), listen=ListenSection(amqp=local, grpc=(), http=()))
+    config = Config(
+        node=NodeSection(data_dir=str(directory)), listen=ListenSection(amqp=local, stream=(), grpc=(), http=())
+    )
     node = Node(config, Stopped())
     calls: list[Call] = []
     try:

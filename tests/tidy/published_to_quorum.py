@@ -36,7 +36,7 @@ def cluster(directory: Path) -> list[Node]:
             Config(
                 node=NodeSection(name=f"n{number}", data_dir=str(directory / f"n{number}")),
                 cluster=section,
-                listen=ListenSection(amqp=local, grpc=(), http=(), peer=peer),
+                listen=ListenSection(amqp=local, stream=(), grpc=(), http=(), peer=peer),
             ),
             Stopped(),
         )

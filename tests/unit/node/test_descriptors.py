@@ -22,7 +22,7 @@ LIMITS = LimitsSection()
 
 
 def test_with_enough_descriptors_the_configuration_counts() -> None:
-    assert ceilings(LIMITS, 65_536) == Ceilings(16_000, 1_000, 2_000, 1_000, 500, 500)
+    assert ceilings(LIMITS, 65_536) == Ceilings(16_000, 1_000, 1_000, 2_000, 1_000, 500, 500)
 
 
 @pytest.mark.parametrize("descriptors", [512, 1_024, 4_096, 20_000])
@@ -30,12 +30,17 @@ def test_with_enough_descriptors_the_configuration_counts() -> None:
 def test_all_connections_together_leave_the_reserve(descriptors: int, limits: LimitsSection) -> None:
     found = ceilings(limits, descriptors)
     reserve = min(RESERVE_MAX, descriptors // RESERVE_SHARE)
-    assert found.amqp + found.http + DESCRIPTORS_PER_GRPC_CONNECTION * found.grpc <= descriptors - reserve
+    assert (
+        found.amqp + found.stream + found.http + DESCRIPTORS_PER_GRPC_CONNECTION * found.grpc <= descriptors - reserve
+    )
     assert found.unauthenticated <= found.amqp // 4, "strangers leave room for clients"
     if limits.unauthenticated_connections:
         assert found.unauthenticated_per_source <= found.unauthenticated // 2, "one source leaves room for others"
     assert found.http_per_source <= found.http // 2
-    assert min(found.amqp, found.http, found.grpc, found.unauthenticated, found.unauthenticated_per_source) > 0
+    assert (
+        min(found.amqp, found.stream, found.http, found.grpc, found.unauthenticated, found.unauthenticated_per_source)
+        > 0
+    )
 
 
 def test_users_that_reconnect_at_once_fit_into_the_share_of_one_address() -> None:

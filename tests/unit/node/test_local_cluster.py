@@ -29,8 +29,8 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_all_nodes_know_the_disk_nodes_and_have_ports_of_their_own(tmp_path: Path) -> None:
     nodes = plan(3, 1, tmp_path, 5672, tmp_path / "secret", None)
     assert [node.name for node in nodes] == ["n1", "n2", "n3", "n4"]
-    addresses = [address for node in nodes for address in (node.amqp, node.grpc, node.http, node.peer)]
-    assert len(set(addresses)) == 16
+    addresses = [address for node in nodes for address in (node.amqp, node.grpc, node.http, node.peer, node.stream)]
+    assert len(set(addresses)) == 20
     assert nodes[1].amqp == "127.0.0.1:5673"
     for node in nodes:
         peers = [value for option, value in zip(node.command, node.command[1:], strict=False) if option == "--peers"]
@@ -39,7 +39,7 @@ def test_all_nodes_know_the_disk_nodes_and_have_ports_of_their_own(tmp_path: Pat
 
 
 def test_ports_beyond_the_last_one_are_refused_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="--base-port 65300 is too high: 3 nodes need ports up to 65602"):
+    with pytest.raises(CannotStart, match="--base-port 65300 is too high: 3 nodes need ports up to 65702"):
         plan(3, 0, tmp_path, 65_300, tmp_path / "secret", None)
 
 
@@ -51,6 +51,7 @@ def test_the_table_says_where_clients_go_and_how_to_look(tmp_path: Path) -> None
         "127.0.0.1:5772",
         "127.0.0.1:5872",
         "127.0.0.1:5972",
+        "127.0.0.1:6072",
     ]
     assert "leveretctl --node 127.0.0.1:5772 cluster status" in shown
 

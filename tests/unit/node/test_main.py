@@ -85,6 +85,7 @@ def test_a_wrong_command_line_is_64(arguments: list[str], capsys: pytest.Capture
         (["serve", "--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (["serve", "--amqp", "5672"], "listen.amqp is '5672'"),
         (["serve", "--amqps", "127.0.0.1:5671"], "needs tls.certificate"),
+        (["serve", "--streams", "127.0.0.1:5551"], "listen.streams is ['127.0.0.1:5551']: it needs tls.certificate"),
         (["serve", "--log-level", "loud"], "logging.level is 'loud'"),
     ],
 )

@@ -46,7 +46,7 @@ class Side:
 
     @staticmethod
     def _news(alarms: Sequence[ToldAlarm]) -> News:
-        return News("0.1.0", NOW, (ToldListener("amqp", "h:1", False),), tuple(alarms))
+        return News("0.1.0", NOW, (ToldListener("amqp", "h:1", False),), tuple(alarms), stream_address="h:5552")
 
 
 def pair() -> tuple[Side, Side]:
@@ -107,3 +107,24 @@ def test_news_of_a_later_version_with_more_in_them_are_read() -> None:
     one.calls.handler(2, msgspec.json.encode(later), None)
     found = one.news.of(2)
     assert found is not None and found.version == "9.0.0"
+
+
+def test_stream_clients_are_sent_to_nodes_that_can_be_reached() -> None:
+    one, _ = pair()
+    assert one.news.stream_address(1) == one.news.stream_address(2) == ("h", 5552)
+    assert one.news.stream_address(3) is None
+    one.calls.listener(2, False)
+    assert one.news.stream_address(2) is None
+    assert one.news.stream_address(1) == ("h", 5552), "itself"
+
+
+@pytest.mark.parametrize("address", ["", "h"])
+def test_a_node_without_an_address_for_stream_clients(address: str) -> None:
+    one, _ = pair()
+    told = msgspec.json.encode(News("0.1.0", NOW, stream_address=address))
+    if address:
+        with pytest.raises(BadBytes):
+            one.calls.handler(2, told, None)
+    else:
+        one.calls.handler(2, told, None)
+        assert one.news.stream_address(2) is None
