@@ -78,6 +78,14 @@ def test_what_is_said_again_is_stored_once() -> None:
     assert machine.state.next_offset == 4
 
 
+def test_what_was_said_before_a_snapshot_is_known_behind_it() -> None:
+    machine, _ = applied(chunk(0, 3))
+    behind = StreamMachine()
+    behind.restore(b"".join(map(bytes, machine.snapshot())), MACHINE_VERSION)
+    assert behind.apply(2, chunk(3, 3, sequence=3)) is Written.KNOWN
+    assert behind.apply(3, chunk(3)) is Written.DONE
+
+
 def test_another_life_of_a_node_counts_from_the_beginning() -> None:
     _, written = applied(chunk(0, 3), chunk(3, 2, sequence=2, life=LIFE + 1), chunk(5, sequence=3, life=LIFE + 1))
     assert written == [Written.DONE] * 3
