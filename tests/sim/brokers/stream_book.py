@@ -20,7 +20,7 @@ from raft.core.messages import Entry
 from raft.machine import ReadEntry
 from storage.disk import Buffer
 from stream.chunk import CHUNK_HEADER_BYTES
-from stream.entries import ChunkEntry, RetentionCut, decode
+from stream.entries import AllKnown, ChunkEntry, RetentionCut, WriterPosition, decode
 from stream.machine import StreamMachine, Written
 from stream.rules import StreamRules
 from stream.stored_form import stream_messages
@@ -100,6 +100,8 @@ class StreamBook:
         result = Written.DONE
         if isinstance(said, ChunkEntry):
             result = self._take(entry, said)
+        elif isinstance(said, AllKnown):
+            result = self._take_nothing(said)
         else:
             self._time_ms = max(self._time_ms, said.time_ms)
             if isinstance(said, RetentionCut):
@@ -130,20 +132,34 @@ class StreamBook:
 
     def _take(self, entry: Entry, said: ChunkEntry) -> Written:
         header = said.header
-        for node, incarnation, sequence in said.writers:
+        result = self._follows(said.writers, header.message_count + said.known_messages, header.first_offset)
+        if result is Written.DONE and header.time_ms < self._time_ms:
+            result = Written.OUT_OF_PLACE
+        if result is Written.OUT_OF_PLACE:
+            self.count("chunk is out of place")
+        if result is Written.DONE:
+            self._writers |= {writer.node: tuple(writer) for writer in said.writers}
+            self._store(entry, said)
+        return result
+
+    def _take_nothing(self, said: AllKnown) -> Written:
+        """A node has said what is in the stream already."""
+        result = self._follows((said.writer,), said.message_count, said.next_offset)
+        if result is Written.DONE:
+            self._writers[said.writer.node] = tuple(said.writer)
+            self._time_ms = max(self._time_ms, said.time_ms)
+        return result
+
+    def _follows(self, writers: Sequence[WriterPosition], message_count: int, offset: int) -> Written:
+        """Whether this comes next, of these writers and in the stream."""
+        for node, incarnation, sequence in writers:
             of, before = self._writers.get(node, (node, 0, 0))[1:]
             if (of, before) >= (incarnation, sequence):
                 self.count("stream publish was said again")
                 return Written.KNOWN
-            if sequence != (before if of == incarnation else 0) + header.message_count:
-                self.count("chunk is out of place")
+            if sequence != (before if of == incarnation else 0) + message_count:
                 return Written.OUT_OF_PLACE
-        if header.first_offset != self.end or header.time_ms < self._time_ms:
-            self.count("chunk is out of place")
-            return Written.OUT_OF_PLACE
-        self._writers |= {writer.node: tuple(writer) for writer in said.writers}
-        self._store(entry, said)
-        return Written.DONE
+        return Written.DONE if offset == self.end else Written.OUT_OF_PLACE
 
     def _store(self, entry: Entry, said: ChunkEntry) -> None:
         header, data = said.header, memoryview(said.chunk)[CHUNK_HEADER_BYTES:]
