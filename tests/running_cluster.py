@@ -54,6 +54,10 @@ class RunningCluster:
     def peer(self, number: int) -> str:
         return address(self.base_port, number - 1, 3)
 
+    def stream(self, number: int) -> tuple[str, int]:
+        host, _, port = address(self.base_port, number - 1, 4).rpartition(":")
+        return host, int(port)
+
     def said(self, pattern: str, after: int = 0) -> int:
         """Wait until a line behind the first `after` matches; the number of lines up to it."""
         looked_for = re.compile(pattern)
