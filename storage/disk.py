@@ -61,6 +61,10 @@ class Disk(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, replacing what had it, at once for every reader. Raises FileNotFoundError."""
 
+    def link(self, old: str, new: str) -> bool:
+        """Give a file a second name, perhaps in another directory: it is there as long as it has one. False where the file
+        system cannot do that. Raises FileNotFoundError, FileExistsError, DiskFull."""
+
     def delete(self, name: str) -> None:
         """Remove a name. Open handles go on reading. Raises FileNotFoundError."""
 

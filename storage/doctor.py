@@ -197,7 +197,8 @@ def _row(record: Record, payload: bytes) -> Row:
     return row | detail._asdict() | {"log_id": detail.log_id.hex(), "offset": start - HEADER_BYTES}
 
 
-def _verify_log_file(disk: Disk, name: str) -> Iterator[Finding]:
+def verify_log_file(disk: Disk, name: str) -> Iterator[Finding]:
+    """One file of the log, wherever it lies and whatever its name is."""
     if not disk.read_file(name).strip(b"\0"):
         return  # prepared for commits that were never written
     reader = _log_reader(disk, name)
@@ -241,6 +242,6 @@ def _verify_facts(disk: Disk, name: str) -> Iterator[Finding]:
     yield from ()
 
 
-register(Format("log", lambda name: number_of(name, LOG_SUFFIX) is not None, dump_records, _verify_log_file))
+register(Format("log", lambda name: number_of(name, LOG_SUFFIX) is not None, dump_records, verify_log_file))
 register(Format("segment", lambda name: number_of(name, SEGMENT_SUFFIX) is not None, dump_records, _verify_segment))
 register(Format("facts", lambda name: name in (NODE_FACTS, LOG_FACTS), _dump_facts, _verify_facts))

@@ -14,6 +14,7 @@
     raft/groups.0, raft/groups.1                what all groups on this node are, as of a log file's end; the newer one counts
     raft/<group>-<number>.seg                   entries of one replicated log
     raft/<group>-<number>.snap                  a snapshot of one group's machine
+    raft/<group>-<number>.kept                  a file of the log, which has the entries of that segment
     raft/<group>.incoming                       a snapshot that is being received
     stream/<group>/<index>.chunks               a segment of a stream, from the entry with this index on
     stream/<group>/<index>.offsets              where in that segment each entry is
@@ -48,6 +49,7 @@ BODY_SUFFIX = ".body"
 STORE_SUFFIX = ".rdq"
 SEGMENT_SUFFIX = ".seg"
 SNAPSHOT_SUFFIX = ".snap"
+KEPT_SUFFIX = ".kept"
 INCOMING_SUFFIX = ".incoming"
 CHUNKS_SUFFIX = ".chunks"
 OFFSETS_SUFFIX = ".offsets"
@@ -109,6 +111,11 @@ def group_segment(group: int, number: int) -> str:
     return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{SEGMENT_SUFFIX}"
 
 
+def group_kept_log(group: int, number: int) -> str:
+    """The log file that has the entries of the segment of this number."""
+    return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{KEPT_SUFFIX}"
+
+
 def group_snapshot(group: int, number: int) -> str:
     return f"{RAFT_DIRECTORY}/{group:0{DIGITS}d}-{number:0{DIGITS}d}{SNAPSHOT_SUFFIX}"
 
@@ -118,7 +125,7 @@ def group_incoming(group: int) -> str:
 
 
 def group_file_of(name: str, suffix: str) -> tuple[int, int] | None:
-    """Group and number of a segment or snapshot of a group; None for a file that is not one of these."""
+    """Group and number of a segment, its log file, or a snapshot of a group; None for a file that is not one of these."""
     base = name.rpartition("/")[2]
     group, number = number_of(base[: DIGITS + 1], "-"), number_of(base[DIGITS + 1 :], suffix)
     return None if group is None or number is None else (group, number)

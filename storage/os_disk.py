@@ -16,6 +16,7 @@ from storage.disk import Buffer, File
 from storage.errors import DirectoryInUse, DiskFailed, DiskFull, NoDescriptors, StorageError
 from storage.spare_descriptors import NONE_LEFT, SPARE_COUNT, SpareDescriptors
 
+LINKS_REFUSED = frozenset((errno.EPERM, errno.EMLINK, errno.EXDEV, errno.EOPNOTSUPP, errno.ENOSYS))
 PARTS_PER_CALL_MAX = 1024  # IOV_MAX of Linux: more buffers than this in one call are refused
 
 
@@ -190,6 +191,17 @@ class OsDisk:
     def rename(self, old: str, new: str) -> None:
         with _as_disk_errors("rename", self.path(old)):
             os.replace(self.path(old), self.path(new))
+
+    def link(self, old: str, new: str) -> bool:
+        try:
+            os.link(self.path(old), self.path(new))
+        except (FileNotFoundError, FileExistsError):
+            raise
+        except OSError as error:
+            if error.errno in LINKS_REFUSED:
+                return False
+            raise _disk_error(error, "link", self.path(new)) from error
+        return True
 
     def delete(self, name: str) -> None:
         with _as_disk_errors("delete", self.path(name)):

@@ -75,6 +75,7 @@ class Kind(IntEnum):
     RAFT_LIVE = 38
     RAFT_STATE = 39
     RAFT_SNAPSHOT_END = 40
+    RAFT_PLACE = 41  # of entries that stay in a log file: raft/store/kept_logs.py
 
 
 FIRST_KIND_OF_WRITERS = 16

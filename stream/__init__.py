@@ -15,6 +15,6 @@ A stream is a Raft group whose entries are chunks of messages.
     driver.py         all of the node's                             rules.py          retention
     reclaiming.py     room for what retention has removed
 
-The log lies in the node's store of groups today. Files that readers read are to take its place: `segment_file.py`, `log.py`,
-`log_reading.py`, `log_recovery.py` (what a start makes of the files).
+The log lies in the node's store of groups. Files of each stream are built and not used (docs/decisions/0010):
+`segment_file.py`, `log.py`, `log_reading.py`, `log_recovery.py` (what a start makes of the files).
 """

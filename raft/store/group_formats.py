@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from raft.core.errors import BadBytes
 from raft.store import groups_file, snapshots
 from raft.store.group_log import GroupLog
-from raft.store.segments import entries_of
+from raft.store.kept_logs import verify_entries
 from storage import doctor, snapshot_file
 from storage.disk import Disk
-from storage.names import RAFT_GROUPS, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX, group_file_of
+from storage.names import KEPT_SUFFIX, RAFT_GROUPS, SEGMENT_SUFFIX, SNAPSHOT_SUFFIX, group_file_of
 from storage.segment import Segment
 
 GROUPS_NAMES = {name.rpartition("/")[2] for name in RAFT_GROUPS}
@@ -52,8 +52,8 @@ def verify_segment(disk: Disk, name: str) -> Iterator[doctor.Finding]:
     group = group_of(name, SEGMENT_SUFFIX)
     segment = Segment(disk, name)
     try:
-        for record, data in segment.records():
-            entries_of(name, group, record, data)
+        kept = name.removesuffix(SEGMENT_SUFFIX) + KEPT_SUFFIX
+        verify_entries(disk, group, (name, kept), segment.records())
         if not segment.sealed:
             yield doctor.Finding(name, 0, 0, True, "its end is missing")
     finally:
@@ -86,5 +86,13 @@ doctor.register(
         lambda name: group_file_of(name, SNAPSHOT_SUFFIX) is not None,
         doctor.dump_records,
         verify_snapshot,
+    )
+)
+doctor.register(
+    doctor.Format(
+        "kept log",
+        lambda name: group_file_of(name, KEPT_SUFFIX) is not None,
+        doctor.dump_records,
+        doctor.verify_log_file,
     )
 )

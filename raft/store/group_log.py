@@ -70,11 +70,11 @@ class Rows:
     def location(self, at: int) -> Location:
         return Location(self.file[at], self.offset[at], self.size[at])
 
-    def copy(self, count: int) -> Rows:
-        """The first ones."""
+    def part(self, start: int, stop: int) -> Rows:
+        """A copy of some."""
         twin = Rows()
         for name in self.__slots__:
-            setattr(twin, name, getattr(self, name)[:count])
+            setattr(twin, name, getattr(self, name)[start:stop])
         return twin
 
     def keep(self, start: int, stop: int) -> None:

@@ -14,7 +14,7 @@
     name, machine  size u16 | UTF-8
     snapshot       first_index u64 | file u64 | size u64 | meta (raft/core/codec.py) | live u64: how many entries at or below it
                    live | count u32 | segments that came with it
-    segment        number u64 | first u64 | last u64 | entries u64 | size u64
+    segment        number u64 | first u64 | last u64 | entries u64 | size u64, its highest bit: raft/store/kept_logs.py
 
 The same pieces make up the file of all groups, and the heads of snapshots.
 """
@@ -28,8 +28,10 @@ from raft.core.byte_reader import ByteReader, encode_membership, encode_text
 from raft.core.codec import encode_meta, read_meta
 from raft.core.messages import MemberId, Membership, SnapshotMeta
 from storage.disk import Buffer
+from storage.names import group_kept_log, group_segment
 
 INSTALLED = 1  # a flag of RAFT_SNAPSHOT
+KEPT_LOG = 1 << 63
 
 _MEMBER = Struct("<Q")
 _SNAPSHOT = Struct("<QQQ")
@@ -54,7 +56,19 @@ class SegmentRow(NamedTuple):
     first: int
     last: int
     entries: int
-    size: int
+    size: int  # of its file; of one whose entries lie in a log file that is kept, with the bit KEPT_LOG
+
+    @property
+    def keeps_log(self) -> bool:
+        return bool(self.size & KEPT_LOG)
+
+    @property
+    def file_size(self) -> int:
+        return self.size & ~KEPT_LOG
+
+    def files(self, group: int) -> list[str]:
+        kept = [group_kept_log(group, self.number)] if self.keeps_log else []
+        return [group_segment(group, self.number), *kept]
 
 
 class StoredSnapshot(NamedTuple):

@@ -29,10 +29,12 @@ from raft.core.live_entries import NONE_LIVE
 from raft.core.messages import EntryKind, shown
 from raft.core.ready import Facts
 from raft.store import groups_file, snapshots
+from raft.store.entry_records import entries_of
 from raft.store.group_log import GroupLog, Rows
 from raft.store.group_records import INSTALLED, SegmentRow, decode_member, nothing_yet, read_identity, read_snapshot
+from raft.store.kept_logs import KeptPack
 from raft.store.replicas import NewReplica, successor
-from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, entries_of, read_segments, unreadable, wanted_of
+from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, read_segments, unreadable, wanted_of
 from raft.store.store_limits import SegmentBounds
 from storage import names
 from storage.disk import Disk, File
@@ -59,16 +61,27 @@ class LogFilesByName:
     def read_of(self, writer: int, index: int, location: Location) -> bytes:
         """The payload of this record, which lies there. Raises Corrupt."""
         name = names.log_file(location.file_number)
-        file = self._files.get(location.file_number)
         try:
-            file = file or self._disk.open(name)
+            file = self._opened(location.file_number)
         except FileNotFoundError as error:
             raise Corrupt(name, location.offset, location.size, "the file is missing") from error
-        self._files[location.file_number] = file
         start = location.offset - HEADER_BYTES
         record, data = record_at(file, name, start, location.offset + location.size)
         must_be_of(record, writer, index, name, start)
         return data[HEADER_BYTES:]
+
+    def size(self, file_number: int) -> int:
+        """Of a file; 0: it is missing."""
+        try:
+            return self._opened(file_number).size()
+        except FileNotFoundError:
+            return 0
+
+    def _opened(self, file_number: int) -> File:
+        file = self._files.get(file_number)
+        if file is None:
+            file = self._files[file_number] = self._disk.open(names.log_file(file_number))
+        return file
 
     def close(self) -> None:
         for file in self._files.values():
@@ -242,7 +255,10 @@ class LogReplay:
         """Whether the files of a group are there, and its entries without a gap. Raises Corrupt, Damaged."""
         group, first_missing = log.identity.group, log.first
         for row in sorted(log.segments, key=lambda row: row.first):
-            self._must_have_size(names.group_segment(group, row.number), row.size)
+            self._must_have_size(names.group_segment(group, row.number), row.file_size)
+            for name in row.files(group)[1:]:
+                if not self._disk.exists(name):
+                    raise Corrupt(name, 0, 0, "the file is missing")
             if row.first <= first_missing:
                 first_missing = max(first_missing, row.last + 1)
         log_first = wanted_of(log).log_first
@@ -314,7 +330,7 @@ class LogReplay:
             open_segments.get(group, row.number)
         except Corrupt:
             return False
-        return True
+        return all(self._disk.exists(name) for name in row.files(group))
 
     def _snapshot_is_whole(self, log: GroupLog, log_files: LogFilesByName, open_segments: OpenSegments) -> bool:
         stored = log.snapshot
@@ -410,7 +426,7 @@ class LogReplay:
 def files_of(log: GroupLog) -> list[str]:
     """The files that a group has now."""
     group = log.identity.group
-    segments = [names.group_segment(group, row.number) for row in log.segments]
+    segments = [name for row in log.segments for name in row.files(group)]
     return [*segments, names.group_snapshot(group, log.snapshot.file)] if log.snapshot.file else segments
 
 
@@ -429,7 +445,28 @@ def rows_to_move(log: GroupLog, file_number: int) -> RowsToMove | None:
     if rows is None or not count:
         return None
     end = rows.first[count] if count < len(rows) else log.last + 1
-    return RowsToMove(wanted_of(log), rows.copy(count), end)
+    return RowsToMove(wanted_of(log), rows.part(0, count), end)
+
+
+def by_log_file(moved: RowsToMove) -> Iterator[RowsToMove]:
+    """The rows of each log file by themselves."""
+    wanted, rows, end = moved
+    start = 0
+    while start < len(rows):
+        stop = bisect_right(rows.file, rows.file[start])
+        yield RowsToMove(wanted, rows.part(start, stop), rows.first[stop] if stop < len(rows) else end)
+        start = stop
+
+
+def kept_packs(moved: RowsToMove) -> list[KeptPack]:
+    """Those of one log file of which some entry counts."""
+    wanted, rows, end = moved
+    stops = [*rows.first[1:], end]
+    return [
+        KeptPack(first, rows.term[at], rows.kind[at], rows.offset[at], rows.size[at], stops[at] - first)
+        for at, first in enumerate(rows.first)
+        if wanted.ranges(first, stops[at])
+    ]
 
 
 def add_rows(builder: SegmentBuilder, moved: RowsToMove, log_files: LogFilesByName) -> None:

@@ -16,7 +16,8 @@ from raft.core.messages import MemberId, SnapshotMeta
 from raft.store import snapshots
 from raft.store.group_records import SegmentRow, StoredSnapshot
 from raft.store.groups_file import GroupsFile
-from raft.store.log_replay import LogFilesByName, RowsToMove, add_rows, files_of, rows_to_move
+from raft.store.kept_logs import worth_keeping
+from raft.store.log_replay import LogFilesByName, RowsToMove, add_rows, by_log_file, files_of, kept_packs, rows_to_move
 from raft.store.segments import OpenSegments, SegmentBuilder, Wanted, rewrite, wanted_of
 from raft.store.store_limits import SegmentBounds, StoreLimits
 from raft.store.wal_log_store import WalLogStore
@@ -121,7 +122,8 @@ class Flush:
                 group = moved.wanted.group
                 builder = SegmentBuilder(disk, group, node.next_number, node.limits.of_segments)
                 try:
-                    add_rows(builder, moved, log_files)
+                    for part in by_log_file(moved):
+                        self._keep_or_copy(builder, part, log_files)
                     self._rows.append(tuple(builder.finish()))
                 except Damaged as error:
                     raise GroupDamaged(group, error) from error
@@ -134,13 +136,19 @@ class Flush:
             disk.sync_dir(names.RAFT_DIRECTORY)
         node.save_groups(self._file + 1, self._states, self._segments)
 
+    def _keep_or_copy(self, builder: SegmentBuilder, part: RowsToMove, log_files: LogFilesByName) -> None:
+        number, packs = part.rows.file[0], kept_packs(part)
+        worth = worth_keeping(packs, log_files.size(number), self._node.limits.kept_pack_bytes_min)
+        if not (worth and builder.keep_log(number, packs)):
+            add_rows(builder, part, log_files)
+
     def end(self) -> None:
         node = self._node
         for (store, moved), rows in zip(self._moved, self._rows, strict=True):
             if node.stores.get(moved.wanted.group) is store:
                 store.log.moved_out(self._file, rows)
             else:
-                node.dead_files += [names.group_segment(moved.wanted.group, row.number) for row in rows]
+                node.dead_files += [name for row in rows for name in row.files(moved.wanted.group)]
         while node.ends and node.ends[0][0] <= self._file:
             node.ends.popleft()
         node.share.release(self._file + 1)
@@ -148,7 +156,7 @@ class Flush:
     def full(self) -> bool:
         """The file of groups may name these already: they go with the next compaction."""
         for (_, moved), rows in zip(self._moved, self._rows, strict=False):
-            self._node.dead_files += [names.group_segment(moved.wanted.group, row.number) for row in rows]
+            self._node.dead_files += [name for row in rows for name in row.files(moved.wanted.group)]
         return True
 
 
@@ -233,20 +241,20 @@ class Compact:
         node = self._node
         dead = set(self._dead)
         node.dead_files = [name for name in node.dead_files if name not in dead]
-        gone = [names.group_segment(wanted.group, row.number) for _, wanted, victims in self._tidied for row in victims]
+        gone = [name for _, wanted, victims in self._tidied for row in victims for name in row.files(wanted.group)]
         for (store, wanted, victims), rows in zip(self._tidied, self._rows, strict=True):
             for row in victims:
                 node.open_segments.forget(wanted.group, row.number)
             if node.stores.get(wanted.group) is store:
                 store.log.segments = without(store.log.segments, victims) + rows
             else:
-                node.dead_files += [names.group_segment(wanted.group, row.number) for row in rows]
+                node.dead_files += [name for row in rows for name in row.files(wanted.group)]
         self._leave_to_the_next(self._no_room)
         node.delete([*gone, *self._dead])
 
     def full(self) -> bool:
         for tidied, rows in zip(self._tidied, self._rows, strict=False):
-            self._node.dead_files += [names.group_segment(tidied.wanted.group, row.number) for row in rows]
+            self._node.dead_files += [name for row in rows for name in row.files(tidied.wanted.group)]
         self._leave_to_the_next(self._planned)
         return False
 
@@ -289,7 +297,9 @@ def count_within(wanted: Wanted, row: SegmentRow) -> int:
 def _is_small(row: SegmentRow, counted: int, bounds: SegmentBounds) -> bool:
     """Whether four such segments fit into one. Those that are not are never joined, so an entry is copied a few times at most,
     however long the log is."""
-    return counted * 4 <= bounds.entries_max and row.size * 4 <= bounds.bytes_max
+    if row.keeps_log:
+        return False
+    return counted * 4 <= bounds.entries_max and row.file_size * 4 <= bounds.bytes_max
 
 
 def without(segments: Sequence[SegmentRow], victims: Sequence[SegmentRow]) -> tuple[SegmentRow, ...]:
@@ -400,9 +410,7 @@ class Renumber:
             return None
         log = self._store.log
         self._names = [
-            names.group_segment(log.identity.group, row.number)
-            for row in log.segments
-            if row.last > self._loss.last_good
+            name for row in log.segments if row.last > self._loss.last_good for name in row.files(log.identity.group)
         ]
         if self._loss.last_good < log.snapshot.meta.index:
             self._names = files_of(log)

@@ -6,7 +6,7 @@ raft/store/groups_file.py. The order is always the same, so that a crash after a
 missing:
 
     to settle a lost log      the groups' file with new members, durable; a new log with nothing in it, durable; go on
-    to release a log file     segments with what counts of it, durable; the groups' file, durable; release
+    to release a log file     segments with what counts of it, or its second name, durable; the groups' file, durable; release
     to take a snapshot        its file, durable; a record in the log
     to install a snapshot     its file and segments, durable; a record in the log, durable; the machine takes it
     to delete a segment       what it lived for is superseded, durably; the groups' file without it, durable; delete
@@ -346,7 +346,7 @@ class RaftStore:
         store.incoming = None
         if self.stores.get(group) is not store or log.snapshot.meta.index >= meta.index:
             self.dead_files.append(names.group_snapshot(group, stored.file))
-            self.dead_files += [names.group_segment(group, row.number) for row in stored.segments]
+            self.dead_files += [name for row in stored.segments for name in row.files(group)]
             return False
         before = files_of(log)
         ticket = self._append(Kind.RAFT_SNAPSHOT, group, meta.index, encode_snapshot(stored), INSTALLED, meta.term)

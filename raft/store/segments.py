@@ -16,16 +16,18 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from raft.core import packs
-from raft.core.errors import BadBytes, Damaged
+from raft.core.errors import Damaged
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, Pack
+from raft.store.entry_records import entries_of
 from raft.store.group_log import GroupLog
-from raft.store.group_records import SegmentRow
+from raft.store.group_records import KEPT_LOG, SegmentRow
+from raft.store.kept_logs import KeptPack, encode_place, entries_in, is_place, open_kept
 from raft.store.store_limits import SegmentBounds
-from storage.disk import Disk
+from storage.disk import Disk, File
 from storage.errors import Corrupt, StorageError, TornTail
-from storage.names import group_segment, temporary
-from storage.record import HEADER_BYTES, Kind, Record
+from storage.names import group_kept_log, group_segment, log_file, temporary
+from storage.record import HEADER_BYTES, Kind
 from storage.record_reader import must_be_of
 from storage.segment import Segment, SegmentWriter
 
@@ -63,6 +65,7 @@ class OpenSegments:
         self._disk = disk
         self._count_max = count_max
         self._open: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self._kept: dict[tuple[int, int], tuple[str, File]] = {}  # their log files, as far as somebody has read in them
         self._last: tuple[tuple[int, int, int], list[Entry]] = ((0, 0, 0), [])
 
     def get(self, group: int, number: int) -> Segment:
@@ -83,7 +86,7 @@ class OpenSegments:
             raise Corrupt(name, 0, 0, "its end is missing")
         self._open[group, number] = segment
         if len(self._open) > self._count_max:
-            self._open.popitem(last=False)[1].close()
+            self.forget(*next(iter(self._open)))
         return segment
 
     def entries_at(self, group: int, number: int, first: int, position: int) -> list[Entry]:
@@ -94,18 +97,30 @@ class OpenSegments:
             segment = self.get(group, number)
             record, data = segment.read_at(position)
             must_be_of(record, group, first, segment.name, position)
-            self._last = (place, entries_of(segment.name, group, record, data))
+            if is_place(record):
+                entries = entries_in(*self._kept_log(group, number), group, record, data)
+            else:
+                entries = entries_of(segment.name, group, record, data)
+            self._last = (place, entries)
         return self._last[1]
+
+    def _kept_log(self, group: int, number: int) -> tuple[str, File]:
+        found = self._kept.get((group, number))
+        if found is None:
+            found = self._kept[group, number] = open_kept(self._disk, group, number)
+        return found
 
     def forget(self, group: int, number: int) -> None:
         segment = self._open.pop((group, number), None)
         if segment is not None:
             segment.close()
+        kept = self._kept.pop((group, number), None)
+        if kept is not None:
+            kept[1].close()
 
     def close(self) -> None:
-        for segment in self._open.values():
-            segment.close()
-        self._open.clear()
+        for place in list(self._open):
+            self.forget(*place)
         self._last = ((0, 0, 0), [])
 
 
@@ -134,17 +149,6 @@ def read_segments(open_segments: OpenSegments, wanted: Wanted, index: int, end: 
 def unreadable(group: int, index: int, error: Exception) -> Damaged:
     """What to raise for `error`: the entry at this index, at least, is lost here."""
     return Damaged(f"entry {index} of group {group} cannot be read: {error}", index)
-
-
-def entries_of(name: str, group: int, record: Record, data: bytes) -> list[Entry]:
-    """The entries of a RAFT_ENTRIES record. Raises Corrupt when it is none, or another group's."""
-    kind, flags, term, writer, index, start, end = record
-    if kind != Kind.RAFT_ENTRIES or writer != group:
-        raise Corrupt(name, 0, end - start, f"a record of kind {kind} and writer {writer} is none of group {group}")
-    try:
-        return packs.decode(index, term, flags, data[start:end])
-    except BadBytes as error:
-        raise Corrupt(name, 0, end - start, str(error)) from error
 
 
 class SegmentBuilder:
@@ -182,6 +186,31 @@ class SegmentBuilder:
         self._is_finished = True
         return self.rows
 
+    def keep_log(self, file_number: int, kept: Sequence[KeptPack]) -> bool:
+        """These packs stay in the log file where they are, and have a segment of their own. False: the file system cannot give
+        it a second name."""
+        number = self._next_number()
+        if not self._disk.link(log_file(file_number), group_kept_log(self._group, number)):
+            return False
+        entry_count = sum(pack.entry_count for pack in kept)
+        last = kept[-1].first + kept[-1].entry_count - 1
+        self.rows.append(SegmentRow(number, kept[0].first, last, entry_count, KEPT_LOG))
+        name = group_segment(self._group, number)
+        writer = SegmentWriter(self._disk, temporary(name))
+        try:
+            for pack in kept:
+                place = [encode_place(pack)]
+                writer.append(Kind.RAFT_PLACE, self._group, pack.first, place, pack.kind, pack.term)
+            writer.seal()
+        except StorageError:
+            writer.close()
+            with suppress(StorageError, FileNotFoundError):
+                self._disk.delete(writer.name)
+            raise
+        self._disk.rename(writer.name, name)
+        self.rows[-1] = self.rows[-1]._replace(size=writer.size | KEPT_LOG)
+        return True
+
     def close(self) -> None:
         """Also after a failure: let go of what is not finished. A full disk must not be filled further by each attempt."""
         if self._writer is not None:
@@ -191,8 +220,9 @@ class SegmentBuilder:
             self._writer = None
         if not self._is_finished:
             for row in self.rows:
-                with suppress(StorageError, FileNotFoundError):
-                    self._disk.delete(group_segment(self._group, row.number))
+                for name in row.files(self._group):
+                    with suppress(StorageError, FileNotFoundError):
+                        self._disk.delete(name)
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0

@@ -26,8 +26,9 @@ from raft.core.codec import encode_meta, read_meta
 from raft.core.errors import BadBytes
 from raft.core.live_entries import LiveEntries
 from raft.core.messages import Entry, SnapshotMeta
+from raft.store.entry_records import entries_of
 from raft.store.group_records import SegmentRow, StoredSnapshot
-from raft.store.segments import SegmentBuilder, entries_of
+from raft.store.segments import SegmentBuilder
 from raft.store.store_limits import SegmentBounds
 from storage.disk import Buffer, Disk, File
 from storage.errors import Corrupt, StorageError

@@ -21,6 +21,9 @@ class StoreLimits:
     # As much as one file of the node's log has (node/config.py). So what large entries leave of it is a segment of its own,
     # which is never joined with others, and goes as a whole once it is dead.
     segment_bytes_max: int = 64 << 20
+    kept_pack_bytes_min: int = (
+        4_096  # on average, of those in a log file that becomes a segment (raft/store/kept_logs.py)
+    )
     log_files_kept: int = 2  # full log files that wait for their entries to be superseded before these are moved out
     entries_kept: int = 1_024  # of each group, below its snapshot, for followers that are a little behind
     memory_bytes_max: int = 16 << 20  # of entries that were appended lately, of all groups

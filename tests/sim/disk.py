@@ -267,6 +267,7 @@ class SimDisk:
     def __init__(self, capacity: int = ENDLESS) -> None:
         self.capacity = capacity
         self.faults: Faults = no_faults
+        self.links = True  # whether this file system knows a second name of a file
         self.calls = 0
         self.life = 0  # of the process; handles of an earlier one are dead
         self.on_sync: Callable[[str], None] | None = None
@@ -412,6 +413,16 @@ class SimDisk:
         assert directory is target, f"{old} is renamed to {new} in another directory: a crash could leave both or none"
         directory.change(base, target_base, self._inode(old))
 
+    def link(self, old: str, new: str) -> bool:
+        self._may_fail("link", new)
+        directory, base = self._split(new)
+        if base in directory.current:
+            raise FileExistsError(new)
+        inode = self._inode(old)
+        if self.links:
+            directory.change("", base, inode)
+        return self.links
+
     def delete(self, name: str) -> None:
         self._may_fail("delete", name)
         directory, base = self._split(name)
@@ -478,7 +489,7 @@ class SimDisk:
 
     def _may_fail(self, operation: str, name: str) -> None:
         fault = self.call(operation, name)
-        if fault in (Fault.ENOSPC, Fault.ENOSPC_PARTIAL) and operation in ("rename", "make_dir", "begin_dir"):
+        if fault in (Fault.ENOSPC, Fault.ENOSPC_PARTIAL) and operation in ("rename", "link", "make_dir", "begin_dir"):
             raise DiskFull(f"cannot {operation} {name}: simulated ENOSPC")
         if fault is Fault.EIO:
             raise DiskFailed(f"cannot {operation} {name}: simulated EIO")

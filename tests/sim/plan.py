@@ -52,6 +52,7 @@ class Shape:
     file_bytes_max: int = 8192
     segment_entries_max: int = 16
     segment_bytes_max: int = 4096
+    kept_pack_bytes_min: int = 100
     log_files_kept: int = 0
     entries_kept: int = 4
     memory_bytes_max: int = 2000

@@ -294,6 +294,8 @@ class Watch:
             self.count("log file released")
         elif name.endswith(names.SEGMENT_SUFFIX):
             self.count("segment deleted")
+        elif name.endswith(names.KEPT_SUFFIX):
+            self.count("kept log file deleted")
 
     # After each event
 

@@ -56,6 +56,7 @@ CHAPTERS = {
         "raft/core/packs.py",
         "raft/store/groups_file.py",
         "raft/store/segments.py",
+        "raft/store/kept_logs.py",
         "raft/store/snapshots.py",
         "raft/core/live_entries.py",
     ],

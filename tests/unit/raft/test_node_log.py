@@ -14,6 +14,7 @@ from raft.store.group_records import GroupIdentity
 from raft.store.node_log import RaftStore
 from raft.store.store_limits import StoreLimits
 from storage.log_users import LogUsers
+from storage.names import KEPT_SUFFIX, RAFT_DIRECTORY
 from storage.os_disk import OsDisk
 from storage.wal import LogCore
 from storage.wal_facts import load_or_create
@@ -21,8 +22,9 @@ from storage.wal_replay import Replay
 from storage.wal_writer import LogWriter
 from tests.unit.raft.store_world import FIRST, LOG_ID, Digest, digest_of, replicas_from
 
-GROUPS = range(1, 21)
-LIMITS = StoreLimits(segment_entries_max=100, log_files_kept=1, memory_bytes_max=100_000, compaction_interval_ms=0)
+LIMITS = StoreLimits(
+    segment_entries_max=100, kept_pack_bytes_min=1, log_files_kept=1, memory_bytes_max=100_000, compaction_interval_ms=0
+)
 
 
 async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
@@ -40,27 +42,27 @@ async def opened(path: Path) -> tuple[RaftStore, LogWriter, Threads]:
     return store, log, threads
 
 
-async def busy_life(path: Path) -> dict[int, Digest]:
+async def busy_life(path: Path, groups: range, size: int) -> dict[int, Digest]:
     store, log, threads = await opened(path)
-    for group in GROUPS:
+    for group in groups:
         store.create_group(GroupIdentity(group, member_id(1, group), f"g{group}", "map", FIRST))
     for turn in range(60):
-        for group in GROUPS:
+        for group in groups:
             first = turn * 10 + 1
-            ticket = store.group(group).append(None, [Entry(first + at, 1, 0, bytes(100)) for at in range(10)])
+            ticket = store.group(group).append(None, [Entry(first + at, 1, 0, bytes(size)) for at in range(10)])
         while log.durable < ticket:  # noqa: ASYNC110  each round of the loop looks again
             await asyncio.sleep(0)
         if turn % 20 == 19:
-            for group in GROUPS:
+            for group in groups:
                 index = turn * 10
                 store.group(group).save_snapshot(
-                    SnapshotMeta(index, 1, FIRST, 1), [b"s" * 999], LiveEntries([1, index]), lambda _: None
+                    SnapshotMeta(index, 1, FIRST, 1), [b"s" * 999], LiveEntries(range(1, index + 1, 2)), lambda _: None
                 )
         store.tick(turn * 1_000)
     async with asyncio.timeout(20):
         while not store.idle:  # noqa: ASYNC110
             await asyncio.sleep(0)
-    digests = {group: digest_of(store.group(group)) for group in GROUPS}
+    digests = {group: digest_of(store.group(group)) for group in groups}
     assert store.failed is None and log.files().start > 5
     log.close()
     store.close()
@@ -68,16 +70,18 @@ async def busy_life(path: Path) -> dict[int, Digest]:
     return digests
 
 
-async def looked_at(path: Path) -> dict[int, Digest]:
+async def looked_at(path: Path, groups: range) -> dict[int, Digest]:
     store, log, threads = await opened(path)
-    digests = {group: digest_of(store.group(group)) for group in GROUPS}
+    digests = {group: digest_of(store.group(group)) for group in groups}
     log.close()
     store.close()
     threads.close()
     return digests
 
 
-def test_a_start_finds_what_threads_wrote(tmp_path: Path) -> None:
-    before = asyncio.run(busy_life(tmp_path))
-    assert asyncio.run(looked_at(tmp_path)) == before
+@pytest.mark.parametrize(("groups", "size", "keeps"), [(range(1, 21), 100, False), (range(1, 2), 2_000, True)])
+def test_a_start_finds_what_threads_wrote(tmp_path: Path, groups: range, size: int, keeps: bool) -> None:
+    before = asyncio.run(busy_life(tmp_path, groups, size))
+    assert any(file.name.endswith(KEPT_SUFFIX) for file in (tmp_path / RAFT_DIRECTORY).iterdir()) == keeps
+    assert asyncio.run(looked_at(tmp_path, groups)) == before
     assert before[1].last == 600 and before[1].snapshot.index == 590

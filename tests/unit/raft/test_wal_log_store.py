@@ -323,8 +323,9 @@ def test_what_large_entries_leave_of_a_log_file_is_never_copied_again() -> None:
 
 @pytest.mark.parametrize("size", [10, 700, 5_000])
 def test_a_segment_takes_no_more_bytes_than_it_may_but_one_pack_at_least(size: int) -> None:
+    limits = replace(TINY, segment_entries_max=1_000, segment_bytes_max=2048, kept_pack_bytes_min=1 << 20)
     with patch.object(packs, "PACK_BYTES_MAX", 100):
-        world = World(limits=replace(TINY, segment_entries_max=1_000, segment_bytes_max=2048)).open()
+        world = World(limits=limits).open()
         world.create(7)
         for first in range(1, 200, 4):
             world.append(7, first, 1, [b"%d" % (first % 10) * size] * 4)

@@ -359,3 +359,55 @@ def test_a_handle_of_a_dead_process_is_a_mistake() -> None:
     disk.kill()
     with pytest.raises(AssertionError, match="dead"):
         file.read_at(0, 1)
+
+
+def test_a_file_with_two_names_is_there_as_long_as_it_has_one(disk: Disk) -> None:
+    file = disk.create("a/f")
+    file.write_at(0, [b"content"])
+    assert disk.link("a/f", "a/b/second")
+    file.write_at(0, [b"C"])
+    assert disk.read_file("a/b/second") == b"Content"
+    with pytest.raises(FileExistsError):
+        disk.link("a/f", "a/b/second")
+    with pytest.raises(FileNotFoundError):
+        disk.link("a/nothing", "a/b/third")
+    disk.delete("a/f")
+    assert disk.read_file("a/b/second") == b"Content" and not disk.exists("a/f")
+
+
+def test_a_file_system_without_second_names_is_no_failed_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = OsDisk(str(tmp_path / "data"))
+    disk.create("f").close()
+    codes = [errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.ENOSPC, errno.EIO]
+
+    def refuse(old: str, new: str) -> None:
+        raise OSError(codes.pop(0), "refused")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert [disk.link("f", "g") for _ in range(4)] == [False] * 4
+    with pytest.raises(DiskFull):
+        disk.link("f", "g")
+    with pytest.raises(DiskFailed):
+        disk.link("f", "g")
+
+
+def test_a_second_name_that_was_not_synced_may_be_lost_alone() -> None:
+    found = set()
+    for seed in range(30):
+        disk = SimDisk()
+        disk.make_dir("a/b")
+        file = disk.create("a/f")
+        file.write_at(0, [b"content"])
+        file.sync()
+        disk.sync_dir("a")
+        disk.link("a/f", "a/b/second")
+        if seed % 2:
+            disk.sync_dir("a/b")
+        disk.delete("a/f")
+        disk.crash(Random(seed))
+        found.add((seed % 2, disk.exists("a/f"), disk.exists("a/b/second")))
+        assert not seed % 2 or disk.read_file("a/b/second") == b"content"
+    assert found == {(0, here, there) for here in (False, True) for there in (False, True)} | {
+        (1, False, True),
+        (1, True, True),
+    }

@@ -19,7 +19,8 @@ KEPT_BYTES = 1 << 20
 SEGMENT_BYTES = 1 << 19
 BODY_BYTES = 50_000
 BODIES = 100  # five times what is kept
-LIMITS = StoreLimits(log_files_kept=0, entries_kept=0, compaction_interval_ms=0)
+# Entries are copied out of the log, so that files have as many bytes as count.
+LIMITS = StoreLimits(log_files_kept=0, entries_kept=0, compaction_interval_ms=0, kept_pack_bytes_min=1 << 20)
 
 
 def world() -> tuple[StreamClients, QueueRecord]:
