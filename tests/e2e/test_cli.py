@@ -79,7 +79,7 @@ def test_status_tells_the_node_as_it_is(node: RunningNode) -> None:
     status = ctl_json(node, "status")
     assert status["process_id"] == node.process.pid
     assert status["data_dir"] == str(node.data_dir)
-    assert {listener["protocol"] for listener in status["listeners"]} == {"amqp", "grpc", "http"}
+    assert {listener["protocol"] for listener in status["listeners"]} == {"amqp", "stream", "grpc", "http"}
 
 
 def test_a_user_added_here_logs_in_over_amqp(node: RunningNode) -> None:
