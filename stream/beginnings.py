@@ -8,6 +8,7 @@ leader says is good here, too, when this member has come so far.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -36,7 +37,10 @@ class ReadStream(Protocol):
     def route(self) -> LeaderRoute: ...
 
     def place_here(self, spec: OffsetSpec) -> Found:
-        """None: it is not known on this node, or cannot be read now."""
+        """What this member surely knows. None: only the leader does, or it cannot be read now."""
+
+    def place_as_leader(self, spec: OffsetSpec, found: Callable[[Found], None]) -> None:
+        """As soon as a majority has said that this node leads: another one may, and have told its clients of more."""
 
 
 class _Beginning:
@@ -88,7 +92,9 @@ class Beginnings:
     def go_on(self) -> bool:
         """Whether somebody still waits."""
         for who, one in list(self._waiting.items()):
-            if one.asked and not self._ports.groups.trusts(one.asked):  # it hangs, perhaps with a link that lives
+            if one.asked == self._ports.node:
+                one.asked = one.asked if self._stream.route.leads else 0
+            elif one.asked and not self._ports.groups.trusts(one.asked):  # it hangs, perhaps with a link that lives
                 self._stream.route.forget(one.asked)
                 one.asked = 0
             if not one.asked:
@@ -107,10 +113,19 @@ class Beginnings:
 
     def _ask(self, who: object, one: _Beginning) -> None:
         node = self._stream.route.look_for()
-        if node and node != self._ports.node:
+        if node == self._ports.node:
+            one.asked = node
+            self._stream.place_as_leader(one.spec, partial(self._found_as_leader, who, one))
+        elif node:
             one.asked = node
             letter = letters.place(self._stream.group, one.spec)
             self._ports.calls.ask(node, self._ports.topic, letter, partial(self._answered, who, one, node))
+
+    def _found_as_leader(self, who: object, one: _Beginning, found: Found) -> None:
+        if self._waiting.get(who) is one:
+            one.asked = 0 if one.asked == self._ports.node else one.asked
+            if found is not None:
+                self._found(who, found)
 
     def _answered(self, who: object, one: _Beginning, node: NodeId, data: bytes | None) -> None:
         if self._waiting.get(who) is not one or one.asked != node:

@@ -31,7 +31,7 @@ from stream.node_publishing import WithoutLeader
 from stream.publish_entries import check_said, done
 from stream.published_parts import parts_of_run
 from stream.queue import StreamQueue
-from stream.reading import KEPT_BYTES_MAX, ReadableLog, ReadingCaches, StreamReading
+from stream.reading import KEPT_BYTES_MAX, FoundPlace, ReadableLog, ReadingCaches, StreamReading
 from stream.reclaiming import Reclaiming
 from stream.replica_log import ReplicaLog
 from stream.stream_places import StreamsPlaces
@@ -74,8 +74,12 @@ class StreamQueues:
             check_said,
             self._done,
             ENTRY_HEAD_BYTES_MAX,
-            {StreamLetter.PLACE: self._place_for, StreamLetter.BROWSE: self._browsed},
-            waits={StreamLetter.READ: self._read_for, StreamLetter.ASK: self._asked},
+            {StreamLetter.BROWSE: self._browsed},
+            waits={
+                StreamLetter.PLACE: self._place_for,
+                StreamLetter.READ: self._read_for,
+                StreamLetter.ASK: self._asked,
+            },
         )
         parts.serve(letters, self._refused)
         node.calls.on_writable(self._has_room)
@@ -191,15 +195,19 @@ class StreamQueues:
     def _asked(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
         answer_letter(queue, letter, self._ports, answer)
 
-    def _place_for(self, queue: StreamQueue | None, letter: bytes) -> Payload:
+    def _place_for(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
         """Where a reader on another node begins."""
         spec = decode_place(letter)
-        if queue is None:
-            return refusal(AnswerStatus.NO_GROUP, 0)
-        found = queue.place_here(spec)
-        if found is None:
-            return refusal(AnswerStatus.NOT_LEADER, queue.route.leader())
-        return place_answer(self._ports.node, found)
+
+        def tell(found: FoundPlace | None) -> None:
+            refused = refusal(AnswerStatus.NOT_LEADER, queue.route.leader())
+            answer(place_answer(self._ports.node, found) if found is not None else refused)
+
+        here = queue.place_here(spec)
+        if here is not None or not queue.route.leads:
+            tell(here)
+        else:
+            queue.place_as_leader(spec, tell)
 
     def _read_for(self, queue: StreamQueue, node: NodeId, letter: bytes, answer: OnAnswer) -> None:
         """Chunks for readers on another node."""

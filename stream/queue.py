@@ -28,7 +28,7 @@ from broker.pending import Pending
 from broker.queue_type import Got, HeldSlice, Outcome, QueueHost, QueueStatistics, Slice
 from broker.records import QueueRecord
 from broker.stream_contract import ChunkReader, OffsetSpec, PlacesWatcher, StreamFigures, StreamPlaces
-from raft.core.errors import Damaged
+from raft.core.errors import Damaged, RaftError
 from raft.core.messages import NodeId, node_of
 from replicated.busy_queues import BusyQueues
 from replicated.leader_route import LeaderRoute
@@ -445,8 +445,17 @@ class StreamQueue:
 
     def place_here(self, spec: OffsetSpec) -> FoundPlace | None:
         member = self.member
-        if member is None or not (member.places.knows(spec) or self._knows_end()):
-            return None
+        return self._place_in(member, spec) if member is not None and member.places.knows(spec) else None
+
+    def place_as_leader(self, spec: OffsetSpec, found: Callable[[FoundPlace | None], None]) -> None:
+        def may_be_asked(error: RaftError | None) -> None:
+            member = self.member
+            knows = error is None and member is not None and self._knows_end()
+            found(self._place_in(member, spec) if member is not None and knows else None)
+
+        self._ports.groups.read(self.group, may_be_asked)
+
+    def _place_in(self, member: StreamMember, spec: OffsetSpec) -> FoundPlace | None:
         try:
             return member.places.find(spec)
         except Damaged as damage:  # until it is repaired

@@ -137,6 +137,9 @@ class ClusteredKind:
         queues = [queue for node in cluster.nodes.values() for queue in node.kind.queues.values()]
         if any(queue.session.portions for queue in queues):
             return False
+        drivers = [queue.route.driver for queue in queues if queue.route.driver is not None]
+        if any(driver._reads or driver._reading or driver._confirmed_reads for driver in drivers):
+            return False
         stands = [queue.route.driver.core.status() for queue in queues if queue.route.driver is not None]
         last: dict[int, int] = {}
         for queue in queues:

@@ -348,3 +348,30 @@ def test_a_run_that_grows_in_its_stored_form_still_fits_an_entry() -> None:
     clients.cluster.run(1.0)
     assert queue.ready_count == count
     assert consume_all(clients, record) == list(range(count))
+
+
+def test_a_leader_that_is_cut_off_does_not_say_where_the_stream_ends() -> None:
+    """Others may have another leader already, and have told their clients of more: seed 37 of the simulation of brokers."""
+    clients, record = world(home=1)
+    cluster = clients.cluster
+    assert cluster.leader(record).number == 1
+    for other in (2, 3):
+        cluster.cut(1, other)
+    _, queue = clients.of(1, record)
+    client = Offsets()
+    answer = queue.consume(
+        Consumer("c", queue, client, prefetch=10, arguments={"x-stream-offset": "next"}), clients.now
+    )
+    assert answer is not None, "it began behind what the old leader has"
+    answer.then(client.begin, client.refuse)
+    publisher = Publisher(clients, 2, record)
+    publisher.publish(3)
+    cluster.run(2.0)
+    assert len(publisher.confirmed) == 3
+    assert not client.begun
+    cluster.heal()
+    cluster.run(3.0)
+    assert client.begun
+    publisher.publish(2)
+    cluster.run(1.0)
+    assert client.offsets == [3, 4]
