@@ -46,16 +46,24 @@ class QueuePlaces:
         """The founders of the queue's group, the first of them on the node that is to lead; none for a queue that has no
         members. Raises ResourceExhausted when no node can take it now.
 
-        A queue that is there gets founders too, if it can: it may be deleted before this declaration is carried out. When it is
-        still there the catalog ignores them."""
+        A queue that is there gets founders too: it may be deleted before this declaration is carried out. When it is there
+        still, the catalog ignores them. Where no node can take it now, they are on the nodes that it has."""
         if wish.vhost not in self._catalog.vhosts:
             return ()  # the catalog says what is to be said
         try:
             return self._founders(wish)
         except BrokerError:
-            if self._catalog.queue(wish.vhost, wish.name) is None:
+            founders = self._founders_as_before(wish)
+            if not founders:
                 raise
-            return ()
+            return founders
+
+    def _founders_as_before(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
+        """On the nodes of the queue that is there, as far as they are known."""
+        former = self._catalog.queue(wish.vhost, wish.name)
+        numbers = [node_of(member) for member in former.members] if former is not None else []
+        nodes = {node.number: node for node in self._catalog.nodes.values()}
+        return tuple(member_id(number, nodes[number].disk_id) for number in numbers if number in nodes)
 
     def _founders(self, wish: DeclareQueue) -> tuple[MemberId, ...]:
         record = proposed_queue(wish, self._catalog.vhosts)

@@ -97,10 +97,24 @@ def test_a_queue_that_is_deleted_before_it_is_declared_again_has_members() -> No
 
 
 def test_a_queue_that_exists_may_be_declared_again_when_no_node_can_take_it() -> None:
+    """It may be deleted meanwhile: with no members, nobody who published to the new one was answered."""
     world = World(nodes=2, here=3)
     world.declare("q")
     world.lost = {1, 2}
-    assert world.places.members_of(world.wish("q")) == ()
+    world.add_node(replace(world.catalog.nodes["n2"], disk_id=777))
+    record = world.catalog.queue("/", "q")
+    assert record is not None and len(record.members) == 2
+    founders = world.places.members_of(world.wish("q"))
+    assert nodes_of(founders) == nodes_of(record.members)
+    assert {replica_of(member) for member in founders} == {101, 777}, "on the disks that the nodes have now"
+
+
+def test_another_kind_than_the_queue_that_exists_is_refused_when_no_node_can_take_it() -> None:
+    world = World(nodes=2, here=3)
+    world.declare("q", kind="classic")
+    world.lost = {1, 2}
+    with pytest.raises(ResourceExhausted):
+        world.places.members_of(world.wish("q"))
 
 
 def test_the_vhosts_default_kind_counts() -> None:
