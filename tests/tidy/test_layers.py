@@ -64,6 +64,14 @@ def test_every_folder_is_a_layer() -> None:
     assert packages == set(SERVER), "a new folder needs its place in the order, here and in pyproject.toml"
 
 
+def test_each_package_is_installed() -> None:
+    """One that is missing in the list is found in a checkout, and not where Leveret was installed."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    inits = [path for root in (*SERVER, "client/leveret") for path in (ROOT / root).rglob("__init__.py")]
+    names = {".".join(path.parent.relative_to(ROOT).parts).removeprefix("client.") for path in inits}
+    assert set(declared) == names
+
+
 def test_imports_within_functions_point_downward_too() -> None:
     upward = []
     for name, tree in sources().items():
