@@ -2,68 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Protocol
+from collections.abc import Iterator
 
 from broker import browsed
 from broker.browsed import Browsed, bounded
-from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueHost
-from broker.records import QueueRecord
 from native.content import singles
 from quorum import letters
 from quorum.member import QueueMember
-from raft.core.errors import Damaged
-from raft.core.messages import NodeId
-from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
-from replicated.reply_timeout import ReplyTimeout
-
-
-class BrowsedQueue(Protocol):
-    """What is needed of a queue to look at its messages."""
-
-    record: QueueRecord
-
-    @property
-    def group(self) -> int: ...
-
-    @property
-    def member(self) -> QueueMember | None: ...
-
-    def member_nodes(self) -> Sequence[NodeId]: ...
+from replicated.remote_browsing import BrowsedQueue, browse_somewhere
 
 
 def browse(
-    queue: BrowsedQueue, ports: QueuePorts, host: QueueHost, skip: int, limit: int, now: int
+    queue: BrowsedQueue[QueueMember], ports: QueuePorts, host: QueueHost, skip: int, limit: int, now: int
 ) -> Pending[list[Browsed]]:
-    """As the member here has it, leader or not; else as another one does that can be reached."""
-    if queue.member is not None:
-        try:
-            return Pending.of(browse_member(queue.member, skip, limit))
-        except Damaged as damage:
-            ports.groups.damaged(queue.group, damage)
-    nodes = [node for node in queue.member_nodes() if node != ports.node and ports.calls.connected(node)]
-    refused = ResourceExhausted(f"no node with a member of {queue.record.label} can be asked what is in it")
-    if not nodes:
-        return Pending.failed(refused)
-    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(host, now, lambda: refused)
-    letter = letters.browse(queue.group, skip, limit)
-    ports.calls.ask(nodes[0], ports.topic, letter, partial(_told, waiting, refused))
-    return waiting.answer
-
-
-def _told(waiting: ReplyTimeout[list[Browsed]], refused: ResourceExhausted, data: bytes | None) -> None:
-    try:
-        found = letters.decode_browsed(data) if data is not None else None
-    except BadLetter:
-        found = None
-    if found is None:
-        waiting.fail(refused)
-    else:
-        waiting.resolve(found)
+    return browse_somewhere(
+        queue,
+        ports,
+        host,
+        now,
+        here=lambda member: browse_member(member, skip, limit),
+        letter=lambda: letters.browse(queue.group, skip, limit),
+        decode=letters.decode_browsed,
+    )
 
 
 def browse_member(member: QueueMember, skip: int, limit: int) -> list[Browsed]:

@@ -6,69 +6,37 @@ time, or the last chunk, from the beginning of that chunk on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Protocol
+from collections.abc import Iterator
 
 from broker.browsed import COUNT_MAX, Browsed, bounded
-from broker.errors import ResourceExhausted
 from broker.pending import Pending
 from broker.queue_type import QueueHost
-from broker.records import QueueRecord
 from broker.stream_contract import AtOffset, OffsetSpec
 from native.content import singles
-from raft.core.errors import Damaged
-from raft.core.messages import NodeId
-from replicated.letters import BadLetter
 from replicated.ports import QueuePorts
-from replicated.reply_timeout import ReplyTimeout
+from replicated.remote_browsing import BrowsedQueue, browse_somewhere
 from stream import letters
 from stream.letters import Skip
 from stream.member import StreamMember
 
 
-class BrowsedStream(Protocol):
-    """What is needed of a stream to look at its messages."""
-
-    record: QueueRecord
-
-    @property
-    def group(self) -> int: ...
-
-    @property
-    def member(self) -> StreamMember | None: ...
-
-    def member_nodes(self) -> Sequence[NodeId]: ...
-
-
 def browse(
-    stream: BrowsedStream, ports: QueuePorts, host: QueueHost, begin: OffsetSpec | Skip, limit: int, now: int
+    stream: BrowsedQueue[StreamMember],
+    ports: QueuePorts,
+    host: QueueHost,
+    begin: OffsetSpec | Skip,
+    limit: int,
+    now: int,
 ) -> Pending[list[Browsed]]:
-    """As the member here has it, leader or not; else as another one does that can be reached."""
-    if stream.member is not None:
-        try:
-            return Pending.of(browse_member(stream.member, stream.record.name, begin, limit))
-        except Damaged as damage:
-            ports.groups.damaged(stream.group, damage)
-    nodes = [node for node in stream.member_nodes() if node != ports.node and ports.calls.connected(node)]
-    refused = ResourceExhausted(f"no node with a member of {stream.record.label} can be asked what is in it")
-    if not nodes:
-        return Pending.failed(refused)
-    waiting: ReplyTimeout[list[Browsed]] = ReplyTimeout(host, now, lambda: refused)
-    letter = letters.browse(stream.group, begin, limit)
-    ports.calls.ask(nodes[0], ports.topic, letter, partial(_answered, waiting, refused))
-    return waiting.answer
-
-
-def _answered(waiting: ReplyTimeout[list[Browsed]], refused: ResourceExhausted, data: bytes | None) -> None:
-    try:
-        found = letters.decode_browsed(data) if data is not None else None
-    except BadLetter:
-        found = None
-    if found is None:
-        waiting.fail(refused)
-    else:
-        waiting.resolve(found)
+    return browse_somewhere(
+        stream,
+        ports,
+        host,
+        now,
+        here=lambda member: browse_member(member, stream.record.name, begin, limit),
+        letter=lambda: letters.browse(stream.group, begin, limit),
+        decode=letters.decode_browsed,
+    )
 
 
 def browse_member(member: StreamMember, stream: str, begin: OffsetSpec | Skip, limit: int) -> list[Browsed]:
